@@ -1,0 +1,24 @@
+# The third parties, each under one name, and the options that every target shares. Nothing is fetched.
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(MPI REQUIRED COMPONENTS C)
+pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
+pkg_check_modules(CLI11 REQUIRED IMPORTED_TARGET CLI11)
+pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-openmpi)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(XSMM REQUIRED IMPORTED_TARGET libxsmm libxsmmnoblas)
+
+add_library(unisono_options INTERFACE)
+target_compile_features(unisono_options INTERFACE cxx_std_20)
+target_compile_options(unisono_options INTERFACE
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror>)
+if(UNISONO_SANITIZE)
+  target_compile_options(unisono_options INTERFACE
+    $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>)
+  target_link_options(unisono_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE}>)
+endif()
+install(TARGETS unisono_options EXPORT unisono)

@@ -1,0 +1,28 @@
+# unisono_module(NAME [MODULES module...] [LIBRARIES library...])
+#
+# Makes the library unisono_NAME from src/NAME, with include/unisono/NAME as its public headers. Each module has an include root of
+# its own in the build tree (a link to its folder), so that a header of a module that is not linked is not found.
+#   MODULES    the modules that this one may include, and through them theirs
+#   LIBRARIES  third parties, which no public header includes
+function(unisono_module NAME)
+  cmake_parse_arguments(ARG "" "" "MODULES;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/rooms/|/main\\.cpp$|/loops_isa/")
+
+  set(root ${CMAKE_BINARY_DIR}/include/${NAME})
+  file(MAKE_DIRECTORY ${root}/unisono)
+  file(CREATE_LINK ${CMAKE_SOURCE_DIR}/include/unisono/${NAME} ${root}/unisono/${NAME} SYMBOLIC)
+
+  add_library(unisono_${NAME} STATIC ${sources})
+  add_library(unisono::${NAME} ALIAS unisono_${NAME})
+  set_target_properties(unisono_${NAME} PROPERTIES EXPORT_NAME ${NAME} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(unisono_${NAME}
+    PUBLIC $<BUILD_INTERFACE:${root}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
+    PRIVATE ${CMAKE_SOURCE_DIR}/src/${NAME})
+  foreach(module IN LISTS ARG_MODULES)
+    target_link_libraries(unisono_${NAME} PUBLIC unisono_${module})
+  endforeach()
+  target_link_libraries(unisono_${NAME} PRIVATE ${ARG_LIBRARIES} PUBLIC unisono_options)
+  install(TARGETS unisono_${NAME} EXPORT unisono)
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/unisono/${NAME} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/unisono)
+endfunction()

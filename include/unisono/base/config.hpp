@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+// A settings struct is declared once: its `describe` names each field, what it means, its unit and its range. The
+// struct's own member initialisers are the defaults. Visitors parse a TOML file into it, write the effective config,
+// and print the reference.
+//
+//   struct TrainSettings {
+//     std::int64_t epochs = 10;
+//     double label_smoothing = 0.0;
+//     void describe(ConfigVisitor& visitor) {
+//       visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1}, epochs);
+//       visitor.field({.name = "label_smoothing", .meaning = "share of the target spread over all classes",
+//                      .minimum = 0, .maximum = 1, .maximum_excluded = true}, label_smoothing);
+//     }
+//   };
+
+namespace unisono {
+
+struct Field {
+  std::string_view name;
+  std::string_view meaning;
+  std::string_view unit = "";
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool minimum_excluded = false;  ///< the value must lie above `minimum`
+  bool maximum_excluded = false;
+  bool required = false;  ///< no default: leaving it out is an error
+};
+
+/// One value of a choice.
+struct Choice {
+  std::string_view name;
+  std::string_view meaning;
+};
+
+class ConfigVisitor;
+
+/// One value of `kind`, with the fields that only it has.
+struct Variant {
+  std::string_view name;
+  std::string_view meaning;
+  std::function<void(ConfigVisitor&)> describe = {};
+};
+
+class ConfigVisitor {
+ public:
+  virtual ~ConfigVisitor() = default;
+
+  virtual void field(const Field& field, bool& value) = 0;
+  virtual void field(const Field& field, std::int64_t& value) = 0;
+  virtual void field(const Field& field, double& value) = 0;
+  virtual void field(const Field& field, std::string& value) = 0;
+  virtual void field(const Field& field, std::vector<std::int64_t>& value) = 0;
+  virtual void field(const Field& field, std::vector<double>& value) = 0;
+  virtual void field(const Field& field, std::vector<std::string>& value) = 0;
+
+  /// A string out of a fixed set.
+  virtual void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) = 0;
+
+  /// A string out of a fixed set that decides which further fields there are. A parser visits the fields of the one
+  /// chosen; the reference visits all of them.
+  virtual void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) = 0;
+
+  /// A table of its own: `[name]`.
+  virtual void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) = 0;
+
+  /// An array of tables. `resize` makes room for so many elements; `describe` visits element i.
+  virtual void list(const Field& field, std::size_t size, const std::function<void(std::size_t)>& resize,
+                    const std::function<void(std::size_t, ConfigVisitor&)>& describe) = 0;
+
+  /// Adds a rule that no single range expresses, e.g. two settings that exclude each other. A parser throws ConfigError
+  /// with the place of `field` where `holds` is false; other visitors ignore it. `message` says what is wrong and what
+  /// to do.
+  virtual void require(std::string_view field, bool holds, std::string_view message) = 0;
+
+  template <typename Settings>
+  void section(const Field& field, Settings& settings) {
+    section(field, [&settings](ConfigVisitor& inner) { settings.describe(inner); });
+  }
+
+  /// \tparam Settings default-constructible; the reference describes one element of it
+  template <typename Settings>
+  void list(const Field& field, std::vector<Settings>& elements) {
+    list(
+        field, elements.size(), [&elements](std::size_t size) { elements.resize(size); },
+        [&elements](std::size_t i, ConfigVisitor& inner) { elements.at(i).describe(inner); });
+  }
+};
+
+using Describe = std::function<void(ConfigVisitor&)>;
+
+/// Where a config's text came from, for messages.
+struct ConfigText {
+  std::string path;                    ///< as the user wrote it; "configs/fashion.toml"
+  std::string text;                    ///< TOML
+  std::vector<std::string> overrides;  ///< "train.epochs=3"; the value is TOML, or a bare string
+};
+
+/// Reads a file.
+/// \throws ConfigError naming the file where it cannot be read.
+ConfigText read_config(const std::string& path, std::vector<std::string> overrides = {});
+
+/// Fills a settings struct from TOML: `describe` is `[&](ConfigVisitor& v) { settings.describe(v); }`. Overrides win
+/// over the text. \throws ConfigError with file, line and column for text that is no TOML, an unknown key (with the
+/// nearest known one), a wrong type,
+///         a value out of range, a missing required key, or a broken rule; an override is named as "--set key=value".
+void parse_config(const ConfigText& config, const Describe& describe);
+
+/// The effective config as TOML: every key that is in force, defaults included. Parsing it gives the same settings.
+std::string effective_config(const Describe& describe);
+
+enum class ReferenceFormat { text, markdown };
+
+/// Every key with its meaning, unit, default and range.
+std::string config_reference(const Describe& describe, ReferenceFormat format);
+
+/// The known name that is nearest to a mistyped one (edit distance, at most a third of its length); empty where none is
+/// near.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace unisono

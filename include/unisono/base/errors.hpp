@@ -1,0 +1,59 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace unisono {
+
+/// What the process returns to the shell.
+enum class ExitCode : int {
+  success = 0,
+  other = 1,
+  config = 2,
+  data = 3,
+  checkpoint = 4,
+  communication = 5,  ///< launch errors, too
+  device = 6,
+  interrupted = 75,  ///< a checkpoint was written and the run can be resumed
+};
+
+/// An error of the outside world. The message says what is wrong, where, and what to do about it.
+class Error : public std::runtime_error {
+ public:
+  /// \param kind what the message is introduced with: "config error"
+  Error(ExitCode code, std::string kind, const std::string& message)
+      : std::runtime_error(message), code_(code), kind_(std::move(kind)) {}
+
+  ExitCode code() const noexcept { return code_; }
+  const std::string& kind() const noexcept { return kind_; }
+
+ private:
+  ExitCode code_;
+  std::string kind_;
+};
+
+struct ConfigError : Error {
+  explicit ConfigError(const std::string& message) : Error(ExitCode::config, "config error", message) {}
+};
+struct DataError : Error {
+  explicit DataError(const std::string& message) : Error(ExitCode::data, "data error", message) {}
+};
+struct CheckpointError : Error {
+  explicit CheckpointError(const std::string& message) : Error(ExitCode::checkpoint, "checkpoint error", message) {}
+};
+struct CommunicationError : Error {
+  explicit CommunicationError(const std::string& message)
+      : Error(ExitCode::communication, "communication error", message) {}
+};
+struct LaunchError : Error {
+  explicit LaunchError(const std::string& message) : Error(ExitCode::communication, "launch error", message) {}
+};
+struct DeviceError : Error {
+  explicit DeviceError(const std::string& message) : Error(ExitCode::device, "device error", message) {}
+};
+/// The output folder, a full disk: what is neither config nor data.
+struct OutputError : Error {
+  explicit OutputError(const std::string& message) : Error(ExitCode::other, "output error", message) {}
+};
+
+}  // namespace unisono

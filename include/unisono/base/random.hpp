@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace unisono {
+
+/// What random numbers are drawn for. Streams of different purposes are independent.
+enum class Purpose : std::uint32_t {
+  initial_weights = 1,
+  order = 2,
+  dropout = 3,
+  augmentation = 4,
+  digits = 5,
+  split = 6,
+  test = 7
+};
+
+/// Philox 4x32-10: 128 random bits as a function of a 64-bit key and a 128-bit counter.
+/// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+std::array<std::uint32_t, 4> philox(std::uint64_t key, std::array<std::uint32_t, 4> counter);
+
+/// Random numbers as a function of (seed, purpose, a, b, position) alone: never of the number of ranks or threads.
+/// `a` and `b` say what is drawn for, e.g. the epoch and the example; every pair has 2³⁰ values of its own.
+class RandomStream {
+ public:
+  RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint32_t b = 0);
+
+  std::uint32_t bits();                  ///< 32 random bits
+  std::uint64_t below(std::uint64_t n);  ///< uniform in [0, n), unbiased; n ≥ 1
+  float uniform();                       ///< uniform in [0, 1), a multiple of 2⁻²⁴
+  float uniform(float low, float high);  ///< uniform in [low, high)
+  float normal();                        ///< standard normal (Box–Muller), in double and rounded once
+
+ private:
+  std::uint64_t key_;
+  std::array<std::uint32_t, 4> counter_;
+  std::array<std::uint32_t, 4> block_{};
+  unsigned used_ = 4;
+};
+
+/// A random order of 0 … n−1 (Fisher–Yates).
+std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random);
+
+}  // namespace unisono

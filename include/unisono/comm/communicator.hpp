@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unisono/tensor/allocator.hpp"
+#include "unisono/tensor/reducer.hpp"
+
+namespace unisono {
+
+/// A started operation. Its buffers must stay untouched until `wait` has returned.
+class Request {
+ public:
+  virtual ~Request() = default;
+  /// Blocks until done. Must be called exactly once before destruction. \throws CommunicationError
+  virtual void wait() = 0;
+  /// Whether it is done; drives progress.
+  virtual bool test() = 0;
+};
+using RequestPtr = std::unique_ptr<Request>;
+
+/// A group of ranks that exchange messages. Rooms: MPI, threads of one process, and a group of one.
+///
+/// All collectives are called by every rank of the group, in the same order. Counts are 64 bits. No operation relies on
+/// a send being buffered. All throw CommunicationError, which names the ranks that did not arrive within
+/// `communication.timeout_seconds`.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// This rank's number among the ranks that share its node's memory, and how many these are.
+  virtual int node_rank() const = 0;
+  virtual int node_size() const = 0;
+  virtual std::string host() const = 0;
+
+  virtual void barrier() = 0;
+  virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
+
+  /// values[i] ← Σ_r values_r[i]; every rank ends with the same bits, and with the same ones in every run.
+  virtual void allreduce_sum(std::span<float> values) = 0;
+  virtual void allreduce_sum(std::span<double> values) = 0;
+  virtual void allreduce_sum(std::span<std::int64_t> values) = 0;
+  virtual void allreduce_max(std::span<std::int64_t> values) = 0;
+  virtual void allreduce_max(std::span<double> values) = 0;
+  /// Started; proceeds while this rank computes. Several may be in flight; they are matched in the order of their
+  /// starts.
+  virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
+
+  /// The sum's slice of this rank: slice_r = [r·n/P, (r+1)·n/P) of `values` ends as the sum, the rest is undefined.
+  virtual void reduce_scatter_sum(std::span<float> values) = 0;
+  /// Every rank's slice (bounds as above) is copied to all.
+  virtual void all_gather(std::span<float> values) = 0;
+  /// Every rank's bytes, of lengths that may differ, on every rank.
+  virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
+
+  virtual void send(std::span<const std::byte> bytes, int peer, int tag) = 0;
+  virtual void receive(std::span<std::byte> bytes, int peer, int tag) = 0;
+  virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
+  virtual RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) = 0;
+
+  /// The ranks of equal colour, ordered by key. Collective.
+  virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+
+  /// Memory that the ranks of this node share where that pays: what is allocated from it is reduced straight out of the
+  /// peers' memory. The allocation is collective and every rank asks for the same size. Plain memory where no window
+  /// can be had (said in the log).
+  virtual Allocator& shared_allocator() = 0;
+
+  // On top of these
+  // ------------------------------------------------------------------------------------------------------------
+
+  bool is_root() const { return rank() == 0; }
+  /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part.
+  void allreduce_weighted_mean(std::span<float> values, double weight);
+  std::vector<std::string> all_gather_text(const std::string& text);
+  std::string broadcast_text(const std::string& text, int root = 0);
+  double sum(double value);
+  std::int64_t sum(std::int64_t value);
+  std::int64_t max(std::int64_t value);
+};
+
+/// [first, last) of rank r's slice of n values among `size` ranks.
+struct Slice {
+  Index first = 0, last = 0;
+};
+Slice slice_of(Index n, int rank, int size);
+
+/// Alone: everything is a working no-op.
+std::unique_ptr<Communicator> make_self_communicator();
+
+/// Runs body(communicator) on `ranks` threads of this process, each as one rank. The first exception thrown is rethrown
+/// when all ended; ranks that wait for one that failed get a CommunicationError.
+void run_as_threads(int ranks, const std::function<void(Communicator&)>& body);
+
+/// Sums over a communicator of its own.
+class CommunicatorReducer final : public Reducer {
+ public:
+  explicit CommunicatorReducer(Communicator& communicator) : communicator_(communicator) {}
+  void sum(std::span<double> values) override { communicator_.allreduce_sum(values); }
+
+ private:
+  Communicator& communicator_;
+};
+
+}  // namespace unisono

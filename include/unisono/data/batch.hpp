@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono {
+
+/// The shape of one example's features: [channels, height, width]; a row of a table has height = width = 1.
+struct FeatureShape {
+  Index channels = 1, height = 1, width = 1;
+  Index size() const { return channels * height * width; }
+  bool operator==(const FeatureShape&) const = default;
+};
+
+/// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented. The memory belongs to
+/// the source and stays valid until its next batch is asked for. B may be 0: such a rank takes part in collectives all
+/// the same.
+struct Batch {
+  Index size = 0;              ///< B
+  Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks
+  Index global_size = 0;       ///< examples of the step: all its micro-batches on all ranks
+  std::int64_t epoch = 0;
+  bool last_of_step = true;  ///< the last micro-batch of its step
+  bool last_of_epoch = false;
+  std::span<const std::uint64_t> examples;  ///< [B] indices in the set
+  View features;                            ///< [B, C, H, W]
+  std::span<const std::int32_t> labels;     ///< [B], or empty
+  View targets;                             ///< [B, T], or empty
+};
+
+/// Where a run stands in its data.
+struct DataCursor {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;  ///< within the epoch
+};
+
+/// Yields batch after batch, epoch after epoch, without end; prefetches.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+  /// \throws DataError
+  virtual Batch next() = 0;
+  virtual std::int64_t steps_per_epoch() const = 0;
+  virtual std::int64_t examples_per_epoch() const = 0;  ///< over all ranks
+  /// The next batch will be the first of this step.
+  virtual void seek(const DataCursor& cursor) = 0;
+  /// Seconds that `next` made its caller wait, so far.
+  virtual double wait_seconds() const = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,88 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "unisono/base/config.hpp"
+#include "unisono/data/batch.hpp"
+
+namespace unisono {
+
+struct AugmentationSettings {
+  std::int64_t crop_padding = 0;  ///< pixels of zero padding, then a random crop back to the size
+  bool horizontal_flip = false;
+  std::int64_t shift = 0;  ///< at most so many pixels in each direction
+  void describe(ConfigVisitor& visitor);
+};
+
+struct DataSettings {
+  std::string path;
+  std::string targets = "auto";        ///< auto (labels or targets, as the file has), features (autoencoders)
+  std::string partition = "global";    ///< global, fixed
+  std::string reader = "auto";         ///< auto, resident, streaming
+  std::int64_t window_bytes = 0;       ///< streaming: memory for the window that examples are shuffled in; 0: chosen
+  double validation_fraction = 0;      ///< of the training set, where the file has no validation group
+  std::string normalization = "none";  ///< none, global (one mean and deviation), channel, feature; of the training set
+  bool shuffle = true;
+  AugmentationSettings augmentation;
+  void describe(ConfigVisitor& visitor);
+};
+
+enum class Split { train, validation, test };
+std::string_view name_of(Split split);
+
+struct DatasetInfo {
+  FeatureShape features;
+  Index classes = 0;      ///< of labels; 0 where the set has none
+  Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
+  std::int64_t train = 0, validation = 0, test = 0;  ///< examples
+  std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
+  bool resident = true;
+  Index bytes_per_node = 0;  ///< memory for resident data or the streaming window
+};
+
+/// This rank's place, what a step is.
+struct SourceOptions {
+  int rank = 0, size = 1;
+  Index batch_size = 1;  ///< examples per step over all ranks
+  Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
+  std::uint64_t seed = 0;
+};
+
+/// A pass over a split, each example exactly once over all ranks, in the set's order.
+class EvaluationSource {
+ public:
+  virtual ~EvaluationSource() = default;
+  /// Nothing when this rank's part is exhausted.
+  virtual std::optional<Batch> next() = 0;
+  virtual std::int64_t first() const = 0;  ///< this rank's part is [first, last) of the split
+  virtual std::int64_t last() const = 0;
+};
+
+/// An opened HDF5 set (docs/data-format.md). Knows ranks as plain integers.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual const DatasetInfo& info() const = 0;
+  virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
+  virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) = 0;
+};
+
+/// How the ranks of a node share what is resident: memory from `allocator` is one copy per node where it is a shared
+/// window.
+struct NodeShare {
+  int node_rank = 0, node_size = 1;
+  /// One copy of `bytes` that all ranks of the node see; collective over the node. \return its base
+  std::function<std::byte*(std::size_t bytes)> allocate;
+  std::function<void()> barrier;  ///< over the node
+};
+
+/// Opens a set; collective over the node where it becomes resident.
+/// \param share empty members: this process alone
+/// \throws DataError
+std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share = {});
+
+}  // namespace unisono

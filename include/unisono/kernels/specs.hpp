@@ -1,0 +1,86 @@
+#pragma once
+
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono {
+
+/// The shape of one example: C channels of H × W values. A flat vector of features has H = W = 1.
+struct Extent {
+  Index channels = 1, height = 1, width = 1;
+  Index size() const { return channels * height * width; }
+  bool operator==(const Extent&) const = default;
+};
+
+enum class Activation { none, relu, gelu, tanh, sigmoid };
+
+struct DenseSpec {
+  Extent in;  ///< may be spatial: its values are flattened in canonical order
+  Index units = 1;
+  Activation activation = Activation::none;  ///< none or relu: what is fused into the product
+};
+
+struct ConvolutionSpec {
+  Extent in;
+  Index channels = 1;  ///< of the output
+  Index kernel_height = 1, kernel_width = 1;
+  Index stride_height = 1, stride_width = 1;
+  Index padding_height = 0, padding_width = 0;  ///< zeros on each side
+  Index dilation_height = 1, dilation_width = 1;
+  Index groups = 1;
+  Activation activation = Activation::none;  ///< none or relu
+
+  Extent out() const {
+    const auto length = [](Index n, Index k, Index s, Index p, Index d) {
+      return (n + 2 * p - d * (k - 1) - 1) / s + 1;
+    };
+    return {channels, length(in.height, kernel_height, stride_height, padding_height, dilation_height),
+            length(in.width, kernel_width, stride_width, padding_width, dilation_width)};
+  }
+};
+
+enum class PoolKind { max, average };
+
+struct PoolSpec {
+  PoolKind kind = PoolKind::max;
+  Extent in;
+  Index height = 2, width = 2;  ///< of the window
+  Index stride_height = 2, stride_width = 2;
+  Index padding_height = 0, padding_width = 0;
+
+  Extent out() const {
+    return {in.channels, (in.height + 2 * padding_height - height) / stride_height + 1,
+            (in.width + 2 * padding_width - width) / stride_width + 1};
+  }
+};
+
+struct NormSpec {
+  Extent extent;
+  float epsilon = 1e-5F;
+  Activation activation = Activation::none;  ///< none or relu
+};
+
+// What an update rule needs beside its vectors, for one step on one range of θ.
+// ----------------------------------------------------
+
+struct SgdStep {
+  float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient
+  bool nesterov = false;
+  float gradient_scale = 1;  ///< from clipping
+};
+
+struct AdagradStep {
+  float rate = 0, decay = 0, epsilon = 0, gradient_scale = 1;
+};
+
+struct RmspropStep {
+  float rate = 0, decay = 0, smoothing = 0, epsilon = 0, gradient_scale = 1;
+};
+
+struct AdamStep {
+  float rate = 0, decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
+  float correction1 = 1, correction2 = 1;  ///< 1 / (1 − βᵗ)
+  bool decoupled = false;                  ///< AdamW: λθ is added to the direction, not to the gradient
+  float gradient_scale = 1;
+};
+
+}  // namespace unisono

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "unisono/data/batch.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/tensor/layout.hpp"
+
+namespace unisono {
+
+/// Called when g[first, last) is final. Ranges come from the end of the vector to its start, without gaps.
+using GradientReady = std::function<void(Index first, Index last)>;
+
+/// A named figure of an evaluation, e.g. {"accuracy", 0.91}.
+struct Metric {
+  std::string name;
+  double value = 0;
+  bool larger_is_better = false;
+};
+
+/// θ and the running statistics of batch normalisation, which are no parameters but part of the model.
+struct ModelState {
+  MutableView parameters;  ///< [layout().size()]
+  MutableView statistics;  ///< [statistics_layout().size()]
+};
+
+/// A row of `unisono info`'s table.
+struct LayerSummary {
+  std::string name, kind, output;  ///< output: "20×24×24"
+  Index parameters = 0;
+  double flops_per_example = 0;  ///< forward and backward
+  Index activation_bytes = 0;    ///< for the batch that was asked for
+};
+
+/// Something with parameters, a loss and a gradient. Knows nothing of ranks.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const ParameterLayout& layout() const = 0;
+  virtual const ParameterLayout& statistics_layout() const = 0;
+  /// Overwrites the state with initial values: a function of the seed and the canonical position alone.
+  virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
+
+  /// g (+)= scale · ∂(Σ loss)/∂θ over the batch, the losses added to `sums`. Collective where statistics are global; a
+  /// batch may be empty. \param ready may be empty
+  virtual void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
+                                 const GradientReady& ready, LossSums& sums) = 0;
+  /// Losses and hits of a batch, added to `sums`; as in prediction, no dropout, running statistics. Never collective.
+  virtual void evaluate(const Batch& batch, ModelState state, LossSums& sums) = 0;
+  /// \param outputs [batch.size, output_size()] row-major: probabilities for classifiers, values for regressions
+  virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
+  virtual Index output_size() const = 0;
+
+  /// The figures of sums that were added up over all ranks: loss, then accuracy, top-5, RMSE, MAE, R² as they apply.
+  virtual std::vector<Metric> metrics(const LossSums& sums) const = 0;
+
+  virtual std::vector<LayerSummary> summary(Index batch) const = 0;
+  virtual double flops_per_example() const = 0;  ///< of a training step
+  /// Activations, their gradients and scratch for a local batch.
+  virtual Index workspace_bytes(Index batch) const = 0;
+};
+
+}  // namespace unisono

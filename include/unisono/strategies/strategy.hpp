@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/base/config.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/batch.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/optim/schedule.hpp"
+
+namespace unisono {
+
+struct StrategySettings {
+  std::string kind = "allreduce";
+  std::int64_t period = 16;                 ///< averaging: steps between averages
+  std::string optimizer_state = "average";  ///< averaging: average, keep or reset
+  std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
+  void describe(ConfigVisitor& visitor);
+};
+
+/// Where the seconds of this rank went; they add up to the total.
+struct Seconds {
+  double compute = 0, exposed_communication = 0, input = 0, optimizer = 0, evaluation = 0, checkpoint = 0,
+         straggler_wait = 0, other = 0;
+};
+
+/// One finished step of this rank, for the observer.
+struct StepRecord {
+  std::int64_t step = 0;   ///< steps made, this one included
+  std::int64_t epoch = 0;  ///< of the batch
+  bool last_of_epoch = false;
+  bool consistent = true;  ///< all ranks hold the same model now: it may be evaluated and checkpointed
+  Index global_size = 0;   ///< examples of the step, over all ranks
+  double learning_rate = 0;
+};
+
+/// What a run does with finished steps: metrics, progress, evaluation, checkpoints, the wish to stop. Collective where
+/// the record is consistent.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  /// \return whether to go on; the same on every rank for consistent records, true for the others
+  virtual bool step(const StepRecord& record) = 0;
+};
+
+/// All that a strategy needs, borrowed.
+struct TrainContext {
+  Communicator& communicator;
+  Model& model;
+  Optimizer& optimizer;
+  BatchSource& source;
+  const Schedule& schedule;
+  Observer& observer;
+  ModelState state;      ///< θ from communicator.shared_allocator()
+  MutableView gradient;  ///< g, likewise
+  LossSums& sums;        ///< this rank's losses since the observer last read them
+  Seconds& seconds;
+  std::int64_t first_step;   ///< steps made before (a resumed run)
+  std::int64_t total_steps;  ///< where to stop
+  Index bucket_bytes = 0;    ///< 0: chosen
+};
+
+/// A way of training in parallel. Owns the training loop.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
+  virtual void train(TrainContext& run) = 0;
+  /// Whether all ranks see the same batch statistics (they step together).
+  virtual bool steps_together() const = 0;
+};
+
+/// \throws ConfigError
+std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
+
+}  // namespace unisono

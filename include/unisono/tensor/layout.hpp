@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono {
+
+/// What a block of parameters is: weight decay leaves biases and norms out, LARS and LAMB adapt weights alone.
+enum class Role { weight, bias, norm, statistic };
+
+/// One tensor inside the contiguous vector θ (or inside the vector of running statistics).
+struct Block {
+  std::string name;          ///< "convolution1.weight"
+  std::vector<Index> shape;  ///< canonical, row-major: [O, I, KH, KW] for a convolution, [O, C, H, W] for a dense layer
+  std::vector<int>
+      axes;  ///< stored axis i is canonical axis axes[i]; {2, 3, 0, 1} stores [KH, KW, O, I]; empty: canonical
+  Role role = Role::weight;
+  Index fan_in = 0;         ///< inputs of one output unit, for initialisers
+  Index fan_out = 0;        ///< outputs of one input unit
+  std::string initialiser;  ///< "he_normal", "zeros", …
+  Index offset = 0;         ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
+
+  Index size() const;  ///< floats
+};
+
+/// Names every block of θ. The order of numbers inside a block belongs to the backend, and is said by `axes`;
+/// checkpoints, exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats,
+/// always zero, so that each starts at a cache line.
+class ParameterLayout {
+ public:
+  /// Appends a block and returns its offset.
+  Index add(Block block);
+
+  const std::vector<Block>& blocks() const { return blocks_; }
+  /// \throws std::out_of_range where there is none.
+  const Block& block(const std::string& name) const;
+
+  Index size() const { return size_; }              ///< N: floats of the whole vector, padding included
+  Index parameters() const { return parameters_; }  ///< floats that are parameters
+
+  /// Of names, shapes, axes and offsets. Ranks that share θ must agree on it.
+  std::uint64_t hash() const;
+
+ private:
+  std::vector<Block> blocks_;
+  Index size_ = 0;
+  Index parameters_ = 0;
+};
+
+/// canonical[…] = stored[…], for one block. Both hold block.size() floats; `stored` is the block's part of the vector.
+void to_canonical(const Block& block, View stored, MutableView canonical);
+/// stored[…] = canonical[…], for one block.
+void from_canonical(const Block& block, View canonical, MutableView stored);
+
+/// A block's part of the vector that the layout describes.
+inline MutableView part(MutableView vector, const Block& block) {
+  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.size()));
+}
+inline View part(View vector, const Block& block) {
+  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.size()));
+}
+
+}  // namespace unisono

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+
+namespace unisono {
+
+/// Sums over all ranks that step together, for layers that need a statistic of the whole micro-batch.
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+
+  /// values[i] ← Σ_r values_r[i]. Collective; every rank ends with the same bits.
+  virtual void sum(std::span<double> values) = 0;
+};
+
+/// The sum over this rank alone.
+class LocalReducer final : public Reducer {
+ public:
+  void sum(std::span<double>) override {}
+};
+
+}  // namespace unisono

@@ -1,0 +1,36 @@
+#include "unisono/tensor/allocator.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class PlainAllocator final : public Allocator {
+ public:
+  void* allocate(std::size_t bytes) override {
+    const std::size_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    void* pointer = std::aligned_alloc(kAlignmentBytes, rounded == 0 ? kAlignmentBytes : rounded);
+    if (pointer == nullptr) {
+      throw DeviceError(
+          fmt::format("out of memory: {:.1f} MiB were asked for; use a smaller batch or model, or more ranks",
+                      static_cast<double>(bytes) / (1 << 20)));
+    }
+    std::memset(pointer, 0, rounded);
+    return pointer;
+  }
+  void deallocate(void* pointer) noexcept override { std::free(pointer); }
+};
+
+}  // namespace
+
+Allocator& plain_allocator() {
+  static PlainAllocator allocator;  // stateless
+  return allocator;
+}
+
+}  // namespace unisono
