@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "unisono/base/config.hpp"
 #include "unisono/data/batch.hpp"
@@ -44,6 +45,12 @@ struct DatasetInfo {
   Index bytes_per_node = 0;  ///< memory for resident data or the streaming window
 };
 
+/// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all. Empty:
+/// not at all. A trained model carries its training set's, for sets that it is applied to later.
+struct Normalization {
+  std::vector<float> mean, scale;
+};
+
 /// This rank's place, what a step is.
 struct SourceOptions {
   int rank = 0, size = 1;
@@ -67,6 +74,7 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
+  virtual const Normalization& normalization() const = 0;
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
   virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) = 0;
 };
@@ -82,7 +90,13 @@ struct NodeShare {
 
 /// Opens a set; collective over the node where it becomes resident.
 /// \param share empty members: this process alone
+/// \param normalization of a trained model, in place of the training set's own; the file then needs neither a training
+///        group nor labels (batches of a set without them have none)
 /// \throws DataError
-std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share = {});
+std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share = {},
+                                      const Normalization* normalization = nullptr);
+
+/// What `open_dataset` would say of a set, without reading it into memory. \throws DataError
+DatasetInfo inspect_dataset(const DataSettings& settings);
 
 }  // namespace unisono
