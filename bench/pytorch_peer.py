@@ -1,0 +1,127 @@
+"""Times training steps of one of the benchmark models in PyTorch, and prints one JSON object.
+
+Runs inside the virtual environment that bench/compare-pytorch makes. A step is what a training loop does: take the next slice of data that
+lies in memory, forward, softmax cross-entropy, backward, SGD with momentum. With --processes 2 the processes train together through
+DistributedDataParallel over gloo.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+import torch
+from torch import nn
+
+
+def mlp(width):
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10))
+
+
+class ResidualBlock(nn.Module):
+    """Two 3×3 convolutions; where the shape changes, a 1×1 convolution with batch normalisation replaces the identity."""
+
+    def __init__(self, inputs, channels, stride):
+        super().__init__()
+        self.branch = nn.Sequential(
+            nn.Conv2d(inputs, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, 1, 1, bias=False), nn.BatchNorm2d(channels))
+        same = inputs == channels and stride == 1
+        self.shortcut = nn.Identity() if same else nn.Sequential(
+            nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+
+    def forward(self, x):
+        return torch.relu(self.branch(x) + self.shortcut(x))
+
+
+def resnet20():
+    layers = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+    inputs = 16
+    for channels in (16, 32, 64):
+        for block in range(3):
+            layers.append(ResidualBlock(inputs, channels, 2 if block == 0 and channels > 16 else 1))
+            inputs = channels
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+MODELS = {
+    "mlp-512": (lambda: mlp(512), (1, 28, 28)),
+    "mlp-4096": (lambda: mlp(4096), (1, 28, 28)),
+    "lenet": (lenet, (1, 28, 28)),
+    "resnet20": (resnet20, (3, 32, 32)),
+}
+
+
+def train(rank, arguments):
+    """Examples per second of all processes together, as seen by rank 0."""
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(1)
+    build, shape = MODELS[arguments.model]
+    model = build()
+    batches = 8
+    data = torch.randn(batches * arguments.batch, *shape)
+    labels = torch.randint(0, 10, (batches * arguments.batch,))
+    if arguments.mode == "channels_last":
+        model = model.to(memory_format=torch.channels_last)
+        data = data.contiguous(memory_format=torch.channels_last)
+    if arguments.processes > 1:
+        torch.distributed.init_process_group("gloo", rank=rank, world_size=arguments.processes)
+        model = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    if arguments.mode == "compile":
+        model = torch.compile(model)
+    loss_function = nn.CrossEntropyLoss()
+
+    def step(i):
+        first = (i % batches) * arguments.batch
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_function(model(data[first:first + arguments.batch]), labels[first:first + arguments.batch])
+        loss.backward()
+        optimizer.step()
+
+    for i in range(arguments.warmup):
+        step(i)
+    rates = []
+    for _ in range(arguments.repeats):
+        if arguments.processes > 1:
+            torch.distributed.barrier()
+        start = time.perf_counter()
+        for i in range(arguments.steps):
+            step(i)
+        if arguments.processes > 1:
+            torch.distributed.barrier()
+        rates.append(arguments.steps * arguments.batch * arguments.processes / (time.perf_counter() - start))
+    if rank == 0:
+        print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
+    if arguments.processes > 1:
+        torch.distributed.destroy_process_group()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--mode", choices=("eager", "channels_last", "compile"), default="eager")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=64, help="examples per step and process")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    if arguments.processes == 1:
+        train(0, arguments)
+        return
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", str(20000 + os.getpid() % 20000))
+    torch.multiprocessing.spawn(train, (arguments,), nprocs=arguments.processes)
+
+
+if __name__ == "__main__":
+    main()
