@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/reducer.hpp"
 
@@ -103,10 +104,16 @@ void run_as_threads(int ranks, const std::function<void(Communicator&)>& body);
 class CommunicatorReducer final : public Reducer {
  public:
   explicit CommunicatorReducer(Communicator& communicator) : communicator_(communicator) {}
-  void sum(std::span<double> values) override { communicator_.allreduce_sum(values); }
+  void sum(std::span<double> values) override {
+    const ScopedTimer timer(seconds_);
+    communicator_.allreduce_sum(values);
+  }
+  /// Seconds spent in `sum` so far.
+  double seconds() const { return seconds_; }
 
  private:
   Communicator& communicator_;
+  double seconds_ = 0;
 };
 
 }  // namespace unisono

@@ -21,6 +21,7 @@ struct Batch {
   Index size = 0;              ///< B
   Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks
   Index global_size = 0;       ///< examples of the step: all its micro-batches on all ranks
+  Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
   bool last_of_step = true;  ///< the last micro-batch of its step
   bool last_of_epoch = false;

@@ -42,11 +42,14 @@ class Model {
 
   virtual const ParameterLayout& layout() const = 0;
   virtual const ParameterLayout& statistics_layout() const = 0;
+  /// Whether the running statistics depend on this rank's examples alone, so that strategies must average them; false
+  /// where all are summed over the ranks, which then hold the same bits.
+  virtual bool statistics_are_local() const { return statistics_layout().size() > 0; }
   /// Overwrites the state with initial values: a function of the seed and the canonical position alone.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
   /// g (+)= scale · ∂(Σ loss)/∂θ over the batch, the losses added to `sums`. Collective where statistics are global; a
-  /// batch may be empty. \param ready may be empty
+  /// batch may be empty: its gradient is zero, and `ready` is called all the same. \param ready may be empty
   virtual void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
                                  const GradientReady& ready, LossSums& sums) = 0;
   /// Losses and hits of a batch, added to `sums`; as in prediction, no dropout, running statistics. Never collective.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,15 +11,46 @@
 
 namespace unisono {
 
+// What only one kind of update rule has. Formulas and papers stand on top of the rules' files in src/optim.
+
+struct SgdSettings {
+  double momentum = 0;  ///< μ; 0: plain SGD
+  bool nesterov = false;
+};
+
+struct AdagradSettings {
+  double epsilon = 1e-10;
+};
+
+struct RmspropSettings {
+  double smoothing = 0.99;  ///< α, of the mean square
+  double epsilon = 1e-8;
+};
+
+/// Adam, AdamW and LAMB.
+struct AdamSettings {
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+struct LarsSettings {
+  double momentum = 0.9;
+  double trust = 0.001;  ///< η, the trust coefficient
+};
+
+/// `[optimizer]`
 struct OptimizerSettings {
   std::string kind = "sgd";  ///< sgd, adagrad, rmsprop, adam, adamw, lars, lamb
   double learning_rate = 0.01;
-  double momentum = 0;
-  bool nesterov = false;
-  double weight_decay = 0;
-  bool decay_biases_and_norms = false;
-  double clip_norm = 0;  ///< 0: no clipping
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, smoothing = 0.99, trust = 0.001;
+  double weight_decay = 0;              ///< λ
+  bool decay_biases_and_norms = false;  ///< blocks of Role::bias and Role::norm are left out of the decay by default
+  double clip_norm = 0;                 ///< largest norm of the whole gradient; 0: no clipping
+  SgdSettings sgd;
+  AdagradSettings adagrad;
+  RmspropSettings rmsprop;
+  AdamSettings adam;  ///< adam and adamw
+  LarsSettings lars;
+  AdamSettings lamb{.epsilon = 1e-6};
   void describe(ConfigVisitor& visitor);
 };
 
@@ -28,7 +60,7 @@ struct OptimizerState {
   Buffer values;
 };
 
-/// An update rule: θ ← θ − rate · direction(g, state).
+/// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -46,8 +78,11 @@ class Optimizer {
   virtual double last_gradient_norm() const = 0;
 };
 
-/// \throws ConfigError
+/// \throws ConfigError for a kind that does not exist
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           Backend& backend);
+
+/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of plain memory.
+int optimizer_state_vectors(const OptimizerSettings& settings);
 
 }  // namespace unisono

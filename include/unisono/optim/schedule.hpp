@@ -8,27 +8,33 @@
 
 namespace unisono {
 
+/// `[schedule]`
 struct ScheduleSettings {
-  std::string kind = "constant";   ///< constant, step, linear, cosine, polynomial, exponential
-  double final_factor = 0;         ///< of the base rate, reached at the last step
-  std::vector<double> milestones;  ///< step: epochs at which the rate is multiplied by `factor`
-  double factor = 0.1;
-  double power = 2;
-  double warmup_epochs = 0;  ///< linear from 0 to the base rate
+  std::string kind = "constant";           ///< constant, step, linear, cosine, polynomial, exponential
+  double warmup_epochs = 0;                ///< linear, up to the base rate
+  double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
+  double exponential_final_factor = 0.01;  ///< the same for exponential, where it cannot be 0
+  std::vector<double> milestones;          ///< step: epochs from which on the rate is multiplied by `factor`
+  double factor = 0.1;                     ///< step
+  double power = 2;                        ///< polynomial
   void describe(ConfigVisitor& visitor);
 };
 
-/// The learning rate as a function of the step: settings × base rate × length of the run.
+/// The learning rate as a function of the step: settings × base rate × length of the run. Formulas in
+/// src/optim/schedule.cpp.
 class Schedule {
  public:
+  /// \throws ConfigError for a kind that does not exist
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
-  /// \param step how many steps were made before this one
+  /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
   double rate(std::int64_t step) const;
 
  private:
+  double factor(std::int64_t step) const;
+
   ScheduleSettings settings_;
   double base_rate_;
-  std::int64_t total_steps_, steps_per_epoch_;
+  std::int64_t total_steps_, steps_per_epoch_, warmup_steps_;
 };
 
 }  // namespace unisono

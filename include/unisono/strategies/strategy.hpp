@@ -15,18 +15,29 @@
 
 namespace unisono {
 
+/// `[strategy]`
 struct StrategySettings {
-  std::string kind = "allreduce";
+  std::string kind = "allreduce";           ///< allreduce, averaging
   std::int64_t period = 16;                 ///< averaging: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
   void describe(ConfigVisitor& visitor);
 };
 
-/// Where the seconds of this rank went; they add up to the total.
+/// Where the seconds of this rank went; they add up to the total. The strategy adds to the first five, the observer to
+/// evaluation and checkpoint, and whoever knows the total sets `other` to what remains of it.
 struct Seconds {
-  double compute = 0, exposed_communication = 0, input = 0, optimizer = 0, evaluation = 0, checkpoint = 0,
-         straggler_wait = 0, other = 0;
+  double compute = 0;                ///< forward and backward passes, without what they waited for messages
+  double exposed_communication = 0;  ///< waiting for messages, all ranks being there
+  double straggler_wait = 0;         ///< waiting for ranks that were not there yet
+  double input = 0;                  ///< waiting for the batch source
+  double optimizer = 0;
+  double evaluation = 0, checkpoint = 0;
+  double other = 0;
+
+  double sum() const {
+    return compute + exposed_communication + straggler_wait + input + optimizer + evaluation + checkpoint + other;
+  }
 };
 
 /// One finished step of this rank, for the observer.
@@ -63,6 +74,8 @@ struct TrainContext {
   std::int64_t first_step;   ///< steps made before (a resumed run)
   std::int64_t total_steps;  ///< where to stop
   Index bucket_bytes = 0;    ///< 0: chosen
+  /// Sums global batch statistics inside the model's passes: its seconds are no computation. May be null.
+  const CommunicatorReducer* statistics_reducer = nullptr;
 };
 
 /// A way of training in parallel. Owns the training loop.
@@ -71,8 +84,10 @@ class Strategy {
   virtual ~Strategy() = default;
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
-  /// Whether all ranks see the same batch statistics (they step together).
+  /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.
   virtual bool steps_together() const = 0;
+  /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
+  virtual bool optimizer_state_is_local() const = 0;
 };
 
 /// \throws ConfigError
