@@ -9,6 +9,11 @@ function(unisono_module NAME)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
   list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/rooms/|/main\\.cpp$|/loops_isa/")
 
+  if(NOT sources)  # headers alone
+    set(sources ${CMAKE_BINARY_DIR}/${NAME}_headers.cpp)
+    file(TOUCH ${sources})
+  endif()
+
   set(root ${CMAKE_BINARY_DIR}/include/${NAME})
   file(MAKE_DIRECTORY ${root}/unisono)
   file(CREATE_LINK ${CMAKE_SOURCE_DIR}/include/unisono/${NAME} ${root}/unisono/${NAME} SYMBOLIC)
