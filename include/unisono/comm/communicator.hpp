@@ -73,6 +73,12 @@ class Communicator {
   /// peers' memory. The allocation is collective and every rank asks for the same size. Plain memory where no window
   /// can be had (said in the log).
   virtual Allocator& shared_allocator() = 0;
+  /// Zeroed memory of which the node has one copy that all its ranks read and write, e.g. for resident data; aligned as
+  /// allocators do. Collective over the node, every rank asks for the same size. It must be released before this
+  /// communicator. Null on all ranks of the node where no window can be had (said in the log).
+  virtual std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) = 0;
+  /// Over the ranks of this node.
+  virtual void node_barrier() = 0;
 
   // On top of these
   // ------------------------------------------------------------------------------------------------------------

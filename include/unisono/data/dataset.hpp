@@ -45,8 +45,8 @@ struct DatasetInfo {
   Index bytes_per_node = 0;  ///< memory for resident data or the streaming window
 };
 
-/// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all. Empty:
-/// not at all. A trained model carries its training set's, for sets that it is applied to later.
+/// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
+/// Empty: not at all. A trained model carries its training set's, for sets that it is applied to later.
 struct Normalization {
   std::vector<float> mean, scale;
 };
@@ -83,7 +83,8 @@ class Dataset {
 /// window.
 struct NodeShare {
   int node_rank = 0, node_size = 1;
-  /// One copy of `bytes` that all ranks of the node see; collective over the node. \return its base
+  /// One copy of `bytes` that all ranks of the node see; collective over the node. \return its base, or null on all
+  /// ranks of the node where there is none to be had: then each reads a copy of its own. It lives as long as the set.
   std::function<std::byte*(std::size_t bytes)> allocate;
   std::function<void()> barrier;  ///< over the node
 };
