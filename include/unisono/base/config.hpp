@@ -57,6 +57,7 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::int64_t& value) = 0;
   virtual void field(const Field& field, double& value) = 0;
   virtual void field(const Field& field, std::string& value) = 0;
+  // One value stands for a list of one: kernel = 5.
   virtual void field(const Field& field, std::vector<std::int64_t>& value) = 0;
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
@@ -121,7 +122,8 @@ enum class ReferenceFormat { text, markdown };
 /// Every key with its meaning, unit, default and range.
 std::string config_reference(const Describe& describe, ReferenceFormat format);
 
-/// The known name that is nearest to a mistyped one (edit distance, at most a third of its length); empty where none is
+/// The known name that is nearest to a mistyped one (edit distance, where a swap of neighbours counts once; at most a
+/// third of its length, but one at least); empty where none is
 /// near.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 

@@ -1,0 +1,228 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "config_detail.hpp"
+#include "config_table.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+using namespace detail;
+
+template <typename T>
+constexpr std::string_view kTypeName = "";
+template <>
+constexpr std::string_view kTypeName<bool> = "true or false";
+template <>
+constexpr std::string_view kTypeName<std::int64_t> = "an integer";
+template <>
+constexpr std::string_view kTypeName<double> = "a number";
+template <>
+constexpr std::string_view kTypeName<std::string> = "a string";
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::table:
+      return "a table";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a floating-point number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    default:
+      return "a date or time";
+  }
+}
+
+/// Fills one table. Wrong values are reported at once; what is missing or breaks a rule only after all keys are known,
+/// because a mistyped key is the likelier cause.
+class Parser final : public UniformVisitor<Parser> {
+ public:
+  Parser(const toml::table& table, const std::string& file, std::string path)
+      : table_(table), file_(file), path_(std::move(path)) {}
+
+  template <typename T>
+  void any(const Field& field, T& value) {
+    if (const toml::node* node = find(field)) value = read<T>(field, *node);
+  }
+  template <typename T>
+  void any(const Field& field, std::vector<T>& values) {
+    const toml::node* node = find(field);
+    if (node == nullptr) return;
+    values.clear();
+    if (const toml::array* array = node->as_array()) {
+      for (const toml::node& element : *array) values.push_back(read<T>(field, element));
+    } else {
+      values.push_back(read<T>(field, *node));
+    }
+  }
+
+  void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
+    choose(field, value, names_of(choices));
+  }
+  void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override;
+  void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) override;
+  void list(const Field& field, std::size_t size, const std::function<void(std::size_t)>& resize,
+            const std::function<void(std::size_t, ConfigVisitor&)>& describe) override;
+  void require(std::string_view field, bool holds, std::string_view message) override;
+
+  /// \throws ConfigError for an unknown key, or else for the first thing that is missing or breaks a rule
+  void finish() const;
+
+ private:
+  const toml::node* find(const Field& field);
+  template <typename T>
+  T read(const Field& field, const toml::node& node) const;
+  void check_range(const Field& field, const toml::node& node, double value) const;
+  bool choose(const Field& field, std::string& value, const std::vector<std::string>& names);
+  std::string unknown(const std::string& key) const;
+  std::string at(const toml::node& node) const { return place(node.source(), file_); }
+  [[noreturn]] void fail(const toml::node& node, const Field& field, const std::string& problem) const {
+    throw ConfigError(fmt::format("{}: '{}'{} {}", at(node), field.name, in_table(path_), problem));
+  }
+
+  const toml::table& table_;
+  const std::string& file_;
+  std::string path_;
+  std::set<std::string, std::less<>> known_;
+  std::map<std::string, std::vector<std::string>, std::less<>> elsewhere_;  ///< key → the kinds that have it
+  std::string kind_;                                                        ///< "kind 'max_pool'"
+  std::optional<std::string> deferred_;
+};
+
+const toml::node* Parser::find(const Field& field) {
+  known_.emplace(field.name);
+  const toml::node* node = table_.get(field.name);
+  if (node == nullptr && field.required && !deferred_) {
+    const std::string range = range_text(field);
+    deferred_ = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_), field.meaning,
+                            range.empty() ? "" : ", " + range);
+  }
+  return node;
+}
+
+template <typename T>
+T Parser::read(const Field& field, const toml::node& node) const {
+  if constexpr (std::is_same_v<T, double>) {
+    if (!node.is_number()) fail(node, field, fmt::format("must be a number, not {}", type_name(node)));
+    const double value = *node.value<double>();
+    check_range(field, node, value);
+    return value;
+  } else {
+    const std::optional<T> value = node.value_exact<T>();
+    if (!value) fail(node, field, fmt::format("must be {}, not {}", kTypeName<T>, type_name(node)));
+    if constexpr (std::is_same_v<T, std::int64_t>) check_range(field, node, static_cast<double>(*value));
+    return *value;
+  }
+}
+
+void Parser::check_range(const Field& field, const toml::node& node, double value) const {
+  if (!std::isfinite(value)) fail(node, field, fmt::format("is {}, but must be a finite number", value));
+  if (!in_range(field, value)) fail(node, field, fmt::format("is {}, but must be {}", value, range_text(field)));
+}
+
+/// \return whether the text has the key
+bool Parser::choose(const Field& field, std::string& value, const std::vector<std::string>& names) {
+  const toml::node* node = find(field);
+  if (node == nullptr) return false;
+  value = read<std::string>(field, *node);
+  if (std::find(names.begin(), names.end(), value) != names.end()) return true;
+  const std::string nearest = nearest_name(value, names);
+  const std::string hint = nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest);
+  fail(*node, field, fmt::format("is '{}', which does not exist; {}It is one of {}", value, hint, quoted(names)));
+}
+
+void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
+  const bool missing = !choose(field, value, names_of(variants)) && field.required;
+  for (const Variant& variant : variants) {
+    if (!variant.describe) continue;
+    if (!missing && variant.name == value) {
+      variant.describe(*this);
+      continue;
+    }
+    NameCollector collector;
+    variant.describe(collector);
+    for (const std::string& name : collector.names) elsewhere_[name].emplace_back(variant.name);
+  }
+  if (missing) {  // nobody knows which keys belong here
+    for (const auto& [name, kinds] : elsewhere_) known_.insert(name);
+  }
+  kind_ = fmt::format("{} '{}'", field.name, value);
+}
+
+void Parser::section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) {
+  const toml::node* node = find(field);
+  const toml::table empty;
+  const toml::table* table = node == nullptr ? &empty : node->as_table();
+  if (table == nullptr) fail(*node, field, fmt::format("must be a table, not {}", type_name(*node)));
+  Parser inner(*table, file_, join_path(path_, field.name));
+  describe(inner);
+  inner.finish();
+}
+
+void Parser::list(const Field& field, std::size_t, const std::function<void(std::size_t)>& resize,
+                  const std::function<void(std::size_t, ConfigVisitor&)>& describe) {
+  const toml::node* node = find(field);
+  if (node == nullptr) return;
+  const toml::array* array = node->as_array();
+  if (array == nullptr) fail(*node, field, fmt::format("must be an array of tables, not {}", type_name(*node)));
+  resize(0);  // elements begin with their defaults
+  resize(array->size());
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    const toml::node& element = *array->get(i);
+    if (!element.is_table()) {
+      fail(element, field, fmt::format("must be an array of tables, but element {} is {}", i, type_name(element)));
+    }
+    Parser inner(*element.as_table(), file_, fmt::format("{}[{}]", join_path(path_, field.name), i));
+    describe(i, inner);
+    inner.finish();
+  }
+}
+
+void Parser::require(std::string_view field, bool holds, std::string_view message) {
+  if (holds || deferred_) return;
+  const toml::node* node = table_.get(field);
+  deferred_ = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), in_table(path_), message);
+}
+
+std::string Parser::unknown(const std::string& key) const {
+  const auto kinds = elsewhere_.find(key);
+  if (kinds != elsewhere_.end()) {
+    return fmt::format("; {} has no such key, only {} has", kind_, quoted(kinds->second));
+  }
+  const std::vector<std::string> known(known_.begin(), known_.end());
+  const std::string nearest = nearest_name(key, known);
+  return nearest.empty() ? fmt::format("; known here: {}", quoted(known))
+                         : fmt::format("; did you mean '{}'?", nearest);
+}
+
+void Parser::finish() const {
+  for (const auto& [key, node] : table_) {
+    const std::string name(key.str());
+    if (known_.contains(name)) continue;
+    throw ConfigError(
+        fmt::format("{}: unknown key '{}'{}{}", place(key.source(), file_), name, in_table(path_), unknown(name)));
+  }
+  if (deferred_) throw ConfigError(*deferred_);
+}
+
+}  // namespace
+
+void parse_config(const ConfigText& config, const Describe& describe) {
+  const toml::table table = load_table(config);
+  Parser parser(table, config.path, "");
+  describe(parser);
+  parser.finish();
+}
+
+}  // namespace unisono

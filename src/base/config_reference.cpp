@@ -1,0 +1,129 @@
+#include "config_reference.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "config_detail.hpp"
+
+namespace unisono::detail {
+namespace {
+
+std::string type_of(const bool&) { return "boolean"; }
+std::string type_of(const std::int64_t&) { return "integer"; }
+std::string type_of(const double&) { return "number"; }
+std::string type_of(const std::string&) { return "string"; }
+template <typename T>
+std::string type_of(const std::vector<T>&) {
+  return type_of(T{}) + " or list";
+}
+
+/// An array of tables that is being described, to end where its elements hold arrays of their own kind.
+struct OpenList {
+  std::vector<std::string> names;  ///< of an element's keys
+  std::string path;
+};
+
+class Collector final : public UniformVisitor<Collector> {
+ public:
+  Collector(ReferenceTable& table, std::string path, std::vector<OpenList> lists = {})
+      : table_(table), path_(std::move(path)), lists_(std::move(lists)) {}
+
+  template <typename T>
+  void any(const Field& field, T& value) {
+    add(make_key(field, type_of(value), toml_text(value)));
+  }
+  void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
+    ReferenceKey key = make_key(field, "string", toml_text(value));
+    for (const Choice& choice : choices) key.choices.emplace_back(choice.name, choice.meaning);
+    add(std::move(key));
+  }
+  void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override;
+  void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) override {
+    const std::string path = join_path(path_, field.name);
+    table_.tables.push_back({fmt::format("[{}]", path), std::string(field.meaning), kinds_, {}, {}});
+    Collector inner(table_.tables.back(), path, lists_);
+    describe(inner);
+  }
+  void list(const Field& field, std::size_t size, const std::function<void(std::size_t)>& resize,
+            const std::function<void(std::size_t, ConfigVisitor&)>& describe) override;
+  void require(std::string_view, bool, std::string_view) override {}
+
+ private:
+  static ReferenceKey make_key(const Field& field, std::string type, std::string value) {
+    Field without_unit = field;
+    without_unit.unit = "";
+    return {.name = std::string(field.name),
+            .type = std::move(type),
+            .meaning = std::string(field.meaning),
+            .unit = std::string(field.unit),
+            .range = range_text(without_unit),
+            .value = field.required ? "" : std::move(value),
+            .choices = {},
+            .kinds = {}};
+  }
+  void add(ReferenceKey key);
+
+  ReferenceTable& table_;
+  std::string path_;
+  std::vector<OpenList> lists_;
+  std::vector<std::string> kinds_;  ///< the variant that is being described
+};
+
+/// A key that several kinds share stands there once.
+void Collector::add(ReferenceKey key) {
+  key.kinds = kinds_;
+  const auto same = std::find_if(table_.keys.begin(), table_.keys.end(), [&](const ReferenceKey& other) {
+    return other.name == key.name && other.meaning == key.meaning && other.range == key.range;
+  });
+  if (same == table_.keys.end()) {
+    table_.keys.push_back(std::move(key));
+  } else {
+    same->kinds.insert(same->kinds.end(), key.kinds.begin(), key.kinds.end());
+  }
+}
+
+void Collector::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
+  ReferenceKey key = make_key(field, "string", toml_text(value));
+  for (const Variant& variant : variants) key.choices.emplace_back(variant.name, variant.meaning);
+  add(std::move(key));
+  for (const Variant& variant : variants) {
+    if (!variant.describe) continue;
+    const std::vector<std::string> outer = std::exchange(kinds_, {std::string(variant.name)});
+    variant.describe(*this);
+    kinds_ = outer;
+  }
+}
+
+void Collector::list(const Field& field, std::size_t size, const std::function<void(std::size_t)>& resize,
+                     const std::function<void(std::size_t, ConfigVisitor&)>& describe) {
+  resize(size + 1);  // a new element, which holds the defaults
+  NameCollector names;
+  describe(size, names);
+  const auto open =
+      std::find_if(lists_.begin(), lists_.end(), [&](const OpenList& l) { return l.names == names.names; });
+  if (open != lists_.end()) {
+    add(make_key(field, fmt::format("array of tables like {}", open->path), "[]"));
+  } else {
+    const std::string path = join_path(path_, field.name);
+    add(make_key(field, "array of tables", "[]"));
+    table_.tables.push_back({fmt::format("[[{}]]", path), std::string(field.meaning), kinds_, {}, {}});
+    std::vector<OpenList> lists = lists_;
+    lists.push_back({names.names, path});
+    Collector inner(table_.tables.back(), path, std::move(lists));
+    describe(size, inner);
+  }
+  resize(size);
+}
+
+}  // namespace
+
+ReferenceTable collect_reference(const Describe& describe) {
+  ReferenceTable table;
+  Collector collector(table, "");
+  describe(collector);
+  return table;
+}
+
+}  // namespace unisono::detail

@@ -1,0 +1,134 @@
+#include "config_table.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "config_detail.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+
+ConfigText read_config(const std::string& path, std::vector<std::string> overrides) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  if (!file.is_open() || file.bad() || text.bad()) {
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+  return {path, text.str(), std::move(overrides)};
+}
+
+namespace detail {
+namespace {
+
+constexpr std::string_view kSet = "--set ";
+
+/// One "--set train.epochs=3".
+struct Override {
+  std::string source;             ///< as the user wrote it
+  std::vector<std::string> path;  ///< "train", "epochs"
+  std::string value;              ///< "3"
+};
+
+[[noreturn]] void fail(const Override& override, std::string_view reason) {
+  throw ConfigError(fmt::format("{}: {}", override.source, reason));
+}
+
+Override split(const std::string& text) {
+  Override result{.source = std::string(kSet) + text, .path = {}, .value = {}};
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) fail(result, "a key and its value are expected, as in --set train.epochs=3");
+  result.value = text.substr(equals + 1);
+  std::istringstream keys(text.substr(0, equals) + ".");
+  for (std::string key; std::getline(keys, key, '.');) {
+    if (key.empty()) fail(result, "a key is empty; write it as in --set train.epochs=3");
+    result.path.push_back(key);
+  }
+  return result;
+}
+
+/// The table { value = … }, which owns the override's value.
+toml::table parse_value(const Override& override, std::string_view value) {
+  // A value that does not begin as one of TOML's (a quote, a bracket) may be a bare string: --set optimizer.kind=adam
+  const bool bracketed = value.find_first_of("\"'[{") == value.find_first_not_of(' ') && !value.empty();
+  try {
+    toml::table table = toml::parse(fmt::format("value = {}", value), override.source);
+    if (table.size() == 1) return table;
+  } catch (const toml::parse_error& error) {
+    if (bracketed) fail(override, fmt::format("the value is no TOML: {}", error.description()));
+  }
+  return toml::parse(fmt::format("value = {}", toml_text(std::string(value))), override.source);
+}
+
+/// The element that a step of an override's path names, or null where an array has none such.
+toml::node* element(toml::array& array, const std::string& step) {
+  std::size_t index = array.size();
+  const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
+  return error == std::errc{} && end == step.data() + step.size() ? array.get(index) : nullptr;
+}
+
+/// What lies at path[depth] of `parent`; a table that is missing is made.
+toml::node& descend(toml::node& parent, const Override& override, std::size_t depth) {
+  const std::string& step = override.path[depth];
+  if (toml::table* table = parent.as_table()) {
+    if (toml::node* child = table->get(step)) return *child;
+    toml::table made = parse_value(override, "{}");
+    toml::node& empty = *made.get("value");
+    return table->insert_or_assign(toml::key(step, empty.source()), std::move(*empty.as_table())).first->second;
+  }
+  toml::array* array = parent.as_array();
+  if (array == nullptr) fail(override, fmt::format("'{}' is no table: it has no keys", override.path[depth - 1]));
+  toml::node* child = element(*array, step);
+  if (child == nullptr) {
+    fail(override, fmt::format("'{}' is none of the {} elements of '{}', which are numbered from 0", step,
+                               array->size(), override.path[depth - 1]));
+  }
+  return *child;
+}
+
+void apply(toml::table& root, const Override& override) {
+  toml::node* parent = &root;
+  for (std::size_t depth = 0; depth + 1 < override.path.size(); ++depth) parent = &descend(*parent, override, depth);
+
+  toml::table holder = parse_value(override, override.value);
+  toml::node& value = *holder.get("value");
+  const std::string& last = override.path.back();
+  if (toml::array* array = parent->as_array()) {
+    descend(*array, override, override.path.size() - 1);  // exists
+    const auto at = array->cbegin() + static_cast<std::ptrdiff_t>(std::stoul(last));
+    value.visit([&](auto& typed) { array->replace(at, std::move(typed)); });
+  } else if (toml::table* table = parent->as_table()) {
+    const toml::key key(last, value.source());
+    value.visit([&](auto& typed) { table->insert_or_assign(key, std::move(typed)); });
+  } else {
+    fail(override, fmt::format("'{}' is no table: it has no keys", override.path[override.path.size() - 2]));
+  }
+}
+
+}  // namespace
+
+std::string place(const toml::source_region& region, const std::string& file) {
+  if (region.path && region.path->starts_with(kSet)) return *region.path;
+  if (!region.begin) return file;
+  return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
+}
+
+toml::table load_table(const ConfigText& config) {
+  toml::table table;
+  try {
+    table = toml::parse(config.text, config.path);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}: no valid TOML: {}", place(error.source(), config.path), error.description()));
+  }
+  for (const std::string& text : config.overrides) apply(table, split(text));
+  return table;
+}
+
+}  // namespace detail
+}  // namespace unisono
