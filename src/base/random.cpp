@@ -12,15 +12,15 @@ constexpr std::uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
 constexpr std::uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
 constexpr int kRounds = 10;
 
-/// Mixes a seed and a purpose to one key (the finaliser of SplitMix64), so that neighbouring seeds share nothing.
-std::uint64_t mix(std::uint64_t seed, std::uint32_t purpose) {
-  std::uint64_t z = seed + 0x9E3779B97F4A7C15 * (purpose + 1ULL);
+}  // namespace
+
+// The finaliser of SplitMix64: neighbouring seeds share nothing.
+std::uint64_t stream_key(std::uint64_t seed, Purpose purpose) {
+  std::uint64_t z = seed + 0x9E3779B97F4A7C15 * (static_cast<std::uint32_t>(purpose) + 1ULL);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   return z ^ (z >> 31);
 }
-
-}  // namespace
 
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::array<std::uint32_t, 4> counter) {
   auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
@@ -35,7 +35,7 @@ std::array<std::uint32_t, 4> philox(std::uint64_t key, std::array<std::uint32_t,
 }
 
 RandomStream::RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t a, std::uint32_t b)
-    : key_(mix(seed, static_cast<std::uint32_t>(purpose))),
+    : key_(stream_key(seed, purpose)),
       counter_{0, b, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32)} {}
 
 std::uint32_t RandomStream::bits() {

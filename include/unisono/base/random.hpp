@@ -21,8 +21,12 @@ enum class Purpose : std::uint32_t {
 /// Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::array<std::uint32_t, 4> counter);
 
+/// The Philox key of the streams of one seed and purpose.
+std::uint64_t stream_key(std::uint64_t seed, Purpose purpose);
+
 /// Random numbers as a function of (seed, purpose, a, b, position) alone: never of the number of ranks or threads.
 /// `a` and `b` say what is drawn for, e.g. the epoch and the example; every pair has 2³⁰ values of its own.
+/// bits() number i is word i mod 4 of philox(stream_key(seed, purpose), {i / 4, b, low half of a, high half of a}).
 class RandomStream {
  public:
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint32_t b = 0);
