@@ -95,7 +95,8 @@ class Backend {
 
   /// Padding never wins a maximum and does not count in an average.
   virtual void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) = 0;
-  /// The maximum's gradient goes to the first of equal inputs (in row-major order of the window).
+  /// The maximum's gradient goes to the first of equal inputs (in row-major order of the window). An average reads
+  /// neither x nor y: both may be empty.
   virtual void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) = 0;
   /// y[c] = mean over H and W.
   virtual void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) = 0;
@@ -121,14 +122,16 @@ class Backend {
 
   /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value an element.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
+  /// dx where it is wanted (not empty).
   virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                    MutableView dgamma, MutableView dbeta, Write write) = 0;
 
   // Element by element
   // -------------------------------------------------------------------------------------------------
 
+  /// y may alias x. Activation::none copies.
   virtual void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) = 0;
-  /// dx = dy ⊙ activation'(x). dx may alias dy.
+  /// dx = dy ⊙ activation'(x). dx may alias dy. GELU reads x alone, the others read y alone: the other one may be empty.
   virtual void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
                                    MutableView dx) = 0;
   /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. Its own
