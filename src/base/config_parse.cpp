@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 
 #include "config_detail.hpp"
 #include "config_table.hpp"
@@ -15,15 +17,10 @@ namespace {
 using namespace detail;
 
 template <typename T>
-constexpr std::string_view kTypeName = "";
-template <>
-constexpr std::string_view kTypeName<bool> = "true or false";
-template <>
-constexpr std::string_view kTypeName<std::int64_t> = "an integer";
-template <>
-constexpr std::string_view kTypeName<double> = "a number";
-template <>
-constexpr std::string_view kTypeName<std::string> = "a string";
+std::string_view wanted_type() {
+  if (std::is_same_v<T, bool>) return "true or false";
+  return std::is_same_v<T, std::int64_t> ? "an integer" : "a string";
+}
 
 std::string_view type_name(const toml::node& node) {
   switch (node.type()) {
@@ -120,7 +117,7 @@ T Parser::read(const Field& field, const toml::node& node) const {
     return value;
   } else {
     const std::optional<T> value = node.value_exact<T>();
-    if (!value) fail(node, field, fmt::format("must be {}, not {}", kTypeName<T>, type_name(node)));
+    if (!value) fail(node, field, fmt::format("must be {}, not {}", wanted_type<T>(), type_name(node)));
     if constexpr (std::is_same_v<T, std::int64_t>) check_range(field, node, static_cast<double>(*value));
     return *value;
   }

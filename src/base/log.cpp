@@ -1,0 +1,72 @@
+#include "unisono/base/log.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+
+#include <optional>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+template <typename Sink, typename... Arguments>
+spdlog::logger make_logger(const std::string& pattern, Arguments&&... arguments) {
+  spdlog::logger logger("", std::make_shared<Sink>(std::forward<Arguments>(arguments)...));
+  logger.set_pattern(pattern);
+  logger.flush_on(spdlog::level::info);
+  return logger;
+}
+
+[[noreturn]] void fail(const std::string& path, std::string_view reason) {
+  throw OutputError(
+      fmt::format("{}: the log cannot be written: {}; free space there or choose another folder", path, reason));
+}
+
+}  // namespace
+
+struct Log::State {
+  int rank;
+  bool terminal;
+  spdlog::logger out = make_logger<spdlog::sinks::stdout_sink_mt>("%v");
+  spdlog::logger err = make_logger<spdlog::sinks::stderr_sink_mt>("warning: %v");
+  std::optional<spdlog::logger> file = {};
+
+  void to_file(spdlog::level::level_enum level, std::string_view line) {
+    if (file) file->log(level, spdlog::string_view_t(line.data(), line.size()));
+  }
+};
+
+Log::Log(int rank, bool terminal) : state_(std::make_unique<State>(State{.rank = rank, .terminal = terminal})) {}
+Log::~Log() = default;
+Log::Log(Log&&) noexcept = default;
+Log& Log::operator=(Log&&) noexcept = default;
+
+void Log::add_file(const std::string& path) {
+  if (state_->rank != 0) return;
+  try {
+    state_->file = make_logger<spdlog::sinks::basic_file_sink_mt>("%Y-%m-%d %H:%M:%S %l: %v", path);
+  } catch (const spdlog::spdlog_ex& error) {
+    fail(path, error.what());
+  }
+  state_->file->set_error_handler([path](const std::string& reason) { fail(path, reason); });
+}
+
+void Log::info_to_file(std::string_view line) { state_->to_file(spdlog::level::info, line); }
+
+void Log::info(std::string_view line) {
+  if (state_->rank != 0) return;
+  if (state_->terminal) state_->out.info(spdlog::string_view_t(line.data(), line.size()));
+  info_to_file(line);
+}
+
+void Log::warning(std::string_view line) {
+  const std::string text = state_->rank == 0 ? std::string(line) : fmt::format("rank {}: {}", state_->rank, line);
+  if (state_->terminal) state_->err.warn(text);
+  state_->to_file(spdlog::level::warn, text);
+}
+
+}  // namespace unisono
