@@ -1,0 +1,31 @@
+#include "cpu/cpu_backend.hpp"
+
+#include <fmt/format.h>
+
+#include <cassert>
+
+#include "cpu/product.hpp"
+
+namespace unisono {
+namespace cpu {
+
+CpuBackend::CpuBackend(const CpuSettings& settings) : settings_(settings), loops_(loops_for(settings.instruction_set)) {
+  assert(settings.threads >= 1);
+  if (settings.generated_products) prepare_generated_products();
+}
+
+std::string CpuBackend::description() const {
+  return fmt::format("CPU, {}, {} thread{}", loops_.name, settings_.threads, settings_.threads == 1 ? "" : "s");
+}
+
+int CpuBackend::threads() const { return settings_.threads; }
+
+Index CpuBackend::scratch_size() const { return packed_.size() + partials_.size(); }
+
+}  // namespace cpu
+
+std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  return std::make_unique<cpu::CpuBackend>(cpu::CpuSettings{.threads = threads});
+}
+
+}  // namespace unisono

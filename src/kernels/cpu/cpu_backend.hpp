@@ -1,0 +1,109 @@
+#pragma once
+
+#include "cpu/instruction_set.hpp"
+#include "cpu/lanes.hpp"
+#include "cpu/scratch.hpp"
+#include "unisono/kernels/backend.hpp"
+
+namespace unisono::cpu {
+
+/// What a test may choose; users get the best of what there is.
+struct CpuSettings {
+  int threads = 1;
+  InstructionSet instruction_set = available_instruction_sets().back();
+  bool generated_products = true;  ///< LIBXSMM's, generated at run time; else those of the loops
+};
+
+/// Kernels on activations as `Lanes` describes them. Within a call threads share the work, so that a backend is used by
+/// one caller at a time.
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuSettings& settings);
+
+  std::string description() const override;
+  int threads() const override;
+  double measure_peak_flops_per_second() override;
+  double measure_bandwidth_bytes_per_second() override;
+
+  // Layouts: layouts.cpp
+
+  Index activation_size(const Extent& extent, Index batch) const override;
+  Index scratch_size() const override;
+  std::vector<int> dense_weight_axes() const override;
+  std::vector<int> convolution_weight_axes() const override;
+  std::vector<int> feature_axes() const override;
+
+  void load(const Extent& extent, Index batch, View values, MutableView x) override;
+  void store(const Extent& extent, Index batch, View x, MutableView values) override;
+
+  // Dense and convolution: dense.cpp, convolution_*.cpp
+
+  void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
+  void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
+                      MutableView dw, MutableView db, Write write) override;
+
+  void convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
+  void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                            MutableView dx, MutableView dw, MutableView db, Write write) override;
+
+  // Pooling
+
+  void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) override;
+  void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
+  void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) override;
+  void global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) override;
+
+  // Normalisation
+
+  void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
+  void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                          View beta, View residual, MutableView y) override;
+  void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View y,
+                                MutableView dy, std::span<double> sums) override;
+  void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                           View dy, std::span<const double> sums, double count, MutableView dx) override;
+
+  void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) override;
+  void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                           MutableView dgamma, MutableView dbeta, Write write) override;
+
+  // Element by element
+
+  void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) override;
+  void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+                           MutableView dx) override;
+  void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+               MutableView y) override;
+  void add(const Extent& extent, Index batch, View x, MutableView y) override;
+
+  // Losses
+
+  void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
+                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing, float scale,
+                             MutableView dlogits, LossSums& sums) override;
+  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
+                          MutableView doutputs, LossSums& sums) override;
+
+  // Vector algebra on θ, g and optimizer state; one pass over memory each
+
+  double squared_norm(View x) override;
+  void axpby(float a, View x, float b, MutableView y) override;
+
+  // Update rules: see optim for formulas and papers. `g` is read as gradient_scale · g.
+
+  void sgd_update(const SgdStep& step, View g, MutableView theta, MutableView velocity) override;
+  void adagrad_update(const AdagradStep& step, View g, MutableView theta, MutableView accumulator) override;
+  void rmsprop_update(const RmspropStep& step, View g, MutableView theta, MutableView mean_square) override;
+  void adam_update(const AdamStep& step, View g, MutableView theta, MutableView first, MutableView second) override;
+  double lamb_moments(const AdamStep& step, View g, View theta, MutableView first, MutableView second) override;
+  void lamb_apply(const AdamStep& step, float ratio, MutableView theta, View first, View second) override;
+
+ private:
+  CpuSettings settings_;
+  Loops loops_;
+  Scratch packed_;    ///< operands of products, transposed
+  Scratch partials_;  ///< sums of parts of a batch, to be added up in a fixed order
+};
+
+}  // namespace unisono::cpu

@@ -1,0 +1,39 @@
+#include "cpu/instruction_set.hpp"
+
+#include <stdexcept>
+
+namespace unisono::cpu {
+
+std::vector<InstructionSet> available_instruction_sets() {
+  std::vector<InstructionSet> sets{InstructionSet::portable};
+#ifdef UNISONO_X86
+  // The levels of the x86-64 psABI: what -march=x86-64-v3 and -v4 let a compiler use.
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
+                  __builtin_cpu_supports("bmi2");
+  const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  if (v3) sets.push_back(InstructionSet::avx2);
+  if (v3 && v4) sets.push_back(InstructionSet::avx512);
+#endif
+  return sets;
+}
+
+Loops loops_for(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::portable:
+      return portable::make_loops();
+#ifdef UNISONO_X86
+    case InstructionSet::avx2:
+      return avx2::make_loops();
+    case InstructionSet::avx512:
+      return avx512::make_loops();
+#else
+    default:
+      break;
+#endif
+  }
+  throw std::logic_error("loops_for: an instruction set that this build lacks");
+}
+
+}  // namespace unisono::cpu

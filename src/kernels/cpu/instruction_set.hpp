@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "cpu/loops.hpp"
+
+namespace unisono::cpu {
+
+/// What the inner loops are compiled for; the later, the faster.
+enum class InstructionSet { portable, avx2, avx512 };
+
+/// Those that both this build and this CPU have, slowest first; never empty.
+std::vector<InstructionSet> available_instruction_sets();
+
+/// \pre available
+Loops loops_for(InstructionSet set);
+
+}  // namespace unisono::cpu

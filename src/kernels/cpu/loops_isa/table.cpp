@@ -1,0 +1,20 @@
+#include "cpu/loops_isa/table.hpp"
+
+namespace unisono::cpu::UNISONO_ISA {
+
+Loops make_loops() {
+  Loops loops{};
+#if defined(__AVX512F__)
+  loops.name = "AVX-512";
+#elif defined(__AVX2__)
+  loops.name = "AVX2";
+#else
+  loops.name = "portable";
+#endif
+  add_products(loops);
+  add_transpose(loops);
+  add_peak(loops);
+  return loops;
+}
+
+}  // namespace unisono::cpu::UNISONO_ISA

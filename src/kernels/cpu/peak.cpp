@@ -1,0 +1,63 @@
+#include <algorithm>
+#include <vector>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+#include "unisono/base/clock.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+constexpr double kSeconds = 0.2;  ///< of each measurement
+constexpr int kRounds = 8;        ///< the best counts: other programs only ever slow a round down
+
+/// The best rate of rounds that each take about kSeconds / kRounds. \param round runs n units on all threads and
+/// returns what they were
+template <typename Round>
+double best_rate(const Round& round) {
+  Index units = 1;
+  for (Stopwatch watch; watch.seconds() < kSeconds / kRounds / 4; units *= 2) {
+    watch.restart();
+    round(units);
+    if (watch.seconds() >= kSeconds / kRounds / 4) break;
+  }
+  double best = 0;
+  for (int i = 0; i < kRounds; ++i) {
+    const Stopwatch watch;
+    const double amount = round(4 * units);
+    best = std::max(best, amount / watch.seconds());
+  }
+  return best;
+}
+
+}  // namespace
+
+double CpuBackend::measure_peak_flops_per_second() {
+  return best_rate([this](Index units) {
+    std::vector<double> flops(static_cast<std::size_t>(settings_.threads));
+    parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
+      float sink = 0;
+      flops[static_cast<std::size_t>(thread)] = loops_.multiply_add(1000 * units, &sink);
+    });
+    double sum = 0;
+    for (double part : flops) sum += part;
+    return sum;
+  });
+}
+
+double CpuBackend::measure_bandwidth_bytes_per_second() {
+  constexpr Index kFloats = Index{1} << 23;  // of each vector a thread: 96 MiB in all, more than its share of a cache
+  constexpr Index kTile = Index{1} << 16;
+  const Index size = kFloats * settings_.threads;
+  Buffer a(size), b(size), c(size);
+  return best_rate([&](Index units) {
+    const Index floats = std::min(units * kTile, kFloats);
+    parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
+      const Index first = thread * kFloats;
+      loops_.triad(floats, a.data() + first, b.data() + first, c.data() + first);
+    });
+    return static_cast<double>(floats * settings_.threads) * 3 * sizeof(float);
+  });
+}
+
+}  // namespace unisono::cpu
