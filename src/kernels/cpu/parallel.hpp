@@ -13,9 +13,9 @@ namespace unisono::cpu {
 /// Calls work(first, last, thread) once a thread, on consecutive parts of [0, count), all but equal. What is computed
 /// for an index must not depend on the part it falls into. `work` must not throw.
 template <typename Work>
-void parallel_ranges(int threads, Index count, const Work& work) {
-  const Index parts = std::clamp<Index>(count, 1, threads);
+void parallel_ranges([[maybe_unused]] int threads, Index count, const Work& work) {
 #ifdef _OPENMP
+  const Index parts = std::clamp<Index>(count, 1, threads);
   if (parts > 1) {
 #pragma omp parallel num_threads(static_cast <int>(parts))
     {
