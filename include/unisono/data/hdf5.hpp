@@ -3,24 +3,42 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::hdf5 {
 
-enum class Type { uint8, int32, int64, uint64, float16, float32, float64, text, other };
+/// What a dataset's values are. `other`: what no reader here understands (compounds, booleans, bfloat16, …).
+enum class Type { uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32, float64, text, other };
+std::string_view name_of(Type type);
+bool is_integer(Type type);
+bool is_number(Type type);
+/// Bytes of one value; 0 for text and other.
+std::size_t size_of(Type type);
+
+/// The bits of an IEEE binary16 number.
+struct Half {
+  std::uint16_t bits = 0;
+};
 
 struct DatasetShape {
   std::vector<std::uint64_t> extent;
   std::vector<std::uint64_t> chunk;  ///< empty: contiguous
   Type type = Type::other;
+  bool compressed = false;
+
+  std::uint64_t rows() const { return extent.empty() ? 0 : extent[0]; }
+  std::uint64_t row_size() const;  ///< values of one row: the product of all extents but the first
 };
 
 /// An HDF5 file, closed by its destructor. The library is not thread-safe: every call takes one process-wide mutex.
-/// Paths name groups from the root: "train/features". All throw DataError with file, path and HDF5's own reason.
+/// Paths name groups from the root: "train/features". All throw with file, path and HDF5's own reason: DataError where
+/// something cannot be read or is not as it should be, OutputError where something cannot be written.
 class File {
  public:
+  /// create: makes or truncates; update: reads and writes a file that exists
   enum class Mode { read, create, update };
   File(const std::string& path, Mode mode);
   ~File();
@@ -28,32 +46,52 @@ class File {
   File& operator=(File&&) noexcept;
 
   const std::string& path() const;
+  /// Whether there is a group or dataset of this path; false where a group above it is missing.
   bool exists(const std::string& object) const;
+  /// Names of what a group holds, in alphabetical order; "" is the root.
   std::vector<std::string> children(const std::string& group) const;
+  bool is_dataset(const std::string& object) const;
   DatasetShape shape(const std::string& dataset) const;
 
   /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, int32_t, int64_t, uint64_t,
-  /// float, double).
+  /// Half, float, double). \param values count × row_size() values, overwritten
   template <typename T>
   void read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const;
-  /// Makes a dataset (and the groups above it). \param chunk_rows 0: contiguous
+  /// A whole dataset, flat.
+  template <typename T>
+  std::vector<T> read(const std::string& dataset) const;
+
+  /// Makes an empty group (and the groups above it).
+  void create_group(const std::string& group);
+  /// Makes a dataset (and the groups above it). \param chunk_rows 0: contiguous. \param compression 0 to 9 (gzip;
+  /// chunked only)
   template <typename T>
   void create(const std::string& dataset, const std::vector<std::uint64_t>& extent, std::uint64_t chunk_rows = 0,
               int compression = 0);
   template <typename T>
   void write_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, const T* values);
+  /// Makes a one-dimensional, contiguous dataset and writes it.
+  template <typename T>
+  void write(const std::string& dataset, const std::vector<T>& values);
 
-  template <typename T>  // std::int64_t, double, std::string
+  /// Of a dataset or a group; "" is the root. T: std::int64_t, double, std::string, std::vector<std::string>.
+  /// Overwrites an attribute of this name.
+  template <typename T>
   void write_attribute(const std::string& object, const std::string& name, const T& value);
+  /// Any integer is read as std::int64_t, any number as double, if the attribute is a scalar or has one element.
   template <typename T>
   T read_attribute(const std::string& object, const std::string& name) const;
   bool has_attribute(const std::string& object, const std::string& name) const;
 
+  /// Hands everything to the operating system. Call it before the destructor, which swallows errors.
   void flush();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Whether a file begins as HDF5 files do. \throws DataError where it cannot be read
+bool is_hdf5(const std::string& path);
 
 }  // namespace unisono::hdf5

@@ -1,0 +1,167 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "hdf5/state.hpp"
+#include "hdf5/types.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::hdf5 {
+namespace {
+
+std::string reason_in_brackets() {
+  const std::string reason = innermost_reason();
+  return reason.empty() ? "" : fmt::format(" (HDF5: {})", reason);
+}
+
+/// \throws DataError where there is no such file, or it cannot be read
+void check_readable(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw DataError(fmt::format("{}: there is no such file; check the path", path));
+  }
+  if (std::filesystem::is_directory(path, error)) {
+    throw DataError(fmt::format("{}: this is a folder; name an HDF5 file in it", path));
+  }
+  if (access(path.c_str(), R_OK) != 0) {
+    throw DataError(fmt::format("{}: cannot be read: {}; check its permissions", path, std::strerror(errno)));
+  }
+}
+
+/// Locks are taken where the file system has them: some parallel ones have not.
+Handle access_properties() {
+  Handle properties{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
+  H5Pset_file_locking(properties.get(), true, true);
+  H5Pset_fclose_degree(properties.get(), H5F_CLOSE_STRONG);
+  return properties;
+}
+
+Handle open_existing(const std::string& path, unsigned flags) {
+  check_readable(path);
+  if (H5Fis_hdf5(path.c_str()) <= 0) {
+    throw DataError(
+        fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
+  }
+  Handle file{H5Fopen(path.c_str(), flags, access_properties().get()), H5Fclose};
+  if (!file.valid()) {
+    throw DataError(fmt::format("{}: cannot be opened{}; the file may be damaged or still being written", path,
+                                reason_in_brackets()));
+  }
+  return file;
+}
+
+Handle create_file(const std::string& path) {
+  Handle file{H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_properties().get()), H5Fclose};
+  if (!file.valid()) {
+    throw OutputError(fmt::format("{}: cannot be created{}; check that its folder exists and can be written", path,
+                                  reason_in_brackets()));
+  }
+  return file;
+}
+
+}  // namespace
+
+void File::State::fail_read(const std::string& object, const std::string& what) const {
+  throw DataError(fmt::format("{}: /{} {}{}", path, object, what, reason_in_brackets()));
+}
+
+void File::State::fail_write(const std::string& object, const std::string& what) const {
+  throw OutputError(fmt::format("{}: /{} {}{}", path, object, what, reason_in_brackets()));
+}
+
+bool File::State::exists(const std::string& object) const {
+  for (std::size_t end = 0; end != std::string::npos && !object.empty();) {
+    end = object.find('/', end + 1);  // H5Lexists demands that all groups above exist
+    if (H5Lexists(file.get(), object.substr(0, end).c_str(), H5P_DEFAULT) <= 0) return false;
+  }
+  return true;
+}
+
+Handle File::State::open_object(const std::string& object) const {
+  if (!exists(object)) fail_read(object, "does not exist");
+  Handle handle{H5Oopen(file.get(), name_in_file(object), H5P_DEFAULT), H5Oclose};
+  if (!handle.valid()) fail_read(object, "cannot be opened");
+  return handle;
+}
+
+Handle File::State::open_dataset(const std::string& dataset) const {
+  Handle handle = open_object(dataset);
+  if (H5Iget_type(handle.get()) != H5I_DATASET) fail_read(dataset, "is not a dataset");
+  return handle;
+}
+
+Handle File::State::make_parents() const {
+  Handle properties{H5Pcreate(H5P_LINK_CREATE), H5Pclose};
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
+File::File(const std::string& path, Mode mode) : state_(std::make_unique<State>()) {
+  const LibraryLock lock;
+  state_->path = path;
+  state_->file = mode == Mode::create ? create_file(path)
+                                      : open_existing(path, mode == Mode::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR);
+}
+
+File::~File() {
+  const LibraryLock lock;
+  state_.reset();
+}
+
+File::File(File&&) noexcept = default;
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+const std::string& File::path() const { return state_->path; }
+
+bool File::exists(const std::string& object) const {
+  const LibraryLock lock;
+  return state_->exists(object);
+}
+
+std::vector<std::string> File::children(const std::string& group) const {
+  const LibraryLock lock;
+  const Handle handle = state_->open_object(group);
+  std::vector<std::string> names;
+  const auto add_name = [](hid_t, const char* name, const H5L_info_t*, void* list) -> herr_t {
+    static_cast<std::vector<std::string>*>(list)->emplace_back(name);
+    return 0;
+  };
+  if (H5Literate(handle.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, add_name, &names) < 0) {
+    state_->fail_read(group, "cannot be listed");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool File::is_dataset(const std::string& object) const {
+  const LibraryLock lock;
+  return H5Iget_type(state_->open_object(object).get()) == H5I_DATASET;
+}
+
+void File::create_group(const std::string& group) {
+  const LibraryLock lock;
+  const Handle handle{
+      H5Gcreate2(state_->file.get(), group.c_str(), state_->make_parents().get(), H5P_DEFAULT, H5P_DEFAULT), H5Gclose};
+  if (!handle.valid()) state_->fail_write(group, "cannot be created");
+}
+
+void File::flush() {
+  const LibraryLock lock;
+  if (H5Fflush(state_->file.get(), H5F_SCOPE_LOCAL) < 0) state_->fail_write("", "cannot be written; is the disk full?");
+}
+
+bool is_hdf5(const std::string& path) {
+  check_readable(path);
+  const LibraryLock lock;
+  return H5Fis_hdf5(path.c_str()) > 0;
+}
+
+}  // namespace unisono::hdf5

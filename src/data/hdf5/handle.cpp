@@ -1,0 +1,29 @@
+#include "hdf5/handle.hpp"
+
+namespace unisono::hdf5 {
+namespace {
+
+std::recursive_mutex& library_mutex() {
+  static std::recursive_mutex mutex;  // the library's state is the process's, and so is its mutex
+  return mutex;
+}
+
+/// H5Ewalk2's callback: keeps the first description, and stops.
+herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
+  if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
+  return 1;
+}
+
+}  // namespace
+
+LibraryLock::LibraryLock() : lock_(library_mutex()) {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions; nothing is printed
+}
+
+std::string innermost_reason() {
+  std::string reason;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &reason);
+  return reason;
+}
+
+}  // namespace unisono::hdf5

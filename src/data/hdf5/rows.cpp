@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+
+#include "hdf5/state.hpp"
+#include "hdf5/types.hpp"
+
+namespace unisono::hdf5 {
+namespace {
+
+std::vector<hsize_t> extent_of(hid_t dataset) {
+  const Handle space{H5Dget_space(dataset), H5Sclose};
+  const int rank = H5Sget_simple_extent_ndims(space.get());
+  std::vector<hsize_t> extent(rank > 0 ? static_cast<std::size_t>(rank) : 0);
+  if (rank > 0) H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
+  return extent;
+}
+
+/// The file's side and the memory's side of a transfer of rows.
+struct RowSelection {
+  Handle file, memory;
+};
+
+/// \pre first + count ≤ extent[0]
+RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t first, hsize_t count) {
+  RowSelection selection{{H5Dget_space(dataset), H5Sclose}, {}};
+  std::vector<hsize_t> start(extent.size(), 0);
+  start[0] = first;
+  extent[0] = count;
+  H5Sselect_hyperslab(selection.file.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr);
+  selection.memory = {H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose};
+  return selection;
+}
+
+/// Empty where the rows lie in the dataset, or else what is wrong.
+std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count) {
+  if (extent.empty()) return "is a scalar; rows were asked for";
+  if (first <= extent[0] && count <= extent[0] - first) return "";
+  return fmt::format("has {} rows; rows {} to {} were asked for", extent[0], first, first + count);
+}
+
+/// Chunked and compressed as asked for; values are not filled in beforehand.
+Handle creation_properties(const std::vector<hsize_t>& extent, std::uint64_t chunk_rows, int compression) {
+  Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
+  H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
+  if (chunk_rows == 0 || extent[0] == 0) return properties;
+  std::vector<hsize_t> chunk = extent;
+  chunk[0] = std::min<hsize_t>(chunk_rows, extent[0]);
+  H5Pset_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
+  if (compression > 0) {
+    H5Pset_shuffle(properties.get());
+    H5Pset_deflate(properties.get(), static_cast<unsigned>(compression));
+  }
+  return properties;
+}
+
+}  // namespace
+
+DatasetShape File::shape(const std::string& dataset) const {
+  const LibraryLock lock;
+  const Handle handle = state_->open_dataset(dataset);
+  const std::vector<hsize_t> extent = extent_of(handle.get());
+  DatasetShape shape{{extent.begin(), extent.end()}, {}, Type::other, false};
+  const Handle type{H5Dget_type(handle.get()), H5Tclose};
+  shape.type = type_of(type.get());
+  const Handle properties{H5Dget_create_plist(handle.get()), H5Pclose};
+  if (H5Pget_layout(properties.get()) == H5D_CHUNKED) {
+    std::vector<hsize_t> chunk(extent.size());
+    H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
+    shape.chunk.assign(chunk.begin(), chunk.end());
+    shape.compressed = H5Pget_nfilters(properties.get()) > 0;
+  }
+  return shape;
+}
+
+template <typename T>
+void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const {
+  const LibraryLock lock;
+  const Handle handle = state_->open_dataset(dataset);
+  const std::vector<hsize_t> extent = extent_of(handle.get());
+  if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_read(dataset, wrong);
+  if (count == 0) return;
+  const RowSelection rows = select_rows(handle.get(), extent, first, count);
+  const Handle type = memory_type<T>();
+  if (H5Dread(handle.get(), type.get(), rows.memory.get(), rows.file.get(), H5P_DEFAULT, values) < 0) {
+    state_->fail_read(dataset,
+                      fmt::format("rows {} to {} cannot be read; the file may be damaged", first, first + count));
+  }
+}
+
+template <typename T>
+std::vector<T> File::read(const std::string& dataset) const {
+  const LibraryLock lock;
+  const DatasetShape found = shape(dataset);
+  std::vector<T> values(found.rows() * found.row_size());
+  read_rows(dataset, 0, found.rows(), values.data());
+  return values;
+}
+
+template <typename T>
+void File::create(const std::string& dataset, const std::vector<std::uint64_t>& extent, std::uint64_t chunk_rows,
+                  int compression) {
+  const LibraryLock lock;
+  const std::vector<hsize_t> dimensions(extent.begin(), extent.end());
+  const Handle space{H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr), H5Sclose};
+  const Handle type = memory_type<T>();
+  const Handle properties = creation_properties(dimensions, chunk_rows, compression);
+  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(),
+                                 state_->make_parents().get(), properties.get(), H5P_DEFAULT),
+                      H5Dclose};
+  if (!handle.valid()) state_->fail_write(dataset, "cannot be created");
+}
+
+template <typename T>
+void File::write_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, const T* values) {
+  const LibraryLock lock;
+  const Handle handle = state_->open_dataset(dataset);
+  const std::vector<hsize_t> extent = extent_of(handle.get());
+  if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_write(dataset, wrong);
+  if (count == 0) return;
+  const RowSelection rows = select_rows(handle.get(), extent, first, count);
+  const Handle type = memory_type<T>();
+  if (H5Dwrite(handle.get(), type.get(), rows.memory.get(), rows.file.get(), H5P_DEFAULT, values) < 0) {
+    state_->fail_write(dataset, "cannot be written; is the disk full?");
+  }
+}
+
+template <typename T>
+void File::write(const std::string& dataset, const std::vector<T>& values) {
+  const LibraryLock lock;
+  create<T>(dataset, {values.size()});
+  write_rows(dataset, 0, values.size(), values.data());
+}
+
+#define UNISONO_INSTANTIATE(T)                                                                              \
+  template void File::read_rows<T>(const std::string&, std::uint64_t, std::uint64_t, T*) const;             \
+  template std::vector<T> File::read<T>(const std::string&) const;                                          \
+  template void File::create<T>(const std::string&, const std::vector<std::uint64_t>&, std::uint64_t, int); \
+  template void File::write_rows<T>(const std::string&, std::uint64_t, std::uint64_t, const T*);            \
+  template void File::write<T>(const std::string&, const std::vector<T>&)
+UNISONO_INSTANTIATE(std::uint8_t);
+UNISONO_INSTANTIATE(std::int32_t);
+UNISONO_INSTANTIATE(std::int64_t);
+UNISONO_INSTANTIATE(std::uint64_t);
+UNISONO_INSTANTIATE(Half);
+UNISONO_INSTANTIATE(float);
+UNISONO_INSTANTIATE(double);
+#undef UNISONO_INSTANTIATE
+
+}  // namespace unisono::hdf5

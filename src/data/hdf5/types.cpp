@@ -1,0 +1,107 @@
+#include "hdf5/types.hpp"
+
+#include <functional>
+#include <numeric>
+
+namespace unisono::hdf5 {
+namespace {
+
+constexpr std::size_t kExponentBits = 5, kMantissaBits = 10, kBias = 15, kSignBit = 15;  // of binary16
+
+Type integer_type(std::size_t bytes, bool is_signed) {
+  switch (bytes) {
+    case 1:
+      return is_signed ? Type::int8 : Type::uint8;
+    case 2:
+      return is_signed ? Type::int16 : Type::uint16;
+    case 4:
+      return is_signed ? Type::int32 : Type::uint32;
+    case 8:
+      return is_signed ? Type::int64 : Type::uint64;
+    default:
+      return Type::other;
+  }
+}
+
+bool is_binary16(hid_t datatype) {
+  std::size_t sign = 0, exponent_at = 0, exponent_bits = 0, mantissa_at = 0, mantissa_bits = 0;
+  H5Tget_fields(datatype, &sign, &exponent_at, &exponent_bits, &mantissa_at, &mantissa_bits);
+  return exponent_bits == kExponentBits && mantissa_bits == kMantissaBits;
+}
+
+Handle copy_of(hid_t native) { return {H5Tcopy(native), H5Tclose}; }
+
+}  // namespace
+
+std::string_view name_of(Type type) {
+  constexpr std::string_view names[] = {"uint8", "int8",    "uint16",  "int16",   "uint32", "int32", "uint64",
+                                        "int64", "float16", "float32", "float64", "text",   "other"};
+  return names[static_cast<int>(type)];
+}
+
+bool is_integer(Type type) { return type <= Type::int64; }
+bool is_number(Type type) { return type <= Type::float64; }
+
+std::size_t size_of(Type type) {
+  constexpr std::size_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 4, 8, 0, 0};
+  return sizes[static_cast<int>(type)];
+}
+
+std::uint64_t DatasetShape::row_size() const {
+  if (extent.empty()) return 0;
+  return std::accumulate(extent.begin() + 1, extent.end(), std::uint64_t{1}, std::multiplies<>());
+}
+
+Type type_of(hid_t datatype) {
+  const std::size_t bytes = H5Tget_size(datatype);
+  switch (H5Tget_class(datatype)) {
+    case H5T_INTEGER:
+      return integer_type(bytes, H5Tget_sign(datatype) == H5T_SGN_2);
+    case H5T_FLOAT:
+      if (bytes == 2) return is_binary16(datatype) ? Type::float16 : Type::other;
+      return bytes == 4 ? Type::float32 : bytes == 8 ? Type::float64 : Type::other;
+    case H5T_STRING:
+      return Type::text;
+    default:
+      return Type::other;
+  }
+}
+
+Handle make_float16_type() {
+  Handle type{H5Tcopy(H5T_IEEE_F32LE), H5Tclose};
+  H5Tset_fields(type.get(), kSignBit, kMantissaBits, kExponentBits, 0, kMantissaBits);
+  H5Tset_size(type.get(), sizeof(Half));
+  H5Tset_ebias(type.get(), kBias);
+  return type;
+}
+
+template <>
+Handle memory_type<std::uint8_t>() {
+  return copy_of(H5T_NATIVE_UINT8);
+}
+template <>
+Handle memory_type<std::int32_t>() {
+  return copy_of(H5T_NATIVE_INT32);
+}
+template <>
+Handle memory_type<std::int64_t>() {
+  return copy_of(H5T_NATIVE_INT64);
+}
+template <>
+Handle memory_type<std::uint64_t>() {
+  return copy_of(H5T_NATIVE_UINT64);
+}
+template <>
+Handle memory_type<float>() {
+  return copy_of(H5T_NATIVE_FLOAT);
+}
+template <>
+Handle memory_type<double>() {
+  return copy_of(H5T_NATIVE_DOUBLE);
+}
+template <>
+Handle memory_type<Half>() {
+  return make_float16_type();
+}
+
+}  // namespace unisono::hdf5

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+
+#include "hdf5/handle.hpp"
+#include "unisono/data/hdf5.hpp"
+
+namespace unisono::hdf5 {
+
+/// IEEE binary16, little-endian, which the library has no constant for.
+Handle make_float16_type();
+
+Type type_of(hid_t datatype);
+
+/// The library's type for T in memory.
+template <typename T>
+Handle memory_type();
+
+}  // namespace unisono::hdf5
