@@ -46,7 +46,8 @@ Handle open_existing(const std::string& path, unsigned flags) {
     throw DataError(
         fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
   }
-  Handle file{H5Fopen(path.c_str(), flags, access_properties().get()), H5Fclose};
+  const Handle properties = access_properties();  // outlives the reason below: every call clears the last one's
+  Handle file{H5Fopen(path.c_str(), flags, properties.get()), H5Fclose};
   if (!file.valid()) {
     throw DataError(fmt::format("{}: cannot be opened{}; the file may be damaged or still being written", path,
                                 reason_in_brackets()));
@@ -55,7 +56,8 @@ Handle open_existing(const std::string& path, unsigned flags) {
 }
 
 Handle create_file(const std::string& path) {
-  Handle file{H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_properties().get()), H5Fclose};
+  const Handle properties = access_properties();
+  Handle file{H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, properties.get()), H5Fclose};
   if (!file.valid()) {
     throw OutputError(fmt::format("{}: cannot be created{}; check that its folder exists and can be written", path,
                                   reason_in_brackets()));
@@ -92,12 +94,6 @@ Handle File::State::open_dataset(const std::string& dataset) const {
   Handle handle = open_object(dataset);
   if (H5Iget_type(handle.get()) != H5I_DATASET) fail_read(dataset, "is not a dataset");
   return handle;
-}
-
-Handle File::State::make_parents() const {
-  Handle properties{H5Pcreate(H5P_LINK_CREATE), H5Pclose};
-  H5Pset_create_intermediate_group(properties.get(), 1);
-  return properties;
 }
 
 File::File(const std::string& path, Mode mode) : state_(std::make_unique<State>()) {
@@ -148,8 +144,8 @@ bool File::is_dataset(const std::string& object) const {
 
 void File::create_group(const std::string& group) {
   const LibraryLock lock;
-  const Handle handle{
-      H5Gcreate2(state_->file.get(), group.c_str(), state_->make_parents().get(), H5P_DEFAULT, H5P_DEFAULT), H5Gclose};
+  const Handle parents = make_parents();
+  const Handle handle{H5Gcreate2(state_->file.get(), group.c_str(), parents.get(), H5P_DEFAULT, H5P_DEFAULT), H5Gclose};
   if (!handle.valid()) state_->fail_write(group, "cannot be created");
 }
 

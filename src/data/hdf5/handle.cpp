@@ -20,6 +20,12 @@ LibraryLock::LibraryLock() : lock_(library_mutex()) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions; nothing is printed
 }
 
+Handle make_parents() {
+  Handle properties{H5Pcreate(H5P_LINK_CREATE), H5Pclose};
+  H5Pset_create_intermediate_group(properties.get(), 1);
+  return properties;
+}
+
 std::string innermost_reason() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &reason);

@@ -41,7 +41,11 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// What the library says of its last failed call, in the words of the innermost function; empty after a success.
+/// A property of links that are created: missing groups above are made.
+Handle make_parents();
+
+/// What the library says of its last failed call, in the words of the innermost function; empty after a success. Every
+/// call forgets it, the closing of a handle too.
 std::string innermost_reason();
 
 }  // namespace unisono::hdf5

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
@@ -103,8 +105,9 @@ void File::create(const std::string& dataset, const std::vector<std::uint64_t>& 
   const Handle space{H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr), H5Sclose};
   const Handle type = memory_type<T>();
   const Handle properties = creation_properties(dimensions, chunk_rows, compression);
-  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(),
-                                 state_->make_parents().get(), properties.get(), H5P_DEFAULT),
+  const Handle parents = make_parents();
+  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(),
+                                 properties.get(), H5P_DEFAULT),
                       H5Dclose};
   if (!handle.valid()) state_->fail_write(dataset, "cannot be created");
 }

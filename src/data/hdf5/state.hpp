@@ -19,7 +19,6 @@ struct File::State {
   bool exists(const std::string& object) const;
   Handle open_object(const std::string& object) const;
   Handle open_dataset(const std::string& dataset) const;
-  Handle make_parents() const;  ///< a creation property: missing groups are made
 };
 
 /// "" is the root's own name, which the library calls "/".
