@@ -45,11 +45,11 @@ struct OptimizerSettings {
   double weight_decay = 0;              ///< λ
   bool decay_biases_and_norms = false;  ///< blocks of Role::bias and Role::norm are left out of the decay by default
   double clip_norm = 0;                 ///< largest norm of the whole gradient; 0: no clipping
-  SgdSettings sgd;
-  AdagradSettings adagrad;
-  RmspropSettings rmsprop;
-  AdamSettings adam;  ///< adam and adamw
-  LarsSettings lars;
+  SgdSettings sgd{};
+  AdagradSettings adagrad{};
+  RmspropSettings rmsprop{};
+  AdamSettings adam{};  ///< adam and adamw
+  LarsSettings lars{};
   AdamSettings lamb{.epsilon = 1e-6};
   void describe(ConfigVisitor& visitor);
 };

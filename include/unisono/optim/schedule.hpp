@@ -14,7 +14,7 @@ struct ScheduleSettings {
   double warmup_epochs = 0;                ///< linear, up to the base rate
   double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
   double exponential_final_factor = 0.01;  ///< the same for exponential, where it cannot be 0
-  std::vector<double> milestones;          ///< step: epochs from which on the rate is multiplied by `factor`
+  std::vector<double> milestones{};        ///< step: epochs from which on the rate is multiplied by `factor`
   double factor = 0.1;                     ///< step
   double power = 2;                        ///< polynomial
   void describe(ConfigVisitor& visitor);
@@ -30,7 +30,7 @@ class Schedule {
   double rate(std::int64_t step) const;
 
  private:
-  double factor(std::int64_t step) const;
+  double curve(std::int64_t step) const;
 
   ScheduleSettings settings_;
   double base_rate_;

@@ -1,0 +1,35 @@
+// Adagrad: a rate for each parameter that shrinks with the squares it has seen.
+//     d = g + λθ
+//     a ← a + d²
+//     θ ← θ − rate · d / (√a + ε)
+// Duchi, Hazan, Singer, JMLR 12, 2011.
+// Memory a float of θ: 12 bytes read, 8 written. State: accumulator.
+#include "update_rule.hpp"
+
+namespace unisono {
+namespace {
+
+class Adagrad final : public UpdateRule {
+ public:
+  Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+      : UpdateRule(settings, layout, backend, {"accumulator"}),
+        epsilon_(static_cast<float>(settings.adagrad.epsilon)) {}
+
+ private:
+  void update(const RangeStep& step) override {
+    backend().adagrad_update(
+        {.rate = step.rate, .decay = step.decay, .epsilon = epsilon_, .gradient_scale = step.gradient_scale}, step.g,
+        step.theta, state_part(0, step.range));
+  }
+
+  float epsilon_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                        Backend& backend) {
+  return std::make_unique<Adagrad>(settings, layout, backend);
+}
+
+}  // namespace unisono

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cmath>
+
+#include "update_rule.hpp"
+
+namespace unisono {
+
+/// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
+/// \param decoupled λθ is added to the direction and not to the gradient
+inline AdamStep adam_step(const AdamSettings& adam, const RangeStep& step, std::int64_t t, bool decoupled) {
+  const auto correction = [t](double beta) {
+    return static_cast<float>(1.0 / (1.0 - std::pow(beta, static_cast<double>(t))));
+  };
+  return {.rate = step.rate,
+          .decay = step.decay,
+          .beta1 = static_cast<float>(adam.beta1),
+          .beta2 = static_cast<float>(adam.beta2),
+          .epsilon = static_cast<float>(adam.epsilon),
+          .correction1 = correction(adam.beta1),
+          .correction2 = correction(adam.beta2),
+          .decoupled = decoupled,
+          .gradient_scale = step.gradient_scale};
+}
+
+}  // namespace unisono

@@ -1,0 +1,73 @@
+// Learning rates over a run of n steps, the first w = warmup_epochs · steps per epoch of which warm up.
+//     s < w          rate(s) = base · (s + 1) / (w + 1)          Goyal et al., "Accurate, large minibatch SGD", 2017
+//     s ≥ w          rate(s) = base · curve,  with x = (s − w) / (n − 1 − w) from 0 to 1 at the last step, s = n − 1
+//
+//     constant       1
+//     step           factor^k                                    k: milestones reached, in epochs since the start
+//     linear         1 − (1 − f) x                               f: final_factor
+//     cosine         f + (1 − f) (1 + cos πx) / 2                Loshchilov, Hutter, "SGDR", ICLR 2017
+//     polynomial     f + (1 − f) (1 − x)^power
+//     exponential    f^x
+// A run that ends within its warm-up never leaves it.
+#include "unisono/optim/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
+  return std::llround(epochs * static_cast<double>(steps_per_epoch));
+}
+
+bool is_kind(const std::string& kind) {
+  const auto kinds = {"constant", "step", "linear", "cosine", "polynomial", "exponential"};
+  return std::ranges::find(kinds, kind) != kinds.end();
+}
+
+}  // namespace
+
+Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps,
+                   std::int64_t steps_per_epoch)
+    : settings_(settings),
+      base_rate_(base_rate),
+      total_steps_(total_steps),
+      steps_per_epoch_(steps_per_epoch),
+      warmup_steps_(steps_of(settings.warmup_epochs, steps_per_epoch)) {
+  if (!is_kind(settings.kind)) {
+    throw ConfigError(fmt::format(
+        "schedule.kind is '{}'; it must be constant, step, linear, cosine, polynomial or exponential", settings.kind));
+  }
+}
+
+double Schedule::rate(std::int64_t step) const {
+  if (step < warmup_steps_) {
+    return base_rate_ * static_cast<double>(step + 1) / static_cast<double>(warmup_steps_ + 1);
+  }
+  return base_rate_ * curve(step);
+}
+
+double Schedule::curve(std::int64_t step) const {
+  const double decaying = static_cast<double>(std::max<std::int64_t>(1, total_steps_ - 1 - warmup_steps_));
+  const double x = std::min(1.0, static_cast<double>(step - warmup_steps_) / decaying);
+  const double f = settings_.final_factor;
+
+  if (settings_.kind == "step") {
+    const auto reached = std::ranges::count_if(
+        settings_.milestones, [&](double epochs) { return step >= steps_of(epochs, steps_per_epoch_); });
+    return std::pow(settings_.factor, static_cast<double>(reached));
+  }
+  if (settings_.kind == "linear") return 1 - (1 - f) * x;
+  if (settings_.kind == "cosine") return f + (1 - f) * (1 + std::cos(std::numbers::pi * x)) / 2;
+  if (settings_.kind == "polynomial") return f + (1 - f) * std::pow(1 - x, settings_.power);
+  if (settings_.kind == "exponential") return std::pow(settings_.exponential_final_factor, x);
+  return 1;  // constant
+}
+
+}  // namespace unisono

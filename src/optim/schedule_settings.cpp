@@ -1,0 +1,70 @@
+#include <algorithm>
+#include <functional>
+
+#include "unisono/optim/schedule.hpp"
+
+namespace unisono {
+namespace {
+
+void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
+  visitor.field({.name = "final_factor",
+                 .meaning = "rate of the last step, as a share of the base rate",
+                 .minimum = 0,
+                 .maximum = 1},
+                final_factor);
+}
+
+void describe_step(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  const std::vector<double>& milestones = settings.milestones;
+  visitor.field({.name = "milestones",
+                 .meaning = "when the rate is multiplied by factor, counted from the start of the run",
+                 .unit = "epochs",
+                 .minimum = 0,
+                 .required = true},
+                settings.milestones);
+  visitor.require("milestones", std::ranges::is_sorted(milestones, std::less_equal<>()),
+                  "milestones must ascend, none twice; sort them");
+  visitor.field(
+      {.name = "factor", .meaning = "what a milestone multiplies the rate by", .minimum = 0, .minimum_excluded = true},
+      settings.factor);
+}
+
+void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  describe_final_factor(visitor, settings.final_factor);
+  visitor.field({.name = "power",
+                 .meaning = "exponent of the remaining share of the run",
+                 .minimum = 0,
+                 .minimum_excluded = true},
+                settings.power);
+}
+
+void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  visitor.field({.name = "final_factor",
+                 .meaning = "rate of the last step, as a share of the base rate",
+                 .minimum = 0,
+                 .maximum = 1,
+                 .minimum_excluded = true},
+                settings.exponential_final_factor);
+}
+
+}  // namespace
+
+void ScheduleSettings::describe(ConfigVisitor& visitor) {
+  visitor.variant(
+      {.name = "kind", .meaning = "curve of the learning rate over the run"}, kind,
+      {{"constant", "the base rate", {}},
+       {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
+       {"linear", "a line down to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
+       {"cosine", "half a cosine down to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
+       {"polynomial", "a power of the remaining share of the run, down to final_factor",
+        [this](auto& v) { describe_polynomial(v, *this); }},
+       {"exponential", "the same ratio at every step, down to final_factor",
+        [this](auto& v) { describe_exponential(v, *this); }}});
+  visitor.field({.name = "warmup_epochs",
+                 .meaning = "rise in a line to the base rate before the curve begins",
+                 .unit = "epochs",
+                 .minimum = 0},
+                warmup_epochs);
+}
+
+}  // namespace unisono

@@ -1,0 +1,72 @@
+#include "ranges.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace unisono {
+namespace {
+
+ParameterLayout make_layout(const std::vector<Role>& roles) {
+  ParameterLayout layout;
+  for (const Role role : roles) {
+    Block block;
+    block.name = "block" + std::to_string(layout.blocks().size());
+    block.shape = {20};  // and 12 floats of padding behind it
+    block.role = role;
+    layout.add(block);
+  }
+  return layout;
+}
+
+const ParameterLayout two_layers = make_layout({Role::weight, Role::bias, Role::norm, Role::weight, Role::bias});
+
+void check_covers_without_gaps(const std::vector<Range>& ranges, const ParameterLayout& layout) {
+  REQUIRE(!ranges.empty());
+  CHECK(ranges.front().first == 0);
+  for (std::size_t i = 1; i < ranges.size(); ++i) CHECK(ranges[i].first == ranges[i - 1].last);
+  CHECK(ranges.back().last == layout.size());
+}
+
+}  // namespace
+
+TEST_CASE("without weight decay the whole vector is one range", "[ranges]") {
+  const auto ranges = make_ranges(two_layers, {});
+  REQUIRE(ranges.size() == 1);
+  CHECK(!ranges[0].decays);
+  check_covers_without_gaps(ranges, two_layers);
+}
+
+TEST_CASE("decay of everything needs one range too", "[ranges]") {
+  const auto ranges = make_ranges(two_layers, {.decay = true, .decay_biases_and_norms = true});
+  REQUIRE(ranges.size() == 1);
+  CHECK(ranges[0].decays);
+}
+
+TEST_CASE("biases and norms are left out of the decay, and neighbours of the same kind are merged", "[ranges]") {
+  const auto ranges = make_ranges(two_layers, {.decay = true});
+  REQUIRE(ranges.size() == 4);  // weight | bias norm | weight | bias
+  CHECK(ranges[0].decays);
+  CHECK(!ranges[1].decays);
+  CHECK(ranges[1].first == 32);
+  CHECK(ranges[1].last == 96);
+  CHECK(ranges[2].decays);
+  CHECK(!ranges[3].decays);
+  check_covers_without_gaps(ranges, two_layers);
+}
+
+TEST_CASE("two blocks of weights side by side share a decaying range, but never a trust ratio", "[ranges]") {
+  const ParameterLayout layout = make_layout({Role::weight, Role::weight, Role::bias, Role::norm});
+  CHECK(make_ranges(layout, {.decay = true}).size() == 2);
+
+  const auto adapted = make_ranges(layout, {.adapt_weights = true});
+  REQUIRE(adapted.size() == 3);
+  CHECK(adapted[0].adapted);
+  CHECK(adapted[1].adapted);
+  CHECK(!adapted[2].adapted);
+  check_covers_without_gaps(adapted, layout);
+}
+
+TEST_CASE("a model without parameters has no ranges", "[ranges]") {
+  CHECK(make_ranges(ParameterLayout{}, {.decay = true}).empty());
+}
+
+}  // namespace unisono
