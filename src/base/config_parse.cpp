@@ -41,12 +41,12 @@ std::string_view type_name(const toml::node& node) {
   }
 }
 
-/// Fills one table. Wrong values are reported at once; what is missing or breaks a rule only after all keys are known,
-/// because a mistyped key is the likelier cause.
+/// Fills one table. Wrong values and unknown keys are reported at once; the first thing that is missing or breaks a
+/// rule only when all tables are read, because a mistyped key is the likelier cause.
 class Parser final : public UniformVisitor<Parser> {
  public:
-  Parser(const toml::table& table, const std::string& file, std::string path)
-      : table_(table), file_(file), path_(std::move(path)) {}
+  Parser(const toml::table& table, const std::string& file, std::string path, std::optional<std::string>& deferred)
+      : table_(table), file_(file), path_(std::move(path)), deferred_(deferred) {}
 
   template <typename T>
   void any(const Field& field, T& value) {
@@ -73,8 +73,7 @@ class Parser final : public UniformVisitor<Parser> {
             const std::function<void(std::size_t, ConfigVisitor&)>& describe) override;
   void require(std::string_view field, bool holds, std::string_view message) override;
 
-  /// \throws ConfigError for an unknown key, or else for the first thing that is missing or breaks a rule
-  void finish() const;
+  void refuse_unknown_keys() const;
 
  private:
   const toml::node* find(const Field& field);
@@ -94,7 +93,7 @@ class Parser final : public UniformVisitor<Parser> {
   std::set<std::string, std::less<>> known_;
   std::map<std::string, std::vector<std::string>, std::less<>> elsewhere_;  ///< key → the kinds that have it
   std::string kind_;                                                        ///< "kind 'max_pool'"
-  std::optional<std::string> deferred_;
+  std::optional<std::string>& deferred_;
 };
 
 const toml::node* Parser::find(const Field& field) {
@@ -135,8 +134,8 @@ bool Parser::choose(const Field& field, std::string& value, const std::vector<st
   value = read<std::string>(field, *node);
   if (std::find(names.begin(), names.end(), value) != names.end()) return true;
   const std::string nearest = nearest_name(value, names);
-  const std::string hint = nearest.empty() ? "" : fmt::format("did you mean '{}'? ", nearest);
-  fail(*node, field, fmt::format("is '{}', which does not exist; {}It is one of {}", value, hint, quoted(names)));
+  const std::string hint = nearest.empty() ? "it" : fmt::format("did you mean '{}'? It", nearest);
+  fail(*node, field, fmt::format("is '{}', which does not exist; {} is one of {}", value, hint, quoted(names)));
 }
 
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
@@ -162,9 +161,9 @@ void Parser::section(const Field& field, const std::function<void(ConfigVisitor&
   const toml::table empty;
   const toml::table* table = node == nullptr ? &empty : node->as_table();
   if (table == nullptr) fail(*node, field, fmt::format("must be a table, not {}", type_name(*node)));
-  Parser inner(*table, file_, join_path(path_, field.name));
+  Parser inner(*table, file_, join_path(path_, field.name), deferred_);
   describe(inner);
-  inner.finish();
+  inner.refuse_unknown_keys();
 }
 
 void Parser::list(const Field& field, std::size_t, const std::function<void(std::size_t)>& resize,
@@ -180,9 +179,9 @@ void Parser::list(const Field& field, std::size_t, const std::function<void(std:
     if (!element.is_table()) {
       fail(element, field, fmt::format("must be an array of tables, but element {} is {}", i, type_name(element)));
     }
-    Parser inner(*element.as_table(), file_, fmt::format("{}[{}]", join_path(path_, field.name), i));
+    Parser inner(*element.as_table(), file_, fmt::format("{}[{}]", join_path(path_, field.name), i), deferred_);
     describe(i, inner);
-    inner.finish();
+    inner.refuse_unknown_keys();
   }
 }
 
@@ -203,23 +202,24 @@ std::string Parser::unknown(const std::string& key) const {
                          : fmt::format("; did you mean '{}'?", nearest);
 }
 
-void Parser::finish() const {
+void Parser::refuse_unknown_keys() const {
   for (const auto& [key, node] : table_) {
     const std::string name(key.str());
     if (known_.contains(name)) continue;
     throw ConfigError(
         fmt::format("{}: unknown key '{}'{}{}", place(key.source(), file_), name, in_table(path_), unknown(name)));
   }
-  if (deferred_) throw ConfigError(*deferred_);
 }
 
 }  // namespace
 
 void parse_config(const ConfigText& config, const Describe& describe) {
   const toml::table table = load_table(config);
-  Parser parser(table, config.path, "");
+  std::optional<std::string> deferred;
+  Parser parser(table, config.path, "", deferred);
   describe(parser);
-  parser.finish();
+  parser.refuse_unknown_keys();
+  if (deferred) throw ConfigError(*deferred);
 }
 
 }  // namespace unisono

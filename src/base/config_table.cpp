@@ -40,15 +40,21 @@ struct Override {
   throw ConfigError(fmt::format("{}: {}", override.source, reason));
 }
 
+std::string trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  return first == std::string_view::npos ? ""
+                                         : std::string(text.substr(first, text.find_last_not_of(" \t") + 1 - first));
+}
+
 Override split(const std::string& text) {
   Override result{.source = std::string(kSet) + text, .path = {}, .value = {}};
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) fail(result, "a key and its value are expected, as in --set train.epochs=3");
-  result.value = text.substr(equals + 1);
+  result.value = trimmed(text.substr(equals + 1));
   std::istringstream keys(text.substr(0, equals) + ".");
   for (std::string key; std::getline(keys, key, '.');) {
-    if (key.empty()) fail(result, "a key is empty; write it as in --set train.epochs=3");
-    result.path.push_back(key);
+    result.path.push_back(trimmed(key));
+    if (result.path.back().empty()) fail(result, "a key is empty; write it as in --set train.epochs=3");
   }
   return result;
 }
@@ -56,7 +62,7 @@ Override split(const std::string& text) {
 /// The table { value = … }, which owns the override's value.
 toml::table parse_value(const Override& override, std::string_view value) {
   // A value that does not begin as one of TOML's (a quote, a bracket) may be a bare string: --set optimizer.kind=adam
-  const bool bracketed = value.find_first_of("\"'[{") == value.find_first_not_of(' ') && !value.empty();
+  const bool bracketed = value.find_first_of("\"'[{") == 0;
   try {
     toml::table table = toml::parse(fmt::format("value = {}", value), override.source);
     if (table.size() == 1) return table;

@@ -1,15 +1,212 @@
 #include <catch2/catch.hpp>
+#include <string>
+#include <vector>
 
+#include "config_settings.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
-using namespace unisono;
+namespace unisono {
+namespace {
 
-TEST_CASE("a key is read from its section", "[config]") {
-  std::int64_t epochs = 0;
-  parse_config({"a.toml", "[train]\nepochs = 3", {}}, [&](ConfigVisitor& v) {
-    v.section({.name = "train", .meaning = "the run"},
-              [&](ConfigVisitor& t) { t.field({.name = "epochs", .meaning = "passes"}, epochs); });
-  });
-  CHECK(epochs == 3);
+TestSettings parse(const std::string& text, std::vector<std::string> overrides = {}) {
+  TestSettings settings;
+  parse_config({"runs/a.toml", text, std::move(overrides)}, settings.visitor());
+  return settings;
 }
+
+/// What parsing complains of; empty where it does not.
+std::string complaint(const std::string& text, std::vector<std::string> overrides = {}) {
+  try {
+    parse(text, std::move(overrides));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+const std::string kData = "data.path = 'x.h5'\n";  // the one key that is required
+
+TEST_CASE("every kind of value is read", "[config]") {
+  const TestSettings settings = parse(R"(
+    [train]
+    epochs = 3
+    smoothing = 0.25
+    timeout = 2            # an integer where a number is wanted
+    shuffle = false
+    milestones = [1, 2.5]
+    [data]
+    path = "x.h5"
+    sizes = [6, 4]
+    tags = ["small", "grey"]
+    reader = "streaming"
+    [model]
+    layers = [ { kind = "convolution", kernel = 5 }, { kind = "dense", units = 10, name = "last" } ]
+  )");
+  CHECK(settings.epochs == 3);
+  CHECK(settings.smoothing == 0.25);
+  CHECK(settings.timeout == 2.0);
+  CHECK_FALSE(settings.shuffle);
+  CHECK(settings.milestones == std::vector<double>{1, 2.5});
+  CHECK(settings.path == "x.h5");
+  CHECK(settings.sizes == std::vector<std::int64_t>{6, 4});
+  CHECK(settings.tags == std::vector<std::string>{"small", "grey"});
+  CHECK(settings.reader == "streaming");
+  REQUIRE(settings.layers.size() == 2);
+  CHECK(settings.layers[0].kernel == std::vector<std::int64_t>{5});
+  CHECK(settings.layers[1].units == 10);
+  CHECK(settings.layers[1].name == "last");
+}
+
+TEST_CASE("what is left out keeps its default", "[config]") {
+  const TestSettings settings = parse(kData);
+  CHECK(settings.epochs == 10);
+  CHECK(settings.shuffle);
+  CHECK(settings.milestones == std::vector<double>{0.5, 0.75});
+  CHECK(settings.reader == "auto");
+  CHECK(settings.layers.empty());
+}
+
+TEST_CASE("an array of tables may be written as [[…]], and nest", "[config]") {
+  const TestSettings settings = parse(kData + R"(
+    [[model.layers]]
+    kind = "relu"
+    [[model.layers]]
+    kind = "residual"
+    layers = [ { kind = "dense", units = 2 } ]
+  )");
+  REQUIRE(settings.layers.size() == 2);
+  REQUIRE(settings.layers[1].layers.size() == 1);
+  CHECK(settings.layers[1].layers[0].units == 2);
+}
+
+struct Wrong {
+  std::string text, complaint;
+};
+
+TEST_CASE("a wrong value is refused with its place, what it is and what it should be", "[config]") {
+  const auto wrong = GENERATE(values<Wrong>({
+      {"[train]\nepochs = 0", "2:10: 'epochs' in [train] is 0, but must be at least 1 and at most 1000"},
+      {"[train]\n\n  epochs = 1001", "3:12: 'epochs' in [train] is 1001, but must be at least 1 and at most 1000"},
+      {"[train]\nsmoothing = 1", "2:13: 'smoothing' in [train] is 1, but must be below 1"},
+      {"[train]\ntimeout = 0.0", "2:11: 'timeout' in [train] is 0, but must be above 0 seconds"},
+      {"[train]\ntimeout = nan", "2:11: 'timeout' in [train] is nan, but must be a finite number"},
+      {"[train]\ntimeout = inf", "2:11: 'timeout' in [train] is inf, but must be a finite number"},
+      {"[train]\nmilestones = [1,\n -2]", "3:2: 'milestones' in [train] is -2, but must be at least 0"},
+      {"[train]\nepochs = 3.0", "2:10: 'epochs' in [train] must be an integer, not a floating-point number"},
+      {"[train]\nepochs = '3'", "2:10: 'epochs' in [train] must be an integer, not a string"},
+      {"[train]\nepochs = [3]", "2:10: 'epochs' in [train] must be an integer, not an array"},
+      {"[train]\ntimeout = true", "2:11: 'timeout' in [train] must be a number, not a boolean"},
+      {"[train]\ntimeout = 2020-01-01", "2:11: 'timeout' in [train] must be a number, not a date or time"},
+      {"[train]\nshuffle = 1", "2:11: 'shuffle' in [train] must be true or false, not an integer"},
+      {"[train]\nmilestones = ['a']", "2:15: 'milestones' in [train] must be a number, not a string"},
+      {"[data]\npath = 3", "2:8: 'path' in [data] must be a string, not an integer"},
+      {"[data]\nsizes = {}", "2:9: 'sizes' in [data] must be an integer, not a table"},
+      {"train = 3", "1:9: 'train' at the top level must be a table, not an integer"},
+      {"[model]\nlayers = 3", "2:10: 'layers' in [model] must be an array of tables, not an integer"},
+      {"[model]\nlayers = [3]", "2:11: 'layers' in [model] must be an array of tables, but element 0 is an integer"},
+      {"[data]\nreader = 'steaming'",
+       "2:10: 'reader' in [data] is 'steaming', which does not exist; did you mean 'streaming'? It is one of 'auto', "
+       "'resident', 'streaming'"},
+      {"[data]\nreader = 'magic'",
+       "2:10: 'reader' in [data] is 'magic', which does not exist; it is one of 'auto', 'resident', 'streaming'"},
+      {"[model]\nlayers = [{kind = 'danse'}]",
+       "2:19: 'kind' in model.layers[0] is 'danse', which does not exist; did you mean 'dense'? It is one of 'dense', "
+       "'convolution', 'residual', 'relu'"},
+  }));
+  CHECK(complaint(wrong.text) == "runs/a.toml:" + wrong.complaint);
+}
+
+TEST_CASE("an unknown key is refused with its place and the nearest known one", "[config]") {
+  const auto wrong = GENERATE(values<Wrong>({
+      {"sead = 1", "2:1: unknown key 'sead' at the top level; known here: 'data', 'model', 'train'"},
+      {"trian.epochs = 1", "2:1: unknown key 'trian' at the top level; did you mean 'train'?"},
+      {"[train]\nepoch = 1", "3:1: unknown key 'epoch' in [train]; did you mean 'epochs'?"},
+      {"[train]\nepochs = 1\n  'time out' = 1", "4:3: unknown key 'time out' in [train]; did you mean 'timeout'?"},
+      {"[[model.layers]]\nkind = 'dense'\nunits = 1\n[[model.layers]]\nkind = 'residual'\nlayers = [\n{ kind = "
+       "'relu', nam = '' }]",
+       "8:18: unknown key 'nam' in model.layers[1].layers[0]; did you mean 'name'?"},
+      {"[[model.layers]]\nkind = 'relu'\nunits = 1",
+       "4:1: unknown key 'units' in model.layers[0]; kind 'relu' has no such key, only 'dense' has"},
+  }));
+  CHECK(complaint(kData + wrong.text) == "runs/a.toml:" + wrong.complaint);
+}
+
+TEST_CASE("a missing key is refused with its table, and a mistyped one is named rather", "[config]") {
+  CHECK(complaint("") == "runs/a.toml: missing key 'path' in [data]: the HDF5 file");
+  CHECK(complaint("\n[data]\nsizes = 1") == "runs/a.toml:2:1: missing key 'path' in [data]: the HDF5 file");
+  CHECK(complaint("[dta]\npath = 'x'") == "runs/a.toml:1:2: unknown key 'dta' at the top level; did you mean 'data'?");
+  CHECK(complaint("[data]\npaht = 'x'") == "runs/a.toml:2:1: unknown key 'paht' in [data]; did you mean 'path'?");
+  CHECK(complaint(kData + "[[model.layers]]\nunits = 3") ==
+        "runs/a.toml:2:1: missing key 'kind' in model.layers[0]: what the layer computes");
+  CHECK(complaint(kData + "[model]\nlayers = [{ kind = 'dense' }]") ==
+        "runs/a.toml:3:11: missing key 'units' in model.layers[0]: outputs, at least 1");
+}
+
+TEST_CASE("a broken rule is refused at its key", "[config]") {
+  CHECK(complaint(kData + "[train]\nepochs = 1\nsmoothing = 0.1") ==
+        "runs/a.toml:4:13: in [train]: smoothing needs more than one epoch; set epochs = 2");
+  CHECK(complaint(kData + "[train]\nsmoothing = 0.1") == "");
+}
+
+TEST_CASE("what is no TOML is refused with its place and the reason", "[config]") {
+  const auto wrong = GENERATE(values<Wrong>({
+      {"[train]\nepochs = ", "2:10: no valid TOML: Error while parsing key-value pair: encountered end-of-file"},
+      {"a = 1\na = 2", "2:5: no valid TOML: Error while parsing key-value pair: cannot redefine existing integer 'a'"},
+      {"[train]\n[train]",
+       "2:1: no valid TOML: Error while parsing table header: cannot redefine existing table 'train'"},
+      {"epochs = 99999999999999999999",
+       "1:30: no valid TOML: Error while parsing decimal integer: "
+       "'99999999999999999999' is not representable in 64 bits"},
+  }));
+  CHECK(complaint(wrong.text) == "runs/a.toml:" + wrong.complaint);
+}
+
+TEST_CASE("an override wins over the text, and makes the section that the text lacks", "[config]") {
+  const std::string text = kData + "[train]\nepochs = 3";
+  CHECK(parse(text, {"train.epochs=4"}).epochs == 4);
+  CHECK(parse(text, {"train.epochs=4", "train.epochs=5"}).epochs == 5);
+  CHECK(parse("", {"data.path=y.h5", "train.epochs = 6"}).epochs == 6);
+  CHECK(parse(text, {"train.milestones=[1, 2]"}).milestones == std::vector<double>{1, 2});
+  CHECK(parse(text, {"train.timeout=1e-3"}).timeout == 1e-3);
+}
+
+TEST_CASE("an override's string needs no quotes, but may have them", "[config]") {
+  CHECK(parse("", {"data.path=a=b.h5"}).path == "a=b.h5");
+  CHECK(parse("", {"data.path=\"b c\""}).path == "b c");
+  CHECK(parse("", {"data.path='c'"}).path == "c");
+  CHECK(parse("", {"data.path=../d\\e \"f\".h5"}).path == "../d\\e \"f\".h5");
+  CHECK(parse("", {"data.path=two\nlines = 3"}).path == "two\nlines = 3");
+}
+
+TEST_CASE("an override reaches into arrays by number", "[config]") {
+  const std::string text =
+      kData + "[train]\nmilestones = [1, 2]\n[model]\nlayers = [{kind = 'relu'}, {kind = 'dense', units = 1}]";
+  CHECK(parse(text, {"model.layers.1.units=7"}).layers.at(1).units == 7);
+  CHECK(parse(text, {"train.milestones.0=5"}).milestones == std::vector<double>{5, 2});
+}
+
+TEST_CASE("a wrong override is refused by name", "[config]") {
+  const auto wrong = GENERATE(values<Wrong>({
+      {"train.epochs=0", "'epochs' in [train] is 0, but must be at least 1 and at most 1000"},
+      {"train.epochs=three", "'epochs' in [train] must be an integer, not a string"},
+      {"train.epoch=3", "unknown key 'epoch' in [train]; did you mean 'epochs'?"},
+      {"trian.epochs=3", "unknown key 'trian' at the top level; did you mean 'train'?"},
+      {"train.epochs", "a key and its value are expected, as in --set train.epochs=3"},
+      {"=3", "a key is empty; write it as in --set train.epochs=3"},
+      {"train..epochs=3", "a key is empty; write it as in --set train.epochs=3"},
+      {"train.milestones=[1", "the value is no TOML: Error while parsing array: encountered end-of-file"},
+      {"data.path.x=3", "'path' is no table: it has no keys"},
+      {"data.path.x.y=3", "'path' is no table: it has no keys"},
+      {"data.sizes.2=3", "'2' is none of the 2 elements of 'sizes', which are numbered from 0"},
+      {"data.sizes.-1=3", "'-1' is none of the 2 elements of 'sizes', which are numbered from 0"},
+      {"data.sizes.1x=3", "'1x' is none of the 2 elements of 'sizes', which are numbered from 0"},
+      {"data.sizes.0=x", "'sizes' in [data] must be an integer, not a string"},
+      {"train.smoothing=0.5", "in [train]: smoothing needs more than one epoch; set epochs = 2"},
+  }));
+  const std::string text = "[data]\npath = 'x.h5'\nsizes = [1, 2]\n[train]\nepochs = 1";
+  CHECK(complaint(text, {wrong.text}) == "--set " + wrong.text + ": " + wrong.complaint);
+}
+
+}  // namespace
+}  // namespace unisono
