@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,8 +14,10 @@ namespace {
 class PlainAllocator final : public Allocator {
  public:
   void* allocate(std::size_t bytes) override {
-    const std::size_t rounded = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-    void* pointer = std::aligned_alloc(kAlignmentBytes, rounded == 0 ? kAlignmentBytes : rounded);
+    const std::size_t lines = bytes / kAlignmentBytes + (bytes % kAlignmentBytes == 0 ? 0 : 1);
+    const std::size_t rounded = std::max<std::size_t>(lines, 1) * kAlignmentBytes;
+    const bool overflows = rounded < bytes;
+    void* pointer = overflows ? nullptr : std::aligned_alloc(kAlignmentBytes, rounded);
     if (pointer == nullptr) {
       throw DeviceError(
           fmt::format("out of memory: {:.1f} MiB were asked for; use a smaller batch or model, or more ranks",

@@ -1,0 +1,101 @@
+#include "unisono/tensor/allocator.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+/// Counts what it gave and got back.
+class CountingAllocator final : public Allocator {
+ public:
+  void* allocate(std::size_t bytes) override {
+    last_bytes = bytes;
+    return *held.insert(plain_allocator().allocate(bytes)).first;
+  }
+  void deallocate(void* pointer) noexcept override {
+    foreign += held.erase(pointer) == 0 ? 1 : 0;
+    plain_allocator().deallocate(pointer);
+  }
+
+  std::set<void*> held;
+  std::size_t last_bytes = 0;
+  int foreign = 0;  ///< pointers that it got back without having given them
+};
+
+bool is_zero(View values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return x == 0; });
+}
+
+TEST_CASE("a buffer is zero and begins at a cache line", "[buffer]") {
+  for (const Index size : {1, 3, 16, 17, 1000}) {
+    const Buffer buffer(size);
+    REQUIRE(buffer.size() == size);
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % kAlignmentBytes == 0);
+    CHECK(is_zero(buffer.view()));
+  }
+}
+
+TEST_CASE("memory that was used before is zeroed again", "[buffer]") {
+  for (int round = 0; round < 2; ++round) {
+    Buffer buffer(1000);
+    CHECK(is_zero(buffer.view()));
+    std::fill(buffer.view().begin(), buffer.view().end(), 1.0F);
+  }
+}
+
+TEST_CASE("an empty buffer has an empty view", "[buffer]") {
+  CHECK(Buffer().size() == 0);
+  CHECK(Buffer().view().empty());
+  CHECK(Buffer(0).view().empty());
+}
+
+TEST_CASE("a buffer gives its memory back, once, to the allocator that it came from", "[buffer]") {
+  CountingAllocator allocator;
+  {
+    const Buffer buffer(10, allocator);
+    CHECK(allocator.last_bytes == 40);
+    CHECK(allocator.held.size() == 1);
+  }
+  CHECK(allocator.held.empty());
+  CHECK(allocator.foreign == 0);
+}
+
+TEST_CASE("a moved buffer keeps its values, and what it replaces is given back", "[buffer]") {
+  CountingAllocator first, second;
+  {
+    Buffer a(2, first);
+    a.view()[1] = 7;
+    const float* where = a.data();
+
+    Buffer b = std::move(a);
+    CHECK(b.data() == where);
+    CHECK(b.view()[1] == 7);
+
+    Buffer c(3, second);
+    c = std::move(b);
+    CHECK(c.data() == where);
+    CHECK(c.size() == 2);
+  }
+  CHECK(first.held.empty());
+  CHECK(second.held.empty());
+  CHECK(first.foreign + second.foreign == 0);
+  CHECK_FALSE(std::is_copy_constructible_v<Buffer>);
+}
+
+TEST_CASE("memory that cannot be had is a device error that says how much was asked for", "[buffer]") {
+  const std::size_t bytes = std::size_t{1} << 60;  // more than any address space here
+  CHECK_THROWS_WITH(plain_allocator().allocate(bytes), Catch::Matchers::Contains("1099511627776.0 MiB were asked for"));
+  CHECK_THROWS_AS(plain_allocator().allocate(bytes), DeviceError);
+  CHECK_THROWS_AS(plain_allocator().allocate(std::numeric_limits<std::size_t>::max()), DeviceError);
+}
+
+}  // namespace
+}  // namespace unisono
