@@ -62,6 +62,8 @@ class Model {
   virtual std::vector<Metric> metrics(const LossSums& sums) const = 0;
 
   virtual std::vector<LayerSummary> summary(Index batch) const = 0;
+  /// Sentences that a run says at its start, e.g. which batch statistics are in force.
+  virtual std::vector<std::string> notes() const { return {}; }
   virtual double flops_per_example() const = 0;  ///< of a training step
   /// Activations, their gradients and scratch for a local batch.
   virtual Index workspace_bytes(Index batch) const = 0;

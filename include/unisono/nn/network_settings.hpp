@@ -23,6 +23,7 @@ struct LayerSettings {
   double epsilon = 1e-5;
   double rate = 0.5;                            ///< dropout
   std::vector<LayerSettings> layers, shortcut;  ///< residual: the branch, and what replaces the identity
+  bool inside_residual = false;                 ///< the config offers no residual block inside another
   void describe(ConfigVisitor& visitor);
 };
 

@@ -15,13 +15,13 @@ enum class Role { weight, bias, norm, statistic };
 struct Block {
   std::string name;          ///< "convolution1.weight"
   std::vector<Index> shape;  ///< canonical, row-major: [O, I, KH, KW] for a convolution, [O, C, H, W] for a dense layer
-  std::vector<int>
-      axes;  ///< stored axis i is canonical axis axes[i]; {2, 3, 0, 1} stores [KH, KW, O, I]; empty: canonical
+  /// Stored axis i is canonical axis axes[i]; {2, 3, 0, 1} stores [KH, KW, O, I]; empty: canonical.
+  std::vector<int> axes = {};
   Role role = Role::weight;
-  Index fan_in = 0;         ///< inputs of one output unit, for initialisers
-  Index fan_out = 0;        ///< outputs of one input unit
-  std::string initialiser;  ///< "he_normal", "zeros", …
-  Index offset = 0;         ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
+  Index fan_in = 0;              ///< inputs of one output unit, for initialisers
+  Index fan_out = 0;             ///< outputs of one input unit
+  std::string initialiser = {};  ///< "he_normal", "zeros", …
+  Index offset = 0;              ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;  ///< floats
 };

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "unisono/kernels/backend.hpp"
+#include "unisono/tensor/layout.hpp"
+#include "unisono/tensor/reducer.hpp"
+
+namespace unisono {
+
+/// The form of one example between two layers.
+struct Shape {
+  Extent extent;
+  bool flat = false;  ///< `flatten` has marked it as a row of values; in memory nothing has changed
+  bool is_row() const { return flat || extent.height * extent.width == 1; }
+  bool operator==(const Shape&) const = default;
+};
+
+/// "20×24×24", or "800" for a row of values.
+std::string text_of(const Shape& shape);
+
+/// What a pass over one micro-batch needs beside its tensors. Borrowed.
+struct Pass {
+  Backend& backend;
+  Reducer& reducer;
+  View parameters;         ///< θ
+  MutableView statistics;  ///< running statistics: updated where training, else read
+  bool training = false;
+  Index batch = 0;                          ///< B, this rank's examples; may be 0
+  std::span<const std::uint64_t> examples;  ///< [B] their indices in the set, where training
+  std::int64_t epoch = 0;
+  std::uint64_t seed = 0;  ///< of dropout masks
+};
+
+struct ForwardViews {
+  View x;            ///< [B] examples of the input's extent
+  View residual;     ///< of y's extent; empty where the layer has one input
+  MutableView y;     ///< overwritten
+  MutableView kept;  ///< kept_size() floats that backward will read
+};
+
+struct BackwardViews {
+  View x;                ///< undefined unless the layer keeps its input
+  View y;                ///< undefined unless the layer keeps its output
+  MutableView kept;      ///< as forward left it
+  MutableView dy;        ///< may be used up where `changes_gradient` says so
+  MutableView dx;        ///< overwritten; empty where nobody wants it
+  MutableView gradient;  ///< g, the whole vector
+  Write write = Write::overwrite;
+};
+
+/// What the plan of a network's memory must know of a layer.
+struct LayerTraits {
+  bool keeps_input = false;        ///< backward reads x
+  bool keeps_output = false;       ///< backward reads y
+  bool in_place = false;           ///< forward may be given the same memory as x and y
+  bool gradient_in_place = false;  ///< backward may be given the same memory as dy and dx
+  bool changes_gradient = false;   ///< backward leaves dy ⊙ activation'(y) in dy
+  bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
+  bool collective = false;         ///< takes part in a pass over no examples, too, because other ranks wait for it
+};
+
+/// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight
+/// with one object. docs/add-a-layer.md shows how to write one.
+class Layer {
+ public:
+  explicit Layer(const Shape& out) : out_(out) {}
+  virtual ~Layer() = default;
+
+  const Shape& out() const { return out_; }
+  virtual LayerTraits traits() const = 0;
+
+  /// Adds the layer's blocks, "name.weight" for instance, and remembers where they lie. Called once.
+  virtual void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+                       ParameterLayout& statistics);
+  /// Floats beside x and y that backward reads; a multiple of 16 for each part that goes to the backend.
+  virtual Index kept_size() const { return 0; }
+  /// Multiply-adds with weights, of an example's forward pass.
+  virtual double products() const { return 0; }
+  /// What a user must know of how the layer works here, e.g. which batch statistics are in force; shown with its kind.
+  virtual std::string note() const { return ""; }
+
+  /// Takes a following ReLU, or an addition of a second input, into the layer's own kernel.
+  /// \return false where the layer cannot
+  virtual bool absorb_relu() { return false; }
+  virtual bool absorb_addition() { return false; }
+
+  virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
+  /// Gives dx, and the layer's part of g: overwritten or added to, as `write` says.
+  virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
+
+ private:
+  Shape out_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/kernels/backend.hpp"
+#include "unisono/nn/layer.hpp"
+#include "unisono/nn/network_settings.hpp"
+
+namespace unisono {
+
+/// What the data offer a loss.
+struct TargetShape {
+  Index classes = 0;      ///< of labels; 0: no labels
+  Index target_size = 0;  ///< values of an example's target; 0: no targets
+};
+
+/// What a batch is compared with; one of the two is empty.
+struct Targets {
+  std::span<const std::int32_t> labels;  ///< [B]
+  View values;                           ///< [B, T] row-major
+};
+
+/// What the outputs of a network are compared by.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+
+  /// Adds the batch's losses and hits to `sums`, and gives doutputs = scale · ∂(Σ loss)/∂outputs where it is wanted
+  /// (not empty).
+  virtual void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
+                     MutableView doutputs, LossSums& sums) const = 0;
+  /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers.
+  /// \param outputs [B, size] row-major
+  virtual void to_predictions(MutableView outputs) const = 0;
+  /// Which figures of an evaluation make sense.
+  virtual bool classifies() const = 0;
+};
+
+/// \param out the shape of the network's last layer
+/// \throws ConfigError where the network's outputs and the data's labels or targets do not fit each other
+std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data);
+
+}  // namespace unisono

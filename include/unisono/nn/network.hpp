@@ -1,0 +1,78 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/nn/layer.hpp"
+#include "unisono/nn/network_settings.hpp"
+
+namespace unisono {
+
+struct Graph;     // the layers in order, and which tensors they connect
+struct Schedule;  // which tensors share memory, and when each is needed
+
+/// Where every tensor of a pass over one batch size lies in one piece of memory.
+struct WorkspacePlan {
+  Index batch = 0;
+  bool training = false;
+  std::vector<Index> offsets;  ///< floats
+  std::vector<Index> sizes;    ///< floats
+  Index floats = 0;            ///< of the whole
+};
+
+/// The memory of one micro-batch in flight. Its content needs no initial value.
+struct Workspace {
+  const WorkspacePlan& plan;
+  MutableView memory;  ///< plan.floats, aligned to a cache line
+};
+
+/// A row of the table of layers.
+struct LayerRow {
+  std::string name, kind, output;  ///< kind says what was fused, and which statistics are in force
+  Index parameters = 0;
+  double flops = 0;      ///< of an example's forward and backward pass
+  Index activation = 0;  ///< floats that the layer's outputs take
+};
+
+/// Layers in sequence, with residual blocks.
+class Network {
+ public:
+  /// \param steps_together whether "auto" batch statistics may be global
+  /// \throws ConfigError naming the layer that does not fit
+  Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together);
+  ~Network();
+
+  const Extent& in() const;
+  const Shape& out() const;
+  const ParameterLayout& parameters() const { return parameters_; }
+  const ParameterLayout& statistics() const { return statistics_; }
+
+  WorkspacePlan plan(Index batch, bool training) const;
+  std::vector<LayerRow> rows(Index batch) const;
+  /// What the layers have to say, "global statistics" for instance, each thing once.
+  std::vector<std::string> notes() const;
+
+  /// Loads the features and runs all layers. \param features [B, C, H, W] row-major
+  /// Collective where training with global statistics; then B may be 0, too.
+  /// \return the last layer's outputs, in the workspace
+  View forward(const Pass& pass, View features, const Workspace& workspace) const;
+  /// Where ∂loss/∂outputs is to be written before `backward`.
+  MutableView output_gradient(const Workspace& workspace) const;
+  /// g (+)= ∂loss/∂θ. `ready` is called with ranges of g that are final: from the end to the start, without gaps, the
+  /// same ones for every batch.
+  void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
+                const std::function<void(Index, Index)>& ready) const;
+
+ private:
+  void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient, Write write) const;
+  void fill_row(int i, Index batch, LayerRow& row) const;
+
+  const Backend& backend_;
+  ParameterLayout parameters_, statistics_;
+  std::unique_ptr<Graph> graph_;
+  std::unique_ptr<Schedule> training_, inference_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,98 @@
+#include "network_model.hpp"
+
+#include "unisono/nn/initialiser.hpp"
+
+namespace unisono {
+namespace {
+
+Extent extent_of(const FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
+
+}  // namespace
+
+NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
+    : context_(context),
+      inputs_(inputs),
+      network_(settings, extent_of(inputs.features), context.backend, context.steps_together),
+      loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
+
+void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
+  unisono::initialise(network_.parameters(), seed, state.parameters);
+  unisono::initialise(network_.statistics(), seed, state.statistics);
+}
+
+Pass NetworkModel::pass(const Batch& batch, ModelState state, bool training) const {
+  return {.backend = context_.backend,
+          .reducer = context_.reducer,
+          .parameters = state.parameters,
+          .statistics = state.statistics,
+          .training = training,
+          .batch = batch.size,
+          .examples = batch.examples,
+          .epoch = batch.epoch,
+          .seed = context_.seed};
+}
+
+Workspace NetworkModel::workspace(Index batch, bool training) {
+  const auto [entry, is_new] = plans_.try_emplace({batch, training});
+  WorkspacePlan& plan = entry->second;
+  if (is_new) plan = network_.plan(batch, training);
+  if (plan.floats > memory_.size()) {
+    memory_ = Buffer();  // gives the old memory back before it asks for more
+    memory_ = Buffer(plan.floats);
+  }
+  return {plan, memory_.view().first(static_cast<std::size_t>(plan.floats))};
+}
+
+void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
+                                     Write write, const GradientReady& ready, LossSums& sums) {
+  const Pass now = pass(batch, state, true);
+  const Workspace memory = workspace(batch.size, true);
+  const View outputs = network_.forward(now, batch.features, memory);
+  if (batch.size > 0) {
+    loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, scale,
+                 network_.output_gradient(memory), sums);
+  }
+  network_.backward(now, memory, gradient, write, ready);
+}
+
+View NetworkModel::infer(const Batch& batch, ModelState state) {
+  return network_.forward(pass(batch, state, false), batch.features, workspace(batch.size, false));
+}
+
+void NetworkModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+  if (batch.size == 0) return;
+  loss_->apply(context_.backend, batch.size, infer(batch, state), {batch.labels, batch.targets}, 0, {}, sums);
+}
+
+void NetworkModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+  if (batch.size == 0) return;
+  context_.backend.store(network_.out().extent, batch.size, infer(batch, state), outputs);
+  loss_->to_predictions(outputs);
+}
+
+std::vector<LayerSummary> NetworkModel::summary(Index batch) const {
+  std::vector<LayerSummary> summary;
+  for (const LayerRow& row : network_.rows(batch)) {
+    summary.push_back({.name = row.name,
+                       .kind = row.kind,
+                       .output = row.output,
+                       .parameters = row.parameters,
+                       .flops_per_example = row.flops,
+                       .activation_bytes = row.activation * static_cast<Index>(sizeof(float))});
+  }
+  return summary;
+}
+
+std::vector<std::string> NetworkModel::notes() const { return network_.notes(); }
+
+double NetworkModel::flops_per_example() const {
+  double flops = 0;
+  for (const LayerRow& row : network_.rows(1)) flops += row.flops;
+  return flops;
+}
+
+Index NetworkModel::workspace_bytes(Index batch) const {
+  return network_.plan(batch, true).floats * static_cast<Index>(sizeof(float));
+}
+
+}  // namespace unisono

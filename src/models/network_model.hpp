@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "unisono/models/factory.hpp"
+#include "unisono/nn/loss.hpp"
+#include "unisono/nn/network.hpp"
+
+namespace unisono {
+
+/// A network and its loss as a model. Owns the memory of one micro-batch in flight: what the largest batch so far
+/// needed.
+class NetworkModel final : public Model {
+ public:
+  /// \throws ConfigError
+  NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context);
+
+  const ParameterLayout& layout() const override { return network_.parameters(); }
+  const ParameterLayout& statistics_layout() const override { return network_.statistics(); }
+  void initialise(std::uint64_t seed, ModelState state) const override;
+
+  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
+                         const GradientReady& ready, LossSums& sums) override;
+  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
+  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  Index output_size() const override { return network_.out().extent.size(); }
+
+  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<LayerSummary> summary(Index batch) const override;
+  std::vector<std::string> notes() const override;
+  double flops_per_example() const override;
+  Index workspace_bytes(Index batch) const override;
+
+  /// Floats that are allocated for activations and gradients now.
+  Index workspace_size() const { return memory_.size(); }
+
+ private:
+  Pass pass(const Batch& batch, ModelState state, bool training) const;
+  /// Memory for a batch of this size; what it held before is lost.
+  Workspace workspace(Index batch, bool training);
+  View infer(const Batch& batch, ModelState state);
+
+  ModelContext context_;
+  ModelInputs inputs_;
+  Network network_;
+  std::unique_ptr<Loss> loss_;
+  std::map<std::pair<Index, bool>, WorkspacePlan> plans_;  ///< of batch size and whether training
+  Buffer memory_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,135 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph.hpp"
+#include "layers/catalog.hpp"
+#include "layers/residual.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+/// Where in the config a sequence of layers stands.
+struct Place {
+  std::string path;    ///< "model.layers"
+  std::string prefix;  ///< of the layers' names: "", "residual1."
+};
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const Shape& in, bool steps_together) : shape_(in) {
+    graph_.in = in;
+    context_.steps_together = steps_together;
+  }
+
+  void sequence(const std::vector<LayerSettings>& layers, const Place& place);
+  Graph take() { return std::move(graph_); }
+
+ private:
+  void layer(const LayerSettings& settings, const Place& inner);
+  void residual(const LayerSettings& settings, const Place& inner);
+  void append(std::unique_ptr<Layer> layer, const std::string& name, int second_input = -1);
+  std::string name_of(const LayerSettings& settings, const Place& place, std::map<std::string, int>& numbers);
+
+  Graph graph_;
+  LayerContext context_;
+  std::set<std::string> names_;
+  Shape shape_;     // of the last tensor
+  int tensor_ = 0;  // the last one
+};
+
+void check_name(const std::string& name) {
+  const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
+  if (std::all_of(name.begin(), name.end(), allowed)) return;
+  throw ConfigError(fmt::format("the name '{}' has other characters than letters, digits, _ and -", name));
+}
+
+std::string GraphBuilder::name_of(const LayerSettings& settings, const Place& place,
+                                  std::map<std::string, int>& numbers) {
+  const int number = ++numbers[settings.kind];
+  check_name(settings.name);
+  const std::string own = settings.name.empty() ? fmt::format("{}{}", settings.kind, number) : settings.name;
+  return place.prefix + own;
+}
+
+void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Place& place) {
+  std::map<std::string, int> numbers;  // of each kind so far
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string path = fmt::format("{}[{}]", place.path, i);
+    std::string name;
+    try {
+      name = name_of(layers[i], place, numbers);
+      if (!names_.insert(name).second) throw ConfigError("another layer has this name already; choose a different one");
+      layer(layers[i], {path, name});
+    } catch (const ConfigError& error) {
+      const std::string what = error.what();
+      if (what.starts_with("model.")) throw;  // a layer inside this one has said where
+      throw ConfigError(fmt::format("{} '{}': {}", path, name.empty() ? layers[i].name : name, what));
+    }
+  }
+}
+
+/// \param inner the layer's own path and name
+void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
+  const LayerKind* kind = find_layer_kind(settings.kind);
+  if (kind == nullptr) throw ConfigError(fmt::format("there is no kind of layer '{}'", settings.kind));
+  if (settings.kind == "residual") return residual(settings, inner);
+  if (settings.kind == "flatten") {
+    shape_.flat = true;
+    graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1});
+    return;
+  }
+  append(kind->make(settings, shape_, context_), inner.prefix);
+  ++context_.number;
+  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1});
+}
+
+// The shortcut runs first, so that its result is there where the branch's last layer can add it. The gradients of θ
+// are then final from the end to the start, because the branch's backward pass comes first.
+void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
+  const int in_tensor = tensor_;
+  const Shape in_shape = shape_;
+  sequence(settings.shortcut, {inner.path + ".shortcut", inner.prefix + ".shortcut."});
+  const int shortcut = tensor_;
+  const Shape shortcut_shape = shape_;
+
+  tensor_ = in_tensor;
+  shape_ = in_shape;
+  sequence(settings.layers, {inner.path + ".layers", inner.prefix + "."});
+  if (tensor_ == in_tensor) throw ConfigError("its branch computes nothing; give it 'layers'");
+  if (shape_.extent != shortcut_shape.extent) {
+    throw ConfigError(
+        fmt::format("the branch gives {} but the shortcut gives {}; make them equal, for instance with a "
+                    "convolution of kernel 1 as 'shortcut'",
+                    text_of(shape_), text_of(shortcut_shape)));
+  }
+  append(std::make_unique<Addition>(shape_), inner.prefix, shortcut);
+  graph_.configured.push_back({inner.prefix, "residual", shape_, tensor_ - 1});
+}
+
+void GraphBuilder::append(std::unique_ptr<Layer> layer, const std::string& name, int second_input) {
+  shape_ = layer->out();
+  graph_.nodes.push_back({.layer = std::move(layer), .name = name, .input = tensor_, .residual = second_input});
+  tensor_ = static_cast<int>(graph_.nodes.size());
+}
+
+}  // namespace
+
+int Graph::readers(int tensor) const {
+  int count = 0;
+  for (const Node& node : nodes) count += (node.input == tensor ? 1 : 0) + (node.residual == tensor ? 1 : 0);
+  return count;
+}
+
+Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together) {
+  GraphBuilder builder(in, steps_together);
+  builder.sequence(settings.layers, {"model.layers", ""});
+  Graph graph = builder.take();
+  if (graph.nodes.empty()) throw ConfigError("model.layers: the network has no layers; give it at least one");
+  return graph;
+}
+
+}  // namespace unisono

@@ -1,0 +1,106 @@
+// Random initial weights. n_in and n_out are a block's fan_in and fan_out.
+//   he       variance 2 / n_in               He et al., "Delving deep into rectifiers", ICCV 2015
+//   glorot   variance 2 / (n_in + n_out)     Glorot and Bengio, AISTATS 2010
+//   lecun    variance 1 / n_in               LeCun, Bottou, Orr and Müller, "Efficient BackProp", 1998
+//   uniform  U(±1/√n_in), variance 1 / (3 n_in): PyTorch's default for dense layers and convolutions
+// A uniform distribution of variance v is U(±√(3v)).
+#include "unisono/nn/initialiser.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "unisono/base/random.hpp"
+
+namespace unisono {
+namespace {
+
+struct Initialiser {
+  Choice choice;
+  bool normal;  ///< else uniform
+  double (*variance)(double n_in, double n_out);
+  float constant = 0;  ///< where the variance is 0
+};
+
+const std::vector<Initialiser>& initialisers() {
+  static const std::vector<Initialiser> all = {
+      {{"he_normal", "normal, variance 2 / fan_in (He et al. 2015)"}, true, [](double n, double) { return 2 / n; }},
+      {{"he_uniform", "uniform, variance 2 / fan_in"}, false, [](double n, double) { return 2 / n; }},
+      {{"glorot_normal", "normal, variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010)"},
+       true,
+       [](double n, double m) { return 2 / (n + m); }},
+      {{"glorot_uniform", "uniform, variance 2 / (fan_in + fan_out)"},
+       false,
+       [](double n, double m) { return 2 / (n + m); }},
+      {{"lecun_normal", "normal, variance 1 / fan_in (LeCun et al. 1998)"},
+       true,
+       [](double n, double) { return 1 / n; }},
+      {{"lecun_uniform", "uniform, variance 1 / fan_in"}, false, [](double n, double) { return 1 / n; }},
+      {{"normal", "normal, deviation 0.01"}, true, [](double, double) { return 1e-4; }},
+      {{"uniform", "uniform in ±1/√fan_in, biases too, as PyTorch's layers start"},
+       false,
+       [](double n, double) { return 1 / (3 * n); }},
+      {{"zeros", "all 0"}, false, [](double, double) { return 0.0; }},
+      {{"ones", "all 1"}, false, [](double, double) { return 0.0; }, 1.0F},
+  };
+  return all;
+}
+
+const Initialiser& initialiser_of(const Block& block) {
+  const auto& all = initialisers();
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const Initialiser& one) { return one.choice.name == block.initialiser; });
+  if (found == all.end()) throw std::logic_error("block '" + block.name + "' has no initialiser");
+  return *found;
+}
+
+double deviation(const Initialiser& initialiser, const Block& block) {
+  return std::sqrt(initialiser.variance(static_cast<double>(block.fan_in), static_cast<double>(block.fan_out)));
+}
+
+/// A stream has 2³⁰ values of its own and a normal number takes two: a new stream for every 2²⁸ values.
+constexpr Index kValuesPerStream = Index{1} << 28;
+
+void draw(const Initialiser& initialiser, const Block& block, std::uint64_t seed, std::uint64_t number,
+          MutableView canonical) {
+  const auto scale = static_cast<float>(deviation(initialiser, block));
+  if (scale == 0) {
+    std::fill(canonical.begin(), canonical.end(), initialiser.constant);
+    return;
+  }
+  const float bound = std::sqrt(3.0F) * scale;
+  const auto size = static_cast<Index>(canonical.size());
+  for (Index first = 0; first < size; first += kValuesPerStream) {
+    RandomStream random(seed, Purpose::initial_weights, number, static_cast<std::uint32_t>(first / kValuesPerStream));
+    for (float& value : canonical.subspan(static_cast<std::size_t>(first),
+                                          static_cast<std::size_t>(std::min(kValuesPerStream, size - first)))) {
+      value = initialiser.normal ? scale * random.normal() : random.uniform(-bound, bound);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<Choice>& initialiser_choices() {
+  static const std::vector<Choice> choices = [] {
+    std::vector<Choice> list;
+    for (const Initialiser& one : initialisers()) list.push_back(one.choice);
+    return list;
+  }();
+  return choices;
+}
+
+double initialiser_deviation(const Block& block) { return deviation(initialiser_of(block), block); }
+
+void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
+  std::fill(vector.begin(), vector.end(), 0.0F);
+  std::uint64_t number = 0;
+  std::vector<float> canonical;
+  for (const Block& block : layout.blocks()) {
+    canonical.resize(static_cast<std::size_t>(block.size()));
+    draw(initialiser_of(block), block, seed, number++, canonical);
+    from_canonical(block, canonical, part(vector, block));
+  }
+}
+
+}  // namespace unisono

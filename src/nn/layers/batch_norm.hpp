@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/catalog.hpp"
+
+namespace unisono {
+
+/// y[c] = γ[c] x̂[c] + β[c] with x̂ = (x − mean) / √(variance + ε), for each channel; ReLU and the second input of a
+/// residual block are taken in.
+///
+/// Training: mean and (biased) variance of the micro-batch, of this rank's part of it (local) or of all ranks' (global:
+/// one sum of 2C + 1 doubles over the ranks, forward and backward). Running values follow them,
+///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; a single value counts as
+///     0),
+/// and take their place outside training. Ioffe and Szegedy, ICML 2015.
+class BatchNorm final : public Layer {
+ public:
+  struct Options {
+    bool global = false;
+    double momentum = 0.1, epsilon = 1e-5;
+  };
+  BatchNorm(const Options& options, const Shape& in);
+
+  LayerTraits traits() const override;
+  void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  Index kept_size() const override;
+  std::string note() const override { return options_.global ? "global batch statistics" : "local batch statistics"; }
+  bool absorb_relu() override;
+  bool absorb_addition() override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  struct Moments {
+    MutableView mean, inverse_deviation;  ///< [C]
+  };
+  Moments moments(MutableView kept) const;
+  double count(Index batch) const;
+  void sum_over_ranks(const Pass& pass, std::vector<double>& sums) const;
+  void moments_of_batch(const Pass& pass, View x, Moments to) const;
+  void running_moments(const Pass& pass, Moments to) const;
+
+  Options options_;
+  NormSpec spec_;
+  bool adds_residual_ = false;
+  Block gamma_, beta_, mean_, variance_;
+};
+
+void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor);
+/// \throws ConfigError for global statistics where the ranks do not step together
+std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context);
+
+}  // namespace unisono

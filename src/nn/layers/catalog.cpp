@@ -1,0 +1,53 @@
+#include "layers/catalog.hpp"
+
+#include <algorithm>
+
+#include "layers/activation_layer.hpp"
+#include "layers/batch_norm.hpp"
+#include "layers/convolution.hpp"
+#include "layers/dense.hpp"
+#include "layers/dropout.hpp"
+#include "layers/global_average_pool.hpp"
+#include "layers/layer_norm.hpp"
+#include "layers/pool.hpp"
+#include "layers/residual.hpp"
+
+namespace unisono {
+namespace {
+
+void no_fields(LayerSettings&, ConfigVisitor&) {}
+
+}  // namespace
+
+const std::vector<LayerKind>& layer_kinds() {
+  static const std::vector<LayerKind> kinds = {
+      {"dense", "fully connected: y = x Wᵀ + b; takes images, too, as rows of values", describe_dense, make_dense},
+      {"convolution", "cross-correlation with learned kernels, as everywhere in this field", describe_convolution,
+       make_convolution},
+      {"max_pool", "the largest value of each window", describe_pool, make_max_pool},
+      {"average_pool", "the mean of each window; padding does not count", describe_pool, make_average_pool},
+      {"global_average_pool", "the mean of each channel over height and width", no_fields, make_global_average_pool},
+      {"batch_norm", "each channel normalised over the micro-batch (Ioffe & Szegedy 2015)", describe_batch_norm,
+       make_batch_norm},
+      {"layer_norm", "each example normalised over its own values (Ba et al. 2016)", describe_layer_norm,
+       make_layer_norm},
+      {"relu", "max(x, 0)", no_fields, make_activation<Activation::relu>},
+      {"gelu", "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)", no_fields,
+       make_activation<Activation::gelu>},
+      {"tanh", "hyperbolic tangent", no_fields, make_activation<Activation::tanh>},
+      {"sigmoid", "1 / (1 + exp(−x))", no_fields, make_activation<Activation::sigmoid>},
+      {"dropout", "zeroes values at random while training, scales up the others (Srivastava et al. 2014)",
+       describe_dropout, make_dropout},
+      {"flatten", "says that from here on an image is a row of values; moves nothing", no_fields, nullptr},
+      {"residual", "layers whose outputs are added to their inputs (He et al. 2016)", describe_residual, nullptr},
+  };
+  return kinds;
+}
+
+const LayerKind* find_layer_kind(std::string_view name) {
+  const auto& kinds = layer_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(), [&](const LayerKind& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+}  // namespace unisono

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "unisono/nn/layer.hpp"
+#include "unisono/nn/network_settings.hpp"
+
+namespace unisono {
+
+/// What a layer may ask about the network that it becomes part of.
+struct LayerContext {
+  bool steps_together = true;  ///< whether the ranks stay in step, so that statistics over all of them make sense
+  std::uint32_t number = 0;    ///< counts the layers of the config from 0; keys random numbers
+};
+
+using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
+                                             const LayerContext& context);
+
+/// A value of `kind` in `layers = [ … ]`.
+struct LayerKind {
+  std::string_view name, meaning;
+  void (*describe)(LayerSettings& settings, ConfigVisitor& visitor);  ///< its fields
+  MakeLayer make;  ///< nullptr: the builder sees to it. \throws ConfigError, to which the builder adds the place
+};
+
+/// Every kind of layer. A new one needs a row here, and nothing else outside its own file.
+const std::vector<LayerKind>& layer_kinds();
+
+/// The kind of this name, or nullptr.
+const LayerKind* find_layer_kind(std::string_view name);
+
+}  // namespace unisono

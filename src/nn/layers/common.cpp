@@ -1,0 +1,36 @@
+#include "layers/common.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+
+Block declare_block(ParameterLayout& layout, Block block) {
+  block.offset = layout.add(block);
+  return block;
+}
+
+std::string bias_initialiser(const std::string& weight_initialiser) {
+  return weight_initialiser == "uniform" ? "uniform" : "zeros";
+}
+
+Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting) {
+  if (values.empty()) return otherwise;
+  if (values.size() > 2) {
+    throw ConfigError(fmt::format("'{}' has {} numbers; give one, or [height, width]", setting, values.size()));
+  }
+  return {values.front(), values.back()};
+}
+
+std::string text_of(Pair pair) { return fmt::format("{}×{}", pair.height, pair.width); }
+
+void require_image(const Shape& shape, const char* kind) {
+  if (!shape.flat) return;
+  throw ConfigError(
+      fmt::format("{} needs an image, but a flatten above has made it a row of {} values; put it above "
+                  "the flatten",
+                  kind, text_of(shape)));
+}
+
+}  // namespace unisono

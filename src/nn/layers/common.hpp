@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unisono/nn/initialiser.hpp"
+#include "unisono/nn/layer.hpp"
+
+namespace unisono {
+
+/// Appends a block; returns it with its offset.
+Block declare_block(ParameterLayout& layout, Block block);
+
+/// The biases of PyTorch's layers are drawn, like its weights, from U(±1/√fan_in); elsewhere they start at zero.
+std::string bias_initialiser(const std::string& weight_initialiser);
+
+/// A setting of one number for both directions, or [height, width].
+struct Pair {
+  Index height, width;
+};
+/// \param values empty: `otherwise`. \throws ConfigError naming the setting unless there are one or two numbers
+Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting);
+std::string text_of(Pair pair);
+
+/// \throws ConfigError where `shape` is no image any more; `kind` for the message
+void require_image(const Shape& shape, const char* kind);
+
+}  // namespace unisono

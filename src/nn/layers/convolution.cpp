@@ -1,0 +1,129 @@
+#include "layers/convolution.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "layers/common.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+void check_groups(const ConvolutionSpec& spec) {
+  if (spec.in.channels % spec.groups == 0 && spec.channels % spec.groups == 0) return;
+  throw ConfigError(
+      fmt::format("{} groups divide neither or only one of {} input and {} output channels; both must be "
+                  "multiples of the groups",
+                  spec.groups, spec.in.channels, spec.channels));
+}
+
+void check_fit(const ConvolutionSpec& spec) {
+  const Index height = spec.dilation_height * (spec.kernel_height - 1) + 1;
+  const Index width = spec.dilation_width * (spec.kernel_width - 1) + 1;
+  if (height <= spec.in.height + 2 * spec.padding_height && width <= spec.in.width + 2 * spec.padding_width) return;
+  throw ConfigError(fmt::format(
+      "the kernel spans {}×{} values but the input is {} with padding {}; take a smaller kernel or more padding",
+      height, width, text_of(Shape{spec.in}), text_of(Pair{spec.padding_height, spec.padding_width})));
+}
+
+ConvolutionSpec spec_of(const LayerSettings& settings, const Extent& in) {
+  const Pair kernel = pair_of(settings.kernel, {1, 1}, "kernel");
+  const Pair stride = pair_of(settings.stride, {1, 1}, "stride");
+  const Pair padding = pair_of(settings.padding, {0, 0}, "padding");
+  const Pair dilation = pair_of(settings.dilation, {1, 1}, "dilation");
+  return {.in = in,
+          .channels = settings.channels,
+          .kernel_height = kernel.height,
+          .kernel_width = kernel.width,
+          .stride_height = stride.height,
+          .stride_width = stride.width,
+          .padding_height = padding.height,
+          .padding_width = padding.width,
+          .dilation_height = dilation.height,
+          .dilation_width = dilation.width,
+          .groups = settings.groups};
+}
+
+}  // namespace
+
+Convolution::Convolution(const ConvolutionSpec& spec, bool bias, std::string initialiser)
+    : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(std::move(initialiser)) {}
+
+LayerTraits Convolution::traits() const {
+  const bool relu = spec_.activation == Activation::relu;
+  return {.keeps_input = true, .keeps_output = relu, .changes_gradient = relu};
+}
+
+void Convolution::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+                          ParameterLayout&) {
+  const Index taps = spec_.kernel_height * spec_.kernel_width, inputs = spec_.in.channels / spec_.groups;
+  weight_ = declare_block(parameters, {.name = name + ".weight",
+                                       .shape = {spec_.channels, inputs, spec_.kernel_height, spec_.kernel_width},
+                                       .axes = backend.convolution_weight_axes(),
+                                       .role = Role::weight,
+                                       .fan_in = inputs * taps,
+                                       .fan_out = spec_.channels / spec_.groups * taps,
+                                       .initialiser = initialiser_});
+  if (!has_bias_) return;
+  bias_ = declare_block(parameters, {.name = name + ".bias",
+                                     .shape = {spec_.channels},
+                                     .role = Role::bias,
+                                     .fan_in = inputs * taps,
+                                     .fan_out = spec_.channels / spec_.groups * taps,
+                                     .initialiser = bias_initialiser(initialiser_)});
+}
+
+double Convolution::products() const {
+  return static_cast<double>(spec_.out().size() * (spec_.in.channels / spec_.groups) * spec_.kernel_height *
+                             spec_.kernel_width);
+}
+
+bool Convolution::absorb_relu() {
+  if (spec_.activation != Activation::none) return false;
+  spec_.activation = Activation::relu;
+  return true;
+}
+
+void Convolution::forward(const Pass& pass, const ForwardViews& views) const {
+  const View b = has_bias_ ? part(pass.parameters, bias_) : View{};
+  pass.backend.convolution_forward(spec_, pass.batch, views.x, part(pass.parameters, weight_), b, views.y);
+}
+
+void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
+  const MutableView db = has_bias_ ? part(views.gradient, bias_) : MutableView{};
+  pass.backend.convolution_backward(spec_, pass.batch, views.x, part(pass.parameters, weight_), views.y, views.dy,
+                                    views.dx, part(views.gradient, weight_), db, views.write);
+}
+
+void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "channels", .meaning = "output channels", .minimum = 1, .required = true}, settings.channels);
+  visitor.field({.name = "kernel",
+                 .meaning = "size of the kernel: one number, or [height, width]",
+                 .minimum = 1,
+                 .required = true},
+                settings.kernel);
+  visitor.field({.name = "stride", .meaning = "step from output to output; 1 if left out", .minimum = 1},
+                settings.stride);
+  visitor.field({.name = "padding", .meaning = "zeros added on each side; 0 if left out", .minimum = 0},
+                settings.padding);
+  visitor.field({.name = "dilation", .meaning = "distance of the kernel's taps; 1 if left out", .minimum = 1},
+                settings.dilation);
+  visitor.field({.name = "groups",
+                 .meaning = "groups of channels that are convolved apart; both numbers of channels are multiples of it",
+                 .minimum = 1},
+                settings.groups);
+  visitor.field({.name = "bias", .meaning = "whether b is there; useless before a batch_norm"}, settings.bias);
+  visitor.choice({.name = "initialiser", .meaning = "how the weights start"}, settings.initialiser,
+                 initialiser_choices());
+}
+
+std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  require_image(in, "convolution");
+  const ConvolutionSpec spec = spec_of(settings, in.extent);
+  check_groups(spec);
+  check_fit(spec);
+  return std::make_unique<Convolution>(spec, settings.bias, settings.initialiser);
+}
+
+}  // namespace unisono

@@ -1,0 +1,43 @@
+#include "layers/layer_norm.hpp"
+
+#include "layers/common.hpp"
+
+namespace unisono {
+
+LayerNorm::LayerNorm(double epsilon, const Shape& in)
+    : Layer(in), spec_{.extent = in.extent, .epsilon = static_cast<float>(epsilon)} {}
+
+void LayerNorm::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+                        ParameterLayout&) {
+  const auto& [channels, height, width] = spec_.extent;
+  const auto block = [&](const char* suffix, const char* initialiser) {
+    return declare_block(parameters, {.name = name + suffix,
+                                      .shape = {channels, height, width},
+                                      .axes = backend.feature_axes(),
+                                      .role = Role::norm,
+                                      .initialiser = initialiser});
+  };
+  gamma_ = block(".gamma", "ones");
+  beta_ = block(".beta", "zeros");
+}
+
+void LayerNorm::forward(const Pass& pass, const ForwardViews& views) const {
+  pass.backend.layer_norm_forward(spec_, pass.batch, views.x, part(pass.parameters, gamma_),
+                                  part(pass.parameters, beta_), views.y);
+}
+
+void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
+  pass.backend.layer_norm_backward(spec_, pass.batch, views.x, part(pass.parameters, gamma_), views.dy, views.dx,
+                                   part(views.gradient, gamma_), part(views.gradient, beta_), views.write);
+}
+
+void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "epsilon", .meaning = "added to the variance", .minimum = 0, .minimum_excluded = true},
+                settings.epsilon);
+}
+
+std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  return std::make_unique<LayerNorm>(settings.epsilon, in);
+}
+
+}  // namespace unisono

@@ -1,0 +1,32 @@
+#include "layers/residual.hpp"
+
+namespace unisono {
+
+void Addition::forward(const Pass& pass, const ForwardViews& views) const {
+  if (views.x.data() != views.y.data()) {
+    pass.backend.activation_forward(Activation::none, out().extent, pass.batch, views.x, views.y);
+  }
+  pass.backend.add(out().extent, pass.batch, views.residual, views.y);
+}
+
+namespace {
+
+void describe_inner(const Field& field, std::vector<LayerSettings>& layers, ConfigVisitor& visitor) {
+  visitor.list(
+      field, layers.size(), [&](std::size_t size) { layers.resize(size); },
+      [&](std::size_t i, ConfigVisitor& inner) {
+        layers[i].inside_residual = true;
+        layers[i].describe(inner);
+      });
+}
+
+}  // namespace
+
+void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
+  describe_inner({.name = "layers", .meaning = "the branch", .required = true}, settings.layers, visitor);
+  describe_inner({.name = "shortcut",
+                  .meaning = "layers in place of the identity, for branches that change the shape; none: the identity"},
+                 settings.shortcut, visitor);
+}
+
+}  // namespace unisono

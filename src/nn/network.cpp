@@ -1,0 +1,177 @@
+#include "unisono/nn/network.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "graph.hpp"
+#include "schedule.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Index kLine = kAlignmentBytes / sizeof(float);
+
+Index round_up(Index n) { return (n + kLine - 1) / kLine * kLine; }
+
+/// A slot's memory; empty for −1.
+MutableView view(const Workspace& workspace, int slot) {
+  if (slot < 0) return {};
+  const auto i = static_cast<std::size_t>(slot);
+  return workspace.memory.subspan(static_cast<std::size_t>(workspace.plan.offsets[i]),
+                                  static_cast<std::size_t>(workspace.plan.sizes[i]));
+}
+
+void fill_zero(MutableView gradient, Index first, Index last) {
+  std::fill(gradient.begin() + first, gradient.begin() + last, 0.0F);
+}
+
+/// Zeros between the blocks of [first, last): a sum over all of g must not meet what lay there before.
+void clear_padding(const ParameterLayout& layout, MutableView gradient, Index first, Index last) {
+  for (const Block& block : layout.blocks()) {
+    if (block.offset < first || block.offset >= last) continue;
+    const Index end = block.offset + block.size();
+    fill_zero(gradient, end, std::min(last, round_up(end)));
+  }
+}
+
+}  // namespace
+
+Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together)
+    : backend_(backend), graph_(std::make_unique<Graph>(build_graph(settings, {in}, steps_together))) {
+  fuse(*graph_);
+  for (Node& node : graph_->nodes) {
+    node.first = parameters_.size();
+    node.layer->declare(node.name, backend, parameters_, statistics_);
+    node.last = parameters_.size();
+  }
+  if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
+  training_ = std::make_unique<Schedule>(make_schedule(*graph_, true));
+  inference_ = std::make_unique<Schedule>(make_schedule(*graph_, false));
+}
+
+Network::~Network() = default;
+
+const Extent& Network::in() const { return graph_->in.extent; }
+const Shape& Network::out() const { return graph_->shape(graph_->tensors() - 1); }
+
+WorkspacePlan Network::plan(Index batch, bool training) const {
+  const std::vector<Slot>& slots = (training ? *training_ : *inference_).slots;
+  WorkspacePlan plan;
+  plan.batch = batch;
+  plan.training = training;
+  for (const Slot& slot : slots) {
+    plan.sizes.push_back(round_up(slot.floats > 0 ? slot.floats : backend_.activation_size(slot.extent, batch)));
+  }
+  auto [offsets, floats] = arrange(slots, plan.sizes);
+  plan.offsets = std::move(offsets);
+  plan.floats = floats;
+  return plan;
+}
+
+View Network::forward(const Pass& pass, View features, const Workspace& workspace) const {
+  assert(workspace.plan.batch == pass.batch && workspace.plan.training == pass.training);
+  const Schedule& schedule = pass.training ? *training_ : *inference_;
+  const auto tensor = [&](int number) {
+    return number < 0 ? MutableView{} : view(workspace, schedule.activation[static_cast<std::size_t>(number)]);
+  };
+  if (pass.batch > 0) pass.backend.load(in(), pass.batch, features, tensor(0));
+  for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+    const Node& node = graph_->nodes[i];
+    if (pass.batch == 0 && !node.layer->traits().collective) continue;
+    node.layer->forward(pass, {.x = tensor(node.input),
+                               .residual = tensor(node.residual),
+                               .y = tensor(static_cast<int>(i) + 1),
+                               .kept = view(workspace, schedule.kept[i])});
+  }
+  return tensor(graph_->tensors() - 1);
+}
+
+MutableView Network::output_gradient(const Workspace& workspace) const {
+  return view(workspace, training_->output_gradient);
+}
+
+void Network::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
+                       const std::function<void(Index, Index)>& ready) const {
+  Index final_from = parameters_.size();  // g is final from here on
+  for (int i = static_cast<int>(graph_->nodes.size()); i-- > 0;) {
+    const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
+    if (pass.batch == 0 && write == Write::overwrite) fill_zero(gradient, node.first, node.last);
+    backward_node(i, pass, workspace, gradient, write);
+    if (node.first == node.last) continue;
+    if (write == Write::overwrite) clear_padding(parameters_, gradient, node.first, node.last);
+    if (ready) ready(node.first, final_from);
+    final_from = node.first;
+  }
+}
+
+void Network::backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient,
+                            Write write) const {
+  const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
+  const BackwardStep& step = training_->backward[static_cast<std::size_t>(i)];
+  const LayerTraits traits = node.layer->traits();
+  if (step.dy < 0 || (pass.batch == 0 && !traits.collective)) return;
+
+  const auto tensor = [&](int number) {
+    return view(workspace, training_->activation[static_cast<std::size_t>(number)]);
+  };
+  const auto copy = [&](int from, int to) {
+    pass.backend.activation_forward(Activation::none, training_->slots[static_cast<std::size_t>(to)].extent, pass.batch,
+                                    view(workspace, from), view(workspace, to));
+  };
+  if (step.copy_of >= 0 && pass.batch > 0) copy(step.copy_of, step.dy);
+  node.layer->backward(pass, {.x = traits.keeps_input ? tensor(node.input) : MutableView{},
+                              .y = traits.keeps_output ? tensor(i + 1) : MutableView{},
+                              .kept = view(workspace, training_->kept[static_cast<std::size_t>(i)]),
+                              .dy = view(workspace, step.dy),
+                              .dx = view(workspace, step.dx),
+                              .gradient = gradient,
+                              .write = write});
+  if (pass.batch == 0) return;
+  for (const auto& [from, to, is_copy] : step.sums) {
+    if (is_copy) {
+      copy(from, to);
+    } else {
+      pass.backend.add(training_->slots[static_cast<std::size_t>(to)].extent, pass.batch, view(workspace, from),
+                       view(workspace, to));
+    }
+  }
+}
+
+std::vector<LayerRow> Network::rows(Index batch) const {
+  std::vector<LayerRow> rows;
+  for (const ConfiguredLayer& configured : graph_->configured) {
+    LayerRow row{.name = configured.name, .kind = configured.kind, .output = text_of(configured.out)};
+    if (configured.node >= 0) fill_row(configured.node, batch, row);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<std::string> Network::notes() const {
+  std::vector<std::string> notes;
+  for (const Node& node : graph_->nodes) {
+    const std::string note = node.layer->note();
+    if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+  }
+  return notes;
+}
+
+// A product forward is one multiply-add, 2 flops; backward it is one more for the weights' gradient and, unless the
+// layer is the first that learns, one for that of the inputs.
+void Network::fill_row(int i, Index batch, LayerRow& row) const {
+  const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
+  const auto slot_of = [&](int tensor) { return training_->activation[static_cast<std::size_t>(tensor)]; };
+  if (!node.layer->note().empty()) row.kind += ", " + node.layer->note();
+  for (const Block& block : parameters_.blocks()) {
+    if (block.offset >= node.first && block.offset < node.last) row.parameters += block.size();
+  }
+  const bool gives_dx = training_->backward[static_cast<std::size_t>(i)].dx >= 0;
+  row.flops = node.layer->products() * (gives_dx ? 6 : 4);
+  if (slot_of(i + 1) != slot_of(node.input)) {
+    row.activation = round_up(backend_.activation_size(node.layer->out().extent, batch));
+  }
+  row.activation += node.layer->kept_size();
+}
+
+}  // namespace unisono

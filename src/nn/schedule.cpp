@@ -1,0 +1,183 @@
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace unisono {
+namespace {
+
+/// Follows the passes moment by moment and opens, shares and extends slots.
+class Scheduler {
+ public:
+  Scheduler(const Graph& graph, bool training) : graph_(graph), nodes_(static_cast<int>(graph.nodes.size())) {
+    activations();
+    for (int i = 0; i < nodes_; ++i) keep(i, training);
+    if (training) gradients();
+  }
+  Schedule take() { return std::move(schedule_); }
+
+ private:
+  const Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  int forward_moment(int i) const { return i + 1; }
+  int loss_moment() const { return nodes_ + 1; }
+  int backward_moment(int i) const { return 2 * nodes_ + 1 - i; }
+
+  int open(const Slot& slot) {
+    schedule_.slots.push_back(slot);
+    return static_cast<int>(schedule_.slots.size()) - 1;
+  }
+  void need(int slot, int moment) {
+    int& last = schedule_.slots[static_cast<std::size_t>(slot)].last;
+    last = std::max(last, moment);
+  }
+  int activation(int tensor) const { return schedule_.activation[static_cast<std::size_t>(tensor)]; }
+
+  void activations();
+  bool runs_in_place(int i) const;
+  void keep(int i, bool training);
+
+  // Gradients
+  void gradients();
+  void mark_wanted();
+  bool wanted(int tensor) const { return tensor >= 0 && wanted_[static_cast<std::size_t>(tensor)]; }
+  int open_gradient(int tensor, int moment) { return open({graph_.shape(tensor).extent, 0, moment, moment}); }
+  void backward(int i);
+  void contribute(int tensor, int slot, int moment, BackwardStep& step);
+
+  const Graph& graph_;
+  int nodes_;
+  Schedule schedule_;
+  std::vector<bool> wanted_;   // of each tensor: whether anything before it has parameters
+  std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
+  std::vector<int> holders_;   // of each slot: how many tensors' pending gradients it is
+};
+
+void Scheduler::activations() {
+  schedule_.activation = {open({graph_.in.extent, 0, 0, 0})};
+  for (int i = 0; i < nodes_; ++i) {
+    const int moment = forward_moment(i);
+    need(activation(node(i).input), moment);
+    if (node(i).residual >= 0) need(activation(node(i).residual), moment);
+    schedule_.activation.push_back(runs_in_place(i) ? activation(node(i).input)
+                                                    : open({node(i).layer->out().extent, 0, moment, moment}));
+  }
+  need(activation(nodes_), loss_moment());
+}
+
+/// Whether y may overwrite x: nobody else reads x, and the node that wrote it will not ask for it again.
+bool Scheduler::runs_in_place(int i) const {
+  const int x = node(i).input;
+  return node(i).layer->traits().in_place && graph_.readers(x) == 1 &&
+         (x == 0 || !node(x - 1).layer->traits().keeps_output);
+}
+
+void Scheduler::keep(int i, bool training) {
+  const Layer& layer = *node(i).layer;
+  const int last = training ? backward_moment(i) : forward_moment(i);
+  schedule_.kept.push_back(layer.kept_size() == 0 ? -1 : open({{}, layer.kept_size(), forward_moment(i), last}));
+  if (!training) return;
+  if (layer.traits().keeps_input) need(activation(node(i).input), last);
+  if (layer.traits().keeps_output) need(activation(i + 1), last);
+}
+
+void Scheduler::mark_wanted() {
+  wanted_ = {false};
+  for (int i = 0; i < nodes_; ++i) {
+    wanted_.push_back(node(i).last > node(i).first || wanted(node(i).input) || wanted(node(i).residual));
+  }
+}
+
+void Scheduler::gradients() {
+  mark_wanted();
+  schedule_.backward.resize(static_cast<std::size_t>(nodes_));
+  gradient_.assign(static_cast<std::size_t>(graph_.tensors()), -1);
+  schedule_.output_gradient = open_gradient(nodes_, loss_moment());
+  gradient_.back() = schedule_.output_gradient;
+  holders_.assign(schedule_.slots.size(), 0);
+  holders_.back() = 1;
+  for (int i = nodes_; i-- > 0;) {
+    if (wanted(i + 1)) backward(i);
+  }
+}
+
+void Scheduler::backward(int i) {
+  const LayerTraits traits = node(i).layer->traits();
+  const int moment = backward_moment(i), x = node(i).input, residual = node(i).residual;
+  BackwardStep& step = schedule_.backward[static_cast<std::size_t>(i)];
+  const auto open_here = [&](int tensor) {
+    holders_.push_back(0);
+    return open_gradient(tensor, moment);
+  };
+
+  step.dy = gradient_[static_cast<std::size_t>(i) + 1];
+  need(step.dy, moment);
+  const bool alone = --holders_[static_cast<std::size_t>(step.dy)] == 0;
+  if (traits.changes_gradient && !alone) {
+    step.copy_of = step.dy;
+    step.dy = open_here(i + 1);
+  }
+  if (wanted(x)) {
+    const bool same = traits.shares_gradient || (traits.gradient_in_place && alone);
+    step.dx = same ? step.dy : open_here(x);
+  }
+  const bool shared = step.dx == step.dy;  // then what the residual gets must stay as it is for x
+  if (shared) ++holders_[static_cast<std::size_t>(step.dy)];
+  if (wanted(residual)) contribute(residual, step.dy, moment, step);
+  if (shared) --holders_[static_cast<std::size_t>(step.dy)];
+  if (wanted(x)) contribute(x, step.dx, moment, step);
+}
+
+/// Adds a slot's values to what the tensor's gradient is so far.
+void Scheduler::contribute(int tensor, int slot, int moment, BackwardStep& step) {
+  int& pending = gradient_[static_cast<std::size_t>(tensor)];
+  const auto holders = [this](int of) -> int& { return holders_[static_cast<std::size_t>(of)]; };
+  if (pending >= 0) {
+    need(pending, moment);
+    --holders(pending);
+    if (holders(slot) == 0) {  // nobody else's
+      step.sums.push_back({pending, slot});
+    } else if (holders(pending) == 0) {
+      step.sums.push_back({slot, pending});
+      slot = pending;
+    } else {
+      holders_.push_back(0);
+      const int sum = open_gradient(tensor, moment);
+      step.sums.push_back({pending, sum, true});
+      step.sums.push_back({slot, sum});
+      slot = sum;
+    }
+  }
+  pending = slot;
+  ++holders(slot);
+}
+
+bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first <= a.last; }
+
+}  // namespace
+
+Schedule make_schedule(const Graph& graph, bool training) { return Scheduler(graph, training).take(); }
+
+Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes) {
+  std::vector<std::size_t> by_size(slots.size());
+  std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+  std::stable_sort(by_size.begin(), by_size.end(), [&](auto a, auto b) { return sizes[a] > sizes[b]; });
+
+  Arrangement result{std::vector<Index>(slots.size(), 0), 0};
+  std::vector<std::size_t> placed;  // ordered by offset
+  for (const std::size_t slot : by_size) {
+    Index offset = 0;
+    for (const std::size_t other : placed) {
+      if (!overlap(slots[slot], slots[other])) continue;
+      if (result.offsets[other] - offset >= sizes[slot]) break;  // fits into the gap
+      offset = std::max(offset, result.offsets[other] + sizes[other]);
+    }
+    result.offsets[slot] = offset;
+    result.floats = std::max(result.floats, offset + sizes[slot]);
+    const auto behind = std::upper_bound(placed.begin(), placed.end(), offset,
+                                         [&](Index value, std::size_t p) { return value < result.offsets[p]; });
+    placed.insert(behind, slot);
+  }
+  return result;
+}
+
+}  // namespace unisono

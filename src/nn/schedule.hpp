@@ -1,0 +1,53 @@
+#pragma once
+
+#include <vector>
+
+#include "graph.hpp"
+
+namespace unisono {
+
+/// Memory that one tensor, or several in turn, live in; needed from moment `first` to moment `last`, both included.
+///
+/// Moments of a network of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 the loss, 2n + 1 − i node i
+/// backward.
+struct Slot {
+  Extent extent;     ///< of an activation, or of the gradient with respect to one
+  Index floats = 0;  ///< … or, where above 0, plain floats
+  int first = 0, last = 0;
+};
+
+/// The backward pass of one node, in slots; −1: none.
+struct BackwardStep {
+  int dy = -1;  ///< −1: nothing before this node has parameters, nor has the node itself
+  int copy_of =
+      -1;  ///< where dy's values must be copied from first, because the layer changes them and others need them
+  int dx = -1;
+  struct Sum {
+    int from, to;       ///< to += from
+    bool copy = false;  ///< … or to = from
+  };
+  std::vector<Sum> sums;  ///< after the layer: gradients that several readers of a tensor contribute to
+};
+
+/// Which tensors share memory, and when each is needed. Independent of the size of the batch.
+struct Schedule {
+  std::vector<Slot> slots;
+  std::vector<int> activation;         ///< slot of each tensor
+  std::vector<int> kept;               ///< slot of each node's kept floats; −1: none
+  std::vector<BackwardStep> backward;  ///< of each node; where training
+  int output_gradient = -1;            ///< slot; where training
+};
+
+/// An activation is kept until backward only where a layer's traits ask for it.
+Schedule make_schedule(const Graph& graph, bool training);
+
+/// Offsets for pieces of memory of which those needed at the same time must not overlap, in one piece of `floats`:
+/// the largest first, each as low as it fits. (Pisarchyk and Lee, "Efficient memory management for deep neural net
+/// inference", 2020, greedy by size.)
+struct Arrangement {
+  std::vector<Index> offsets;
+  Index floats = 0;
+};
+Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes);
+
+}  // namespace unisono
