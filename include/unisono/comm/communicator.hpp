@@ -9,10 +9,16 @@
 #include <vector>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/reducer.hpp"
 
 namespace unisono {
+
+/// Another rank failed, and this one stops because of it: a consequence that nobody prints.
+struct PeerFailure : CommunicationError {
+  using CommunicationError::CommunicationError;
+};
 
 /// A started operation. Its buffers must stay untouched until `wait` has returned.
 class Request {
@@ -22,6 +28,9 @@ class Request {
   virtual void wait() = 0;
   /// Whether it is done; drives progress.
   virtual bool test() = 0;
+  /// Blocks until every rank has started this operation, where the room can tell; else returns at once. Whoever times
+  /// it before `wait` knows how long it waited for the last rank, and how long for the transfer alone.
+  virtual void wait_for_arrivals() {}
 };
 using RequestPtr = std::unique_ptr<Request>;
 
@@ -40,6 +49,9 @@ class Communicator {
   virtual int node_rank() const = 0;
   virtual int node_size() const = 0;
   virtual std::string host() const = 0;
+
+  /// Where this rank is, for the message about a rank that does not arrive.
+  virtual void set_step(std::int64_t step) = 0;
 
   virtual void barrier() = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
@@ -61,6 +73,7 @@ class Communicator {
   /// Every rank's bytes, of lengths that may differ, on every rank.
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
+  /// Messages between two ranks with the same tag arrive in the order of their sends. The receiver knows the length.
   virtual void send(std::span<const std::byte> bytes, int peer, int tag) = 0;
   virtual void receive(std::span<std::byte> bytes, int peer, int tag) = 0;
   virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
@@ -71,7 +84,8 @@ class Communicator {
 
   /// Memory that the ranks of this node share where that pays: what is allocated from it is reduced straight out of the
   /// peers' memory. The allocation is collective and every rank asks for the same size. Plain memory where no window
-  /// can be had (said in the log).
+  /// can be had (said in the log). A span inside it is passed to a collective by all ranks or by none, at the same
+  /// place of the same allocation. Outlived by this communicator.
   virtual Allocator& shared_allocator() = 0;
   /// Zeroed memory of which the node has one copy that all its ranks read and write, e.g. for resident data; aligned as
   /// allocators do. Collective over the node, every rank asks for the same size. It must be released before this
@@ -84,7 +98,8 @@ class Communicator {
   // ------------------------------------------------------------------------------------------------------------
 
   bool is_root() const { return rank() == 0; }
-  /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part.
+  /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part, whatever its values are. Where all
+  /// weights are 0 the values stay as they are.
   void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
@@ -102,9 +117,11 @@ Slice slice_of(Index n, int rank, int size);
 /// Alone: everything is a working no-op.
 std::unique_ptr<Communicator> make_self_communicator();
 
-/// Runs body(communicator) on `ranks` threads of this process, each as one rank. The first exception thrown is rethrown
-/// when all ended; ranks that wait for one that failed get a CommunicationError.
-void run_as_threads(int ranks, const std::function<void(Communicator&)>& body);
+/// Runs body(communicator) on `ranks` threads of this process, each as one rank. Sends are synchronous: one that nobody
+/// receives never completes. The first exception that is no PeerFailure is rethrown when all ended; ranks that wait for
+/// one that failed get a PeerFailure, and a CommunicationError where they wait for one that ended or does not arrive.
+/// (Catch2's assertions are not thread-safe: in a body use EXPECT of tests/support/expect.hpp.)
+void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60);
 
 /// Sums over a communicator of its own.
 class CommunicatorReducer final : public Reducer {

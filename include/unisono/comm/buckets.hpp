@@ -1,0 +1,50 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+/// Sums a gradient over all ranks while it is being computed. The vector is cut from its end into buckets of equal
+/// size; a bucket's allreduce starts as soon as all of it is final, in the same order on every rank.
+///
+///     GradientBuckets buckets(communicator, gradient, bucket_bytes);
+///     model.loss_and_gradient(…, [&](Index first, Index last) { buckets.ready(first, last); }, …);
+///     buckets.finish();  // gradient is the sum
+///
+/// Cost per step: one allreduce of 4N bytes in ⌈4N / bucket bytes⌉ parts.
+class GradientBuckets {
+ public:
+  /// \param gradient the same length on all ranks; fastest in memory of communicator.shared_allocator()
+  /// \param bucket_bytes 0: chosen by where the ranks are
+  GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes = 0);
+
+  /// gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused floats
+  /// between blocks need not be named.
+  void ready(Index first, Index last);
+
+  /// The whole gradient is final: starts what is left, waits for all, and begins anew. Collective.
+  void finish();
+
+  Index bucket_size() const { return bucket_size_; }  ///< floats
+
+  /// Seconds that this rank was held up so far, in two parts that do not overlap: waiting for the last rank to bring
+  /// its gradient, and, all being there, transferring and adding. Between nodes nobody can tell the two apart: there
+  /// all of it counts as transfer.
+  double straggler_wait_seconds() const { return straggler_seconds_; }
+  double exposed_seconds() const { return exposed_seconds_; }
+
+ private:
+  void start_final_buckets();
+
+  Communicator& communicator_;
+  MutableView gradient_;
+  Index bucket_size_;
+  Index final_first_;    ///< gradient[final_first_, N) is final
+  Index started_first_;  ///< gradient[started_first_, N) is on its way
+  std::vector<RequestPtr> requests_;
+  double straggler_seconds_ = 0, exposed_seconds_ = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,65 @@
+#include "unisono/comm/buckets.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Index kGapFloats = kAlignmentBytes / sizeof(float) - 1;  ///< at most so many lie unused between blocks
+
+/// On one node a bucket costs some microseconds to start, and should still lie in the cache of the core that computed
+/// it; between nodes a message should be long beside the latency of the network.
+Index chosen_bucket_bytes(const Communicator& communicator) {
+  return communicator.node_size() == communicator.size() ? Index{1} << 20 : Index{4} << 20;
+}
+
+}  // namespace
+
+GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes)
+    : communicator_(communicator),
+      gradient_(gradient),
+      final_first_(static_cast<Index>(gradient.size())),
+      started_first_(final_first_) {
+  const Index bytes = bucket_bytes > 0 ? bucket_bytes : chosen_bucket_bytes(communicator);
+  constexpr Index kUnit = kAlignmentBytes;  // so that a bucket begins at a cache line
+  bucket_size_ = std::max(Index{1}, (bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
+}
+
+void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
+  assert(last + kGapFloats >= final_first_ && first <= final_first_);
+  final_first_ = first;
+  const ScopedTimer timer(exposed_seconds_);
+  for (const RequestPtr& request : requests_) request->test();  // moves what is under way
+  start_final_buckets();
+}
+
+void GradientBuckets::start_final_buckets() {
+  while (started_first_ > 0) {
+    const Index first = std::max(Index{0}, started_first_ - bucket_size_);
+    if (first < final_first_) return;
+    requests_.push_back(communicator_.start_allreduce_sum(
+        gradient_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(started_first_ - first))));
+    started_first_ = first;
+  }
+}
+
+void GradientBuckets::finish() {
+  final_first_ = 0;
+  {
+    const ScopedTimer timer(exposed_seconds_);
+    start_final_buckets();
+  }
+  {
+    const ScopedTimer timer(straggler_seconds_);
+    if (!requests_.empty()) requests_.back()->wait_for_arrivals();
+  }
+  const ScopedTimer timer(exposed_seconds_);
+  for (const RequestPtr& request : requests_) request->wait();
+  requests_.clear();
+  final_first_ = started_first_ = static_cast<Index>(gradient_.size());
+}
+
+}  // namespace unisono

@@ -1,0 +1,58 @@
+#include "unisono/comm/communicator.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace unisono {
+
+Slice slice_of(Index n, int rank, int size) {
+  // r·n/P without the overflow of r·n: n = q·P + m gives r·q + r·m/P.
+  const Index quotient = n / size, remainder = n % size;
+  const auto bound = [&](Index r) { return r * quotient + r * remainder / size; };
+  return {bound(rank), bound(rank + 1)};
+}
+
+void Communicator::allreduce_weighted_mean(std::span<float> values, double weight) {
+  const double total = sum(weight);
+  if (total == 0) return;
+  if (weight == 0) {
+    std::fill(values.begin(), values.end(), 0.0F);  // what a rank without examples holds may be no number
+  } else {
+    const double share = weight / total;
+    for (float& value : values) value = static_cast<float>(share * value);
+  }
+  allreduce_sum(values);
+}
+
+std::vector<std::string> Communicator::all_gather_text(const std::string& text) {
+  std::vector<std::string> texts;
+  for (const auto& bytes : all_gather_bytes(std::as_bytes(std::span(text)))) {
+    texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return texts;
+}
+
+std::string Communicator::broadcast_text(const std::string& text, int root) {
+  std::uint64_t length = text.size();
+  broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  std::string result = rank() == root ? text : std::string(length, '\0');
+  broadcast(std::as_writable_bytes(std::span(result)), root);
+  return result;
+}
+
+double Communicator::sum(double value) {
+  allreduce_sum(std::span(&value, 1));
+  return value;
+}
+
+std::int64_t Communicator::sum(std::int64_t value) {
+  allreduce_sum(std::span(&value, 1));
+  return value;
+}
+
+std::int64_t Communicator::max(std::int64_t value) {
+  allreduce_max(std::span(&value, 1));
+  return value;
+}
+
+}  // namespace unisono

@@ -1,0 +1,216 @@
+#include "communicator.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "ordered_sum.hpp"
+
+namespace unisono::threads {
+namespace {
+
+/// Makes parts of the types they are.
+template <typename Part>
+std::vector<Part*> as(const std::vector<void*>& parts) {
+  std::vector<Part*> typed(parts.size());
+  std::transform(parts.begin(), parts.end(), typed.begin(), [](void* part) { return static_cast<Part*>(part); });
+  return typed;
+}
+
+template <typename T>
+void check_equal_sizes(const std::vector<std::span<T>*>& spans) {
+  for (const auto* span : spans) {
+    if (span->size() != spans[0]->size()) {
+      throw CommunicationError("the ranks bring spans of different lengths to one collective");
+    }
+  }
+}
+
+/// Every span ← all spans combined in rank order.
+template <typename T, typename Combine>
+void combine_spans(const std::vector<void*>& parts, Combine combine) {
+  const auto spans = as<std::span<T>>(parts);
+  check_equal_sizes(spans);
+  std::vector<T*> targets;
+  for (const auto* span : spans) targets.push_back(span->data());
+  const std::vector<const T*> inputs(targets.begin(), targets.end());
+  combine_in_order<T>(inputs, targets, static_cast<Index>(spans[0]->size()), combine);
+}
+
+/// A started operation; `Part` is what it brought, which must live as long.
+template <typename Part>
+class ThreadRequest final : public Request {
+ public:
+  ThreadRequest(std::shared_ptr<Group> group, Part part) : group_(std::move(group)), part_(std::move(part)) {}
+  ~ThreadRequest() override {
+    if (meeting_ != nullptr) group_->abandon(*meeting_);
+  }
+  Part& part() { return part_; }
+  void started(MeetingPtr meeting) { meeting_ = std::move(meeting); }
+
+  void wait() override { group_->wait(*meeting_); }
+  bool test() override { return group_->test(*meeting_); }
+  void wait_for_arrivals() override { group_->wait(*meeting_); }
+
+ private:
+  std::shared_ptr<Group> group_;
+  Part part_;
+  MeetingPtr meeting_;
+};
+
+/// A blocking collective. Its part lives on the caller's stack: where the wait fails, the world has failed with it and
+/// nobody touches the part any more.
+template <typename Part>
+void meet(Group& group, int rank, const char* name, Part& part, const Action& action) {
+  group.wait(*group.arrive(rank, name, &part, action));
+}
+
+template <typename T, typename Combine>
+void meet_to_combine(Group& group, int rank, const char* name, std::span<T> values) {
+  meet(group, rank, name, values, [](const std::vector<void*>& parts) { combine_spans<T>(parts, Combine{}); });
+}
+
+}  // namespace
+
+std::string ThreadCommunicator::host() const {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+void ThreadCommunicator::set_step(std::int64_t step) {
+  const std::lock_guard lock(group_->world().mutex);
+  group_->world().steps[static_cast<std::size_t>(group_->world_rank(rank_))] = step;
+}
+
+void ThreadCommunicator::barrier() {
+  int nothing = 0;
+  meet(*group_, rank_, "barrier", nothing, [](const auto&) {});
+}
+
+void ThreadCommunicator::broadcast(std::span<std::byte> bytes, int root) {
+  meet(*group_, rank_, "broadcast", bytes, [root](const std::vector<void*>& parts) {
+    const auto spans = as<std::span<std::byte>>(parts);
+    check_equal_sizes(spans);
+    const auto& source = *spans[static_cast<std::size_t>(root)];
+    for (const auto* span : spans) std::copy(source.begin(), source.end(), span->begin());
+  });
+}
+
+void ThreadCommunicator::allreduce_sum(std::span<float> values) {
+  meet_to_combine<float, Sum>(*group_, rank_, "allreduce_sum", values);
+}
+void ThreadCommunicator::allreduce_sum(std::span<double> values) {
+  meet_to_combine<double, Sum>(*group_, rank_, "allreduce_sum of doubles", values);
+}
+void ThreadCommunicator::allreduce_sum(std::span<std::int64_t> values) {
+  meet_to_combine<std::int64_t, Sum>(*group_, rank_, "allreduce_sum of integers", values);
+}
+void ThreadCommunicator::allreduce_max(std::span<std::int64_t> values) {
+  meet_to_combine<std::int64_t, Max>(*group_, rank_, "allreduce_max of integers", values);
+}
+void ThreadCommunicator::allreduce_max(std::span<double> values) {
+  meet_to_combine<double, Max>(*group_, rank_, "allreduce_max", values);
+}
+
+RequestPtr ThreadCommunicator::start_allreduce_sum(std::span<float> values) {
+  auto request = std::make_unique<ThreadRequest<std::span<float>>>(group_, values);
+  request->started(group_->arrive(rank_, "start_allreduce_sum", &request->part(),
+                                  [](const std::vector<void*>& parts) { combine_spans<float>(parts, Sum{}); }));
+  return request;
+}
+
+void ThreadCommunicator::reduce_scatter_sum(std::span<float> values) {
+  meet(*group_, rank_, "reduce_scatter_sum", values, [this](const std::vector<void*>& parts) {
+    const auto spans = as<std::span<float>>(parts);
+    check_equal_sizes(spans);
+    for (int r = 0; r < size(); ++r) {
+      const Slice slice = slice_of(static_cast<Index>(spans[0]->size()), r, size());
+      std::vector<const float*> inputs;
+      for (const auto* span : spans) inputs.push_back(span->data() + slice.first);
+      float* const target = spans[static_cast<std::size_t>(r)]->data() + slice.first;
+      combine_in_order<float>(inputs, std::span(&target, 1), slice.last - slice.first, Sum{});
+    }
+  });
+}
+
+void ThreadCommunicator::all_gather(std::span<float> values) {
+  meet(*group_, rank_, "all_gather", values, [this](const std::vector<void*>& parts) {
+    const auto spans = as<std::span<float>>(parts);
+    check_equal_sizes(spans);
+    for (int from = 0; from < size(); ++from) {
+      const Slice slice = slice_of(static_cast<Index>(spans[0]->size()), from, size());
+      const float* const source = spans[static_cast<std::size_t>(from)]->data();
+      for (const auto* span : spans) {
+        if (span->data() != source) std::copy(source + slice.first, source + slice.last, span->data() + slice.first);
+      }
+    }
+  });
+}
+
+std::vector<std::vector<std::byte>> ThreadCommunicator::all_gather_bytes(std::span<const std::byte> bytes) {
+  using Part = std::pair<std::span<const std::byte>, std::vector<std::vector<std::byte>>>;  // mine; everybody's
+  Part part{bytes, {}};
+  meet(*group_, rank_, "all_gather_bytes", part, [](const std::vector<void*>& parts) {
+    const auto typed = as<Part>(parts);
+    for (auto* to : typed) {
+      for (const auto* from : typed) to->second.emplace_back(from->first.begin(), from->first.end());
+    }
+  });
+  return std::move(part.second);
+}
+
+RequestPtr ThreadCommunicator::start_send(std::span<const std::byte> bytes, int peer, int tag) {
+  // A send's bytes are only read.
+  const std::span<std::byte> source(const_cast<std::byte*>(bytes.data()), bytes.size());
+  auto request = std::make_unique<ThreadRequest<std::span<std::byte>>>(group_, source);
+  request->started(group_->post(true, source, rank_, peer, tag));
+  return request;
+}
+
+RequestPtr ThreadCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag) {
+  auto request = std::make_unique<ThreadRequest<std::span<std::byte>>>(group_, bytes);
+  request->started(group_->post(false, bytes, rank_, peer, tag));
+  return request;
+}
+
+std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {
+  struct Part {
+    int color, key, rank;
+    std::shared_ptr<Group> group = {};
+    int new_rank = 0;
+  } part{color, key, rank_};
+  meet(*group_, rank_, "split", part, [this](const std::vector<void*>& parts) {
+    auto typed = as<Part>(parts);
+    std::sort(typed.begin(), typed.end(), [](const Part* a, const Part* b) {
+      return std::tie(a->color, a->key, a->rank) < std::tie(b->color, b->key, b->rank);
+    });
+    for (auto first = typed.begin(); first != typed.end();) {
+      const auto last = std::find_if(first, typed.end(), [&](const Part* p) { return p->color != (*first)->color; });
+      std::vector<int> members;
+      for (auto p = first; p != last; ++p) members.push_back(group_->world_rank((*p)->rank));
+      const auto group = std::make_shared<Group>(group_->shared_world(), members);
+      for (auto p = first; p != last; ++p) {
+        (*p)->group = group;
+        (*p)->new_rank = static_cast<int>(p - first);
+      }
+      first = last;
+    }
+  });
+  return std::make_unique<ThreadCommunicator>(part.group, part.new_rank);
+}
+
+std::shared_ptr<std::byte> ThreadCommunicator::allocate_on_node(std::size_t bytes) {
+  std::shared_ptr<std::byte> memory;
+  meet(*group_, rank_, "allocate_on_node", memory, [bytes](const std::vector<void*>& parts) {
+    const std::shared_ptr<std::byte> one(static_cast<std::byte*>(plain_allocator().allocate(bytes)),
+                                         [](std::byte* pointer) { plain_allocator().deallocate(pointer); });
+    for (auto* part : as<std::shared_ptr<std::byte>>(parts)) *part = one;
+  });
+  return memory;
+}
+
+}  // namespace unisono::threads

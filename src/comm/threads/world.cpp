@@ -1,0 +1,131 @@
+#include "world.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::threads {
+
+void World::fail(const std::string& reason) {
+  const std::lock_guard lock(mutex);
+  fail_locked(reason);
+}
+
+void World::fail_locked(const std::string& reason) {
+  if (failure.empty()) failure = reason;
+  changed.notify_all();
+}
+
+void World::end(int rank) {
+  const std::lock_guard lock(mutex);
+  ended[static_cast<std::size_t>(rank)] = true;
+  changed.notify_all();
+}
+
+Group::Group(std::shared_ptr<World> world, std::vector<int> members)
+    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {}
+
+MeetingPtr Group::arrive(int rank, const char* name, void* part, const Action& action) {
+  const std::lock_guard lock(world_->mutex);
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
+  MeetingPtr& slot = meetings_[sequence];
+  if (slot == nullptr)
+    slot = std::make_shared<Meeting>(Meeting{.name = name, .parts = std::vector<void*>(members_.size())});
+  const MeetingPtr meeting = slot;
+  if (std::strcmp(meeting->name, name) != 0) {
+    const std::string reason =
+        fmt::format("rank {} calls {} where others call {}; all ranks must call the same collectives in the same order",
+                    rank, name, meeting->name);
+    world_->fail_locked(reason);
+    throw CommunicationError(reason);
+  }
+  meeting->parts[static_cast<std::size_t>(rank)] = part;
+  if (++meeting->arrived < members_.size()) return meeting;
+  meetings_.erase(sequence);
+  action(meeting->parts);
+  meeting->done = true;
+  world_->changed.notify_all();
+  return meeting;
+}
+
+MeetingPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag) {
+  const std::lock_guard lock(world_->mutex);
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  const int from = sends ? rank : peer, to = sends ? peer : rank;
+  const auto match = std::find_if(posts_.begin(), posts_.end(), [&](const Post& post) {
+    return post.from == from && post.to == to && post.tag == tag && post.sends != sends;
+  });
+  if (match == posts_.end()) {
+    auto meeting = std::make_shared<Meeting>(
+        Meeting{.name = sends ? "receive" : "send", .parts = std::vector<void*>(members_.size())});
+    for (std::size_t r = 0; r < members_.size(); ++r) {  // all but the peer count as arrived
+      if (static_cast<int>(r) != peer) meeting->parts[r] = this;
+    }
+    posts_.push_back({from, to, tag, sends, bytes, meeting});
+    return meeting;
+  }
+  const Post other = *match;
+  posts_.erase(match);
+  if (other.bytes.size() != bytes.size()) {
+    other.meeting->error =
+        fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
+                    (sends ? bytes : other.bytes).size(), to, tag, (sends ? other.bytes : bytes).size());
+  } else if (!bytes.empty()) {
+    std::memcpy((sends ? other.bytes : bytes).data(), (sends ? bytes : other.bytes).data(), bytes.size());
+  }
+  other.meeting->done = true;
+  world_->changed.notify_all();
+  return other.meeting;
+}
+
+void Group::wait(const Meeting& meeting) {
+  std::unique_lock lock(world_->mutex);
+  const bool in_time = world_->changed.wait_for(lock, std::chrono::duration<double>(world_->timeout_seconds), [&] {
+    return meeting.done || !world_->failure.empty() || !missing_locked(meeting, true).empty();
+  });
+  if (in_time) return check_locked(meeting);
+  const std::string reason = fmt::format("{} did not arrive at {} within {} s", missing_locked(meeting, false),
+                                         meeting.name, world_->timeout_seconds);
+  world_->fail_locked(reason);
+  throw CommunicationError(reason);
+}
+
+bool Group::test(const Meeting& meeting) {
+  const std::lock_guard lock(world_->mutex);
+  if (!meeting.done && world_->failure.empty() && missing_locked(meeting, true).empty()) return false;
+  check_locked(meeting);
+  return true;
+}
+
+void Group::abandon(const Meeting& meeting) noexcept {
+  const std::lock_guard lock(world_->mutex);
+  if (!meeting.done) world_->fail_locked(std::string("a rank abandoned ") + meeting.name + ", which it had started");
+}
+
+void Group::check_locked(const Meeting& meeting) {
+  if (meeting.done && meeting.error.empty()) return;
+  if (meeting.done) throw CommunicationError(meeting.error);
+  if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+  const std::string reason =
+      fmt::format("{} ended without taking part in {}", missing_locked(meeting, true), meeting.name);
+  world_->fail_locked(reason);
+  throw CommunicationError(reason);
+}
+
+/// "rank 1 (step 7), rank 3 (step 7)": who has not arrived, or of these those that never will; empty where none is.
+std::string Group::missing_locked(const Meeting& meeting, bool ended_only) const {
+  std::string names;
+  for (std::size_t r = 0; r < members_.size(); ++r) {
+    const auto member = static_cast<std::size_t>(members_[r]);
+    if (meeting.parts[r] != nullptr || (ended_only && !world_->ended[member])) continue;
+    names += fmt::format("{}rank {}", names.empty() ? "" : ", ", members_[r]);
+    if (world_->steps[member] >= 0) names += fmt::format(" (step {})", world_->steps[member]);
+  }
+  return names;
+}
+
+}  // namespace unisono::threads

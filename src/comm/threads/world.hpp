@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace unisono::threads {
+
+/// What all ranks of one process share: one lock, who failed, who ended.
+struct World {
+  World(int ranks, double timeout)
+      : timeout_seconds(timeout), ended(static_cast<std::size_t>(ranks)), steps(static_cast<std::size_t>(ranks), -1) {}
+
+  /// Wakes all that wait and lets them throw. The first reason counts.
+  void fail(const std::string& reason);
+  void fail_locked(const std::string& reason);
+  /// This rank takes part in nothing more.
+  void end(int rank);
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  const double timeout_seconds;
+  std::string failure;              ///< empty while all is well
+  std::vector<bool> ended;          ///< by rank of the world
+  std::vector<std::int64_t> steps;  ///< what each rank said last
+};
+
+/// One collective, or one message between two ranks: what each side brought, and whether it happened.
+struct Meeting {
+  const char* name = "";
+  std::vector<void*> parts;  ///< by rank of the group; null where a rank has not arrived
+  std::size_t arrived = 0;
+  bool done = false;
+  std::string error = {};  ///< why it cannot happen
+};
+using MeetingPtr = std::shared_ptr<Meeting>;
+
+/// What the last rank to arrive does with everybody's parts, while all others wait.
+using Action = std::function<void(const std::vector<void*>& parts)>;
+
+/// A message that waits for its other side.
+struct Post {
+  int from = 0, to = 0, tag = 0;
+  bool sends = false;
+  std::span<std::byte> bytes;
+  MeetingPtr meeting;
+};
+
+/// Ranks that meet: the k-th collective of one is the k-th of all.
+class Group {
+ public:
+  Group(std::shared_ptr<World> world, std::vector<int> members);
+
+  int size() const { return static_cast<int>(members_.size()); }
+  World& world() { return *world_; }
+  const std::shared_ptr<World>& shared_world() const { return world_; }
+  int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+
+  /// Joins this rank's next collective. Where it is the last to arrive, the collective happens now.
+  MeetingPtr arrive(int rank, const char* name, void* part, const Action& action);
+  /// Joins a message: its bytes are copied as soon as both sides are there.
+  MeetingPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
+
+  /// Blocks until it happened. \throws PeerFailure, CommunicationError
+  void wait(const Meeting& meeting);
+  /// Blocks until all have arrived or it happened.
+  void wait_for_arrivals(const Meeting& meeting) { wait(meeting); }
+  bool test(const Meeting& meeting);
+  /// Where its buffers go away before it happened, nobody can go on.
+  void abandon(const Meeting& meeting) noexcept;
+
+ private:
+  void check_locked(const Meeting& meeting);
+  std::string missing_locked(const Meeting& meeting, bool ended_only) const;
+
+  std::shared_ptr<World> world_;
+  std::vector<int> members_;
+  std::vector<std::uint64_t> sequence_;           ///< collectives begun, by rank
+  std::map<std::uint64_t, MeetingPtr> meetings_;  ///< by sequence; those where some have not arrived
+  std::list<Post> posts_;
+};
+
+}  // namespace unisono::threads
