@@ -1,7 +1,8 @@
 # unisono_module(NAME [MODULES module...] [LIBRARIES library...])
 #
-# Makes the library unisono_NAME from src/NAME, with include/unisono/NAME as its public headers. Each module has an include root of
-# its own in the build tree (a link to its folder), so that a header of a module that is not linked is not found.
+# Makes the library unisono_NAME from src/NAME, with include/unisono/NAME as its public headers. Each module has an
+# include root of its own in the build tree (a link to its folder), so that a header of a module that is not linked is
+# not found.
 #   MODULES    the modules that this one may include, and through them theirs
 #   LIBRARIES  third parties, which no public header includes
 function(unisono_module NAME)
