@@ -15,9 +15,7 @@ class Scratch {
     }
     return buffer_.data();
   }
-  /// As floats().
-  double* doubles(Index count) { return reinterpret_cast<double*>(floats(2 * count)); }
-  Index size() const { return buffer_.size(); }  ///< floats
+  Index size() const { return buffer_.size(); }
 
  private:
   Buffer buffer_;

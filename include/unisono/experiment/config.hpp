@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/comm/mpi.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/optim/schedule.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// `[train]`
+struct TrainSettings {
+  std::int64_t epochs = 10;
+  std::int64_t batch_size = 64;  ///< examples per optimizer step, over all ranks
+  std::int64_t accumulate = 1;   ///< micro-batches per step
+  std::int64_t evaluate_every_epochs = 1;
+  std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
+  std::int64_t report_every_steps = 100;
+  std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
+  void describe(ConfigVisitor& visitor);
+};
+
+/// `[checkpoint]`
+struct CheckpointSettings {
+  std::int64_t every_epochs = 1;
+  std::int64_t every_steps = 0;
+  std::int64_t keep = 2;
+  bool keep_best = true;
+  void describe(ConfigVisitor& visitor);
+};
+
+/// What a config file describes: one experiment. The members' initialisers are the defaults.
+struct Config {
+  std::string name;
+  std::int64_t seed = 1;
+  std::string output;  ///< the run folder; empty: runs/<name>
+  DataSettings data;
+  ModelSettings model;
+  OptimizerSettings optimizer;
+  ScheduleSettings schedule;
+  TrainSettings train;
+  StrategySettings strategy;
+  CheckpointSettings checkpoint;
+  CommunicationSettings communication;
+
+  void describe(ConfigVisitor& visitor);
+  std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
+};
+
+/// Reads, checks and cross-checks. \throws ConfigError
+Config parse_config(const ConfigText& text);
+/// The effective config as TOML: every key in force.
+std::string effective_config(const Config& config);
+/// `unisono config reference`, and docs/config.md.
+std::string config_reference(ReferenceFormat format);
+
+/// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
+/// when a run is resumed: its length, name, place, reports, checkpoints, threads and communication.
+std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
+
+}  // namespace unisono

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/experiment/config.hpp"
+
+namespace unisono {
+
+/// The run went wrong by itself: its loss is no number.
+struct TrainingError : Error {
+  explicit TrainingError(const std::string& message) : Error(ExitCode::other, "training error", message) {}
+};
+
+/// What to do where the run folder holds results already.
+enum class Existing { refuse, resume, overwrite };
+
+enum class Watching {
+  automatic,  ///< a bar on a terminal, else lines
+  bar,
+  lines,
+  none
+};
+
+struct TrainOptions {
+  Existing existing = Existing::refuse;
+  Watching watching = Watching::automatic;
+};
+
+/// Trains, or goes on with training, as the config says, and leaves everything in its run folder. SIGTERM, SIGINT and
+/// SIGUSR1 at any rank end it with a checkpoint. Collective.
+/// \return success, or interrupted
+/// \throws any Error; TrainingError where the loss is no number
+ExitCode train(Communicator& world, const Config& config, const TrainOptions& options, Log& log);
+
+}  // namespace unisono

@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "application.hpp"
+#include "commands.hpp"
+
+namespace unisono::cli {
+namespace {
+
+void print(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  fmt::print(stderr, "unisono: {}: {}\n", known == nullptr ? "error" : known->kind(), error.what());
+  std::fflush(stderr);
+}
+
+int code_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return static_cast<int>(known == nullptr ? ExitCode::other : known->code());
+}
+
+/// For work that needs no MPI: the first process does it, the others have nothing to do.
+int run_alone(const std::function<void()>& work) {
+  if (!is_first_of_launch()) return 0;
+  try {
+    work();
+    if (std::fflush(stdout) != 0) throw OutputError("standard output cannot be written");
+    return 0;
+  } catch (const std::exception& error) {
+    print(error);
+    return code_of(error);
+  }
+}
+
+int run_together(int& argc, char**& argv, const Chosen& chosen) {
+  try {
+    MpiSession session(argc, argv);
+    try {
+      Log log(session.rank());
+      return session.finish(static_cast<int>(chosen.together(session, log)));
+    } catch (const std::exception& error) {
+      return session.fail(error, [&] { print(error); });
+    }
+  } catch (const LaunchError& error) {
+    if (is_first_of_launch()) print(error);
+    return code_of(error);
+  }
+}
+
+/// --help and --version, and what is wrong with a command line.
+int answer(const CLI::App& app, const CLI::ParseError& error) {
+  const bool asked = error.get_exit_code() == 0;
+  if (!is_first_of_launch()) return asked ? 0 : static_cast<int>(ExitCode::config);
+  if (asked) return app.exit(error);
+  fmt::print(stderr, "unisono: usage error: {}; 'unisono --help' and 'unisono COMMAND --help' say what there is\n",
+             error.what());
+  return static_cast<int>(ExitCode::config);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  CLI::App app("Trains models in parallel from one config file, on one rank or many.", "unisono");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", UNISONO_VERSION);
+  Chosen chosen;
+  for (const auto add : {add_train, add_evaluate, add_predict, add_config}) {
+    add(app, chosen);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return answer(app, error);
+  }
+  return chosen.alone ? run_alone(chosen.alone) : run_together(argc, argv, chosen);
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,58 @@
+#include <memory>
+
+#include "commands.hpp"
+#include "unisono/experiment/evaluate.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct Arguments {
+  ApplyOptions options;
+  bool json = false;
+  std::string output;
+};
+
+std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command) {
+  const auto arguments = std::make_shared<Arguments>();
+  command.add_option("model", arguments->options.model, "a run folder (its newest checkpoint), or a checkpoint file")
+      ->required()
+      ->type_name("RUN|CHECKPOINT");
+  command.add_option("--data", arguments->options.data, "an HDF5 set (default: the one it was trained on)")
+      ->type_name("FILE");
+  command.add_option("--split", arguments->options.split, "train, validation or test (default: test, if there is one)")
+      ->check(CLI::IsMember({"train", "validation", "test"}));
+  command.add_option("--threads", arguments->options.threads, "per rank (default: the rank's share of the cores)")
+      ->check(CLI::Range(1, 4096));
+  return arguments;
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("evaluate", "a trained model's figures on a set, on any number of ranks");
+  const auto arguments = add_apply_arguments(command);
+  command.add_flag("--json", arguments->json, "print one JSON object");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments](MpiSession& session, Log& log) {
+      const auto world = session.world({}, warn_to(log));
+      evaluate(*world, arguments->options, arguments->json, log);
+      return ExitCode::success;
+    };
+  });
+}
+
+void add_predict(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("predict", "write a trained model's outputs, on any number of ranks");
+  const auto arguments = add_apply_arguments(command);
+  command.add_option("--output", arguments->output, "FILE.h5 or FILE.csv")->required()->type_name("FILE");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments](MpiSession& session, Log& log) {
+      const auto world = session.world({}, warn_to(log));
+      predict(*world, arguments->options, arguments->output, log);
+      return ExitCode::success;
+    };
+  });
+}
+
+}  // namespace unisono::cli

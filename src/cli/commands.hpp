@@ -1,0 +1,37 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/mpi.hpp"
+
+namespace unisono::cli {
+
+/// What the command line asks for: work that one process does, without MPI (however many were started), or work for all
+/// ranks.
+struct Chosen {
+  std::function<void()> alone;
+  std::function<ExitCode(MpiSession&, Log&)> together;
+};
+
+// Each adds its command; parsing fills `chosen`, which must outlive it.
+void add_train(CLI::App& app, Chosen& chosen);
+void add_evaluate(CLI::App& app, Chosen& chosen);
+void add_predict(CLI::App& app, Chosen& chosen);
+void add_info(CLI::App& app, Chosen& chosen);
+void add_bench(CLI::App& app, Chosen& chosen);
+void add_data(CLI::App& app, Chosen& chosen);
+void add_config(CLI::App& app, Chosen& chosen);
+
+/// CONFIG and --set of the commands that take a config.
+struct ConfigArguments {
+  std::string path;
+  std::vector<std::string> overrides;
+  void add_to(CLI::App& command);
+};
+
+}  // namespace unisono::cli

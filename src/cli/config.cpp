@@ -1,0 +1,35 @@
+#include "unisono/experiment/config.hpp"
+
+#include <fmt/format.h>
+#include <cstdio>
+
+#include <memory>
+
+#include "commands.hpp"
+
+namespace unisono::cli {
+
+void add_config(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("config", "check a config, or list what one may hold");
+  command.require_subcommand(1);
+
+  CLI::App& check = *command.add_subcommand("check", "read a config and print it with all defaults, or what is wrong");
+  const auto arguments = std::make_shared<ConfigArguments>();
+  arguments->add_to(check);
+  check.callback([arguments, &chosen] {
+    chosen.alone = [arguments] {
+      fmt::print("{}", effective_config(parse_config(read_config(arguments->path, arguments->overrides))));
+    };
+  });
+
+  CLI::App& reference = *command.add_subcommand("reference", "every key: meaning, unit, default, range");
+  const auto markdown = std::make_shared<bool>(false);
+  reference.add_flag("--markdown", *markdown, "as docs/config.md");
+  reference.callback([markdown, &chosen] {
+    chosen.alone = [markdown] {
+      fmt::print("{}", config_reference(*markdown ? ReferenceFormat::markdown : ReferenceFormat::text));
+    };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,51 @@
+#include "unisono/experiment/train.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct Arguments {
+  ConfigArguments config;
+  std::string output;
+  bool resume = false, overwrite = false;
+  std::string progress = "auto";
+};
+
+Watching watching(const std::string& name) {
+  if (name == "bar") return Watching::bar;
+  if (name == "lines") return Watching::lines;
+  return name == "none" ? Watching::none : Watching::automatic;
+}
+
+ExitCode run(const Arguments& arguments, MpiSession& session, Log& log) {
+  Config config = parse_config(read_config(arguments.config.path, arguments.config.overrides));
+  if (!arguments.output.empty()) config.output = arguments.output;
+  TrainOptions options{.existing = Existing::refuse, .watching = watching(arguments.progress)};
+  if (arguments.resume) options.existing = Existing::resume;
+  if (arguments.overwrite) options.existing = Existing::overwrite;
+  const auto world = session.world(config.communication, warn_to(log));
+  return train(*world, config, options, log);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("train", "train what a config describes, on the ranks it is started on");
+  arguments->config.add_to(command);
+  command.add_option("--output", arguments->output, "the run folder itself (default: runs/<name>)")->type_name("DIR");
+  auto* resume = command.add_flag("--resume", arguments->resume, "go on with the run in the run folder");
+  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
+  command.add_option("--progress", arguments->progress, "auto (a bar on a terminal, else lines), bar, lines, none")
+      ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
+      ->capture_default_str();
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/mpi.hpp"
+
+namespace unisono::cli {
+
+/// What communication has to say goes to the log.
+inline Warn warn_to(Log& log) {
+  return [&log](const std::string& text) { log.warning(text); };
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+/// Checks that all ranks hold the same hash of something. Collective; all ranks throw alike.
+/// \param what e.g. "config"
+/// \param remedy what to do where they differ
+/// \throws LaunchError naming the ranks that differ from most others (from rank 0, where it is a draw), and their hosts
+void require_same(Communicator& world, const std::string& what, std::uint64_t hash, const std::string& remedy);
+
+}  // namespace unisono

@@ -1,0 +1,110 @@
+#include "checkpoint_header.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace unisono {
+namespace {
+
+constexpr int kVersion = 1;
+
+nlohmann::json to_json(const LossSums& sums) {
+  return {{"loss", sums.loss},
+          {"examples", sums.examples},
+          {"correct", sums.correct},
+          {"correct_top5", sums.correct_top5},
+          {"squared_error", sums.squared_error},
+          {"absolute_error", sums.absolute_error},
+          {"target_sum", sums.target_sum},
+          {"target_squared_sum", sums.target_squared_sum},
+          {"values", sums.values}};
+}
+
+LossSums sums_from(const nlohmann::json& json) {
+  LossSums sums;
+  json.at("loss").get_to(sums.loss);
+  json.at("examples").get_to(sums.examples);
+  json.at("correct").get_to(sums.correct);
+  json.at("correct_top5").get_to(sums.correct_top5);
+  json.at("squared_error").get_to(sums.squared_error);
+  json.at("absolute_error").get_to(sums.absolute_error);
+  json.at("target_sum").get_to(sums.target_sum);
+  json.at("target_squared_sum").get_to(sums.target_squared_sum);
+  json.at("values").get_to(sums.values);
+  return sums;
+}
+
+nlohmann::json to_json(const ModelInputs& inputs) {
+  return {{"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
+          {"classes", inputs.classes},
+          {"target_size", inputs.target_size}};
+}
+
+ModelInputs inputs_from(const nlohmann::json& json) {
+  const auto& features = json.at("features");
+  return {.features = {.channels = features.at(0), .height = features.at(1), .width = features.at(2)},
+          .classes = json.at("classes"),
+          .target_size = json.at("target_size")};
+}
+
+CheckpointHeader parse(const nlohmann::json& json) {
+  CheckpointHeader header;
+  json.at("step").get_to(header.step);
+  json.at("epoch").get_to(header.cursor.epoch);
+  json.at("step_in_epoch").get_to(header.cursor.step);
+  json.at("optimizer_steps").get_to(header.optimizer_steps);
+  json.at("seed").get_to(header.seed);
+  header.inputs = inputs_from(json.at("inputs"));
+  json.at("normalization").at("mean").get_to(header.normalization.mean);
+  json.at("normalization").at("scale").get_to(header.normalization.scale);
+  json.at("data_identity").get_to(header.data_identity);
+  header.epoch_sums = sums_from(json.at("epoch_sums"));
+  header.has_best = json.contains("best");
+  if (header.has_best) json.at("best").get_to(header.best);
+  json.at("ranks").get_to(header.ranks);
+  json.at("threads").get_to(header.threads);
+  json.at("device").get_to(header.device);
+  json.at("build").get_to(header.build);
+  json.at("layout").get_to(header.layout);
+  return header;
+}
+
+}  // namespace
+
+std::string to_json(const CheckpointHeader& header) {
+  nlohmann::ordered_json json = {
+      {"format", "unisono checkpoint"},
+      {"version", kVersion},
+      {"step", header.step},
+      {"epoch", header.cursor.epoch},
+      {"step_in_epoch", header.cursor.step},
+      {"optimizer_steps", header.optimizer_steps},
+      {"seed", header.seed},
+      {"inputs", to_json(header.inputs)},
+      {"normalization", {{"mean", header.normalization.mean}, {"scale", header.normalization.scale}}},
+      {"data_identity", header.data_identity},
+      {"epoch_sums", to_json(header.epoch_sums)},
+      {"ranks", header.ranks},
+      {"threads", header.threads},
+      {"device", header.device},
+      {"build", header.build},
+      {"layout", header.layout}};
+  if (header.has_best) json["best"] = header.best;
+  return json.dump(1);
+}
+
+CheckpointHeader header_from_json(const std::string& text) {
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("version") != kVersion) {
+      throw CheckpointError(
+          fmt::format("is of format version {}, this unisono reads version {}", json.at("version").dump(), kVersion));
+    }
+    return parse(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw DamagedCheckpoint(fmt::format("has a header that cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,81 @@
+#include "losses.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace unisono {
+
+void add(LossSums& sums, const LossSums& more) {
+  sums.loss += more.loss;
+  sums.examples += more.examples;
+  sums.correct += more.correct;
+  sums.correct_top5 += more.correct_top5;
+  sums.squared_error += more.squared_error;
+  sums.absolute_error += more.absolute_error;
+  sums.target_sum += more.target_sum;
+  sums.target_squared_sum += more.target_squared_sum;
+  sums.values += more.values;
+}
+
+LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
+  // Counts below 2⁵³ are exact in a double.
+  std::array<double, 9> all = {sums.loss,
+                               static_cast<double>(sums.examples),
+                               static_cast<double>(sums.correct),
+                               static_cast<double>(sums.correct_top5),
+                               sums.squared_error,
+                               sums.absolute_error,
+                               sums.target_sum,
+                               sums.target_squared_sum,
+                               static_cast<double>(sums.values)};
+  world.allreduce_sum(std::span<double>(all));
+  return {.loss = all[0],
+          .examples = static_cast<std::int64_t>(all[1]),
+          .correct = static_cast<std::int64_t>(all[2]),
+          .correct_top5 = static_cast<std::int64_t>(all[3]),
+          .squared_error = all[4],
+          .absolute_error = all[5],
+          .target_sum = all[6],
+          .target_squared_sum = all[7],
+          .values = static_cast<std::int64_t>(all[8])};
+}
+
+Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {
+  std::array<double, 8> parts = {seconds.compute,        seconds.exposed_communication,
+                                 seconds.straggler_wait, seconds.input,
+                                 seconds.optimizer,      seconds.evaluation,
+                                 seconds.checkpoint,     seconds.other};
+  world.allreduce_sum(std::span<double>(parts));
+  for (double& part : parts) part /= world.size();
+  return {.compute = parts[0],
+          .exposed_communication = parts[1],
+          .straggler_wait = parts[2],
+          .input = parts[3],
+          .optimizer = parts[4],
+          .evaluation = parts[5],
+          .checkpoint = parts[6],
+          .other = parts[7]};
+}
+
+Seconds difference(const Seconds& after, const Seconds& before) {
+  return {.compute = after.compute - before.compute,
+          .exposed_communication = after.exposed_communication - before.exposed_communication,
+          .straggler_wait = after.straggler_wait - before.straggler_wait,
+          .input = after.input - before.input,
+          .optimizer = after.optimizer - before.optimizer,
+          .evaluation = after.evaluation - before.evaluation,
+          .checkpoint = after.checkpoint - before.checkpoint,
+          .other = after.other - before.other};
+}
+
+const Metric& decisive(const std::vector<Metric>& metrics) {
+  const auto accuracy =
+      std::find_if(metrics.begin(), metrics.end(), [](const Metric& metric) { return metric.name == "accuracy"; });
+  return accuracy == metrics.end() ? metrics.front() : *accuracy;
+}
+
+bool is_better(const Metric& metric, double best) {
+  return metric.larger_is_better ? metric.value > best : metric.value < best;
+}
+
+}  // namespace unisono

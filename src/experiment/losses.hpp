@@ -1,0 +1,25 @@
+#pragma once
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// sums ← sums + more
+void add(LossSums& sums, const LossSums& more);
+
+/// Σ over all ranks. Collective; one message.
+LossSums sum_over_ranks(Communicator& world, const LossSums& sums);
+
+/// The parts' means over all ranks. Collective; one message.
+Seconds mean_over_ranks(Communicator& world, const Seconds& seconds);
+/// after − before, part by part
+Seconds difference(const Seconds& after, const Seconds& before);
+
+/// The figure that says which of two models is the better one: the accuracy where there is one, else the loss.
+const Metric& decisive(const std::vector<Metric>& metrics);
+/// Whether `value` beats `best`, in the metric's own sense. NaN never does.
+bool is_better(const Metric& metric, double best);
+
+}  // namespace unisono

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+/// The cores that this process may run on. A core is named by the first of its hardware threads.
+std::vector<int> cores_of_this_process();
+
+/// A rank's fair share of its cores: Σ over them of 1 / (ranks of the node that may run on it), rounded down, at
+/// least 1. So a rank that is bound alone has all its cores, and ranks that are not bound share the node's.
+/// \param ranks the cores of every rank of the node, this one included
+int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>>& ranks);
+
+struct Placement {
+  int cores = 1;    ///< that this rank may run on
+  int threads = 1;  ///< that it runs
+};
+
+/// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores.
+/// Collective. \param wanted threads; 0: the fair share
+Placement place_rank(Communicator& world, std::int64_t wanted, Log& log);
+
+/// "AMD EPYC 9R14": of this machine, or "unknown CPU".
+std::string cpu_name();
+
+/// Hash of the running binary: equal builds are equal bytes.
+std::uint64_t build_hash();
+
+/// The most memory that this process ever had resident, and has now. Memory shared with other ranks counts in each.
+std::int64_t peak_memory_bytes();
+std::int64_t resident_memory_bytes();
+
+}  // namespace unisono

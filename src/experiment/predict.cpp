@@ -1,0 +1,106 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "evaluator.hpp"
+#include "prediction_sink.hpp"
+#include "progress.hpp"
+#include "trained_model.hpp"
+#include "unisono/experiment/evaluate.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr int kRoot = 0, kTag = 72;
+
+/// The predictions of this rank's next batch.
+struct Rows {
+  std::array<std::int64_t, 2> range = {0, 0};  ///< first example, and how many: 0 at the end of this rank's part
+  std::vector<float> values;                   ///< [count, K]
+};
+
+class Predictor {
+ public:
+  Predictor(TrainedModel& model, Communicator& world)
+      : model_(model),
+        source_(
+            (*model.data)->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size)),
+        next_(source_->first()) {}
+
+  Rows next() {
+    Rows rows;
+    const auto batch = source_->next();
+    if (!batch) return rows;
+    rows.range = {next_, batch->size};
+    rows.values.resize(static_cast<std::size_t>(batch->size * model_.parts->model->output_size()));
+    model_.parts->model->predict(*batch, model_.parts->state(), rows.values);
+    next_ += batch->size;
+    return rows;
+  }
+
+ private:
+  TrainedModel& model_;
+  std::unique_ptr<EvaluationSource> source_;
+  std::int64_t next_;
+};
+
+void send_rows(Communicator& world, const Rows& rows) {
+  world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
+  if (rows.range[1] > 0) world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
+}
+
+Rows receive_rows(Communicator& world, int rank, Index outputs) {
+  Rows rows;
+  world.receive(std::as_writable_bytes(std::span(rows.range)), rank, kTag);
+  rows.values.resize(static_cast<std::size_t>(rows.range[1] * outputs));
+  if (rows.range[1] > 0) world.receive(std::as_writable_bytes(std::span(rows.values)), rank, kTag);
+  return rows;
+}
+
+/// Round by round, each rank's next batch: all ranks compute at once, and no rank holds more than a batch of each.
+void collect(Communicator& world, Predictor& predictor, Index outputs, PredictionSink& sink) {
+  std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
+  const auto take = [&](int rank, const Rows& rows) {
+    open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
+    if (rows.range[1] > 0) sink.write(rank, rows.range[0], rows.values);
+  };
+  for (bool any = true; any;) {
+    if (open[kRoot]) take(kRoot, predictor.next());
+    any = open[kRoot];
+    for (int rank = 1; rank < world.size(); ++rank) {
+      if (open[static_cast<std::size_t>(rank)]) take(rank, receive_rows(world, rank, outputs));
+      any = any || open[static_cast<std::size_t>(rank)];
+    }
+  }
+  sink.finish();
+}
+
+}  // namespace
+
+void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log) {
+  TrainedModel model(world, options, log);
+  const Index outputs = model.parts->model->output_size();
+  const std::int64_t examples = examples_of((*model.data)->info(), model.split);
+  Predictor predictor(model, world);
+  if (world.is_root()) {
+    const auto sink = make_prediction_sink({.path = output,
+                                            .examples = examples,
+                                            .outputs = outputs,
+                                            .classes = model.header.inputs.classes > 0,
+                                            .ranks = world.size()});
+    collect(world, predictor, outputs, *sink);
+  } else {
+    for (Rows rows = predictor.next();; rows = predictor.next()) {
+      send_rows(world, rows);
+      if (rows.range[1] == 0) break;
+    }
+  }
+  world.barrier();
+  log.info(fmt::format("{}: {} predictions of {}, for {} of {}", output, grouped(examples), model.path,
+                       name_of(model.split), model.config.data.path));
+}
+
+}  // namespace unisono

@@ -1,0 +1,113 @@
+#include "run_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "seal.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kResults = {"config.toml", "metrics.jsonl", "summary.json", "log.txt", "checkpoints"};
+
+bool holds_results(const std::string& path) {
+  std::error_code error;
+  for (const char* name : kResults) {
+    if (fs::exists(fs::path(path) / name, error)) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const std::string& path, std::string_view what, const std::string& reason) {
+  throw OutputError(
+      fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
+}
+
+void require_choice(const std::string& path, Existing existing) {
+  const bool results = holds_results(path);
+  if (results && existing == Existing::refuse) {
+    throw OutputError(
+        fmt::format("{}: holds a run already; go on with it (--resume), replace it (--overwrite), or choose "
+                    "another folder (--output DIR)",
+                    path));
+  }
+  if (!results && existing == Existing::resume) {
+    throw CheckpointError(
+        fmt::format("{}: there is no run to resume; start one without --resume, or name its folder with "
+                    "--output DIR",
+                    path));
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
+  require_choice(path_, existing);
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) fail(path_, "the run folder cannot be made", error.message());
+  lock();
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (!holds_results(path_)) {  // the run came to nothing
+    fs::remove(path_ + "/.lock", ignored);
+    fs::remove(path_, ignored);
+  }
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::lock() {
+  lock_ = ::open((path_ + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) fail(path_, "the run folder cannot be written", std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw OutputError(
+        fmt::format("{}: another run is writing there; wait for it, or choose another folder with --output", path_));
+  }
+}
+
+void RunFolder::clear() const {
+  for (const char* name : kResults) {
+    std::error_code error;
+    fs::remove_all(fs::path(path_) / name, error);
+    if (error) fail(path_, fmt::format("{} cannot be removed", name), error.message());
+  }
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  const std::string aside = path + ".tmp";
+  errno = 0;
+  std::ofstream file(aside, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    const std::string reason = std::strerror(errno);
+    std::error_code ignored;
+    fs::remove(aside, ignored);
+    fail(path, "cannot be written", reason);
+  }
+  sync_and_rename(aside, path);
+}
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw OutputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace unisono

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "unisono/experiment/train.hpp"
+
+namespace unisono {
+
+/// The folder of one run, for rank 0: config.toml, metrics.jsonl, summary.json, log.txt, checkpoints/. Locked for its
+/// lifetime, so that two runs never write to the same one.
+class RunFolder {
+ public:
+  /// Makes the folder, or takes an existing one.
+  /// \throws OutputError where it holds results and `existing` is `refuse`, cannot be written, or another run uses it;
+  ///         CheckpointError where there is nothing to resume
+  RunFolder(std::string path, Existing existing);
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  /// Removes an earlier run's results, and nothing else. \throws OutputError
+  void clear() const;
+
+  const std::string& path() const { return path_; }
+  std::string config() const { return path_ + "/config.toml"; }
+  std::string metrics() const { return path_ + "/metrics.jsonl"; }
+  std::string summary() const { return path_ + "/summary.json"; }
+  std::string log() const { return path_ + "/log.txt"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+
+ private:
+  void lock();
+
+  std::string path_;
+  int lock_ = -1;
+};
+
+/// Replaces a text file as a whole: written aside and renamed. \throws OutputError
+void write_text_file(const std::string& path, const std::string& text);
+/// \throws OutputError
+std::string read_text_file(const std::string& path);
+
+}  // namespace unisono

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+/// While it lives, SIGTERM, SIGINT and SIGUSR1 mean the wish to stop, and nothing else happens on them. One per
+/// process.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The first signal that came; 0: none.
+  int received() const;
+};
+
+/// The ranks' agreement on stopping: they compare their wishes at steps that all of them know beforehand, some 50 ms
+/// apart, so that steps are not delayed by it. Cost: one allreduce of 16 bytes each time.
+class StopAgreement {
+ public:
+  StopAgreement(Communicator& world, const StopSignals& signals, std::int64_t first_step);
+
+  /// Collective, though mostly without a message. \return a signal that any rank received, or 0; the same on every rank
+  int agreed(std::int64_t step);
+
+ private:
+  Communicator& world_;
+  const StopSignals& signals_;
+  std::int64_t last_step_, next_step_;
+  Stopwatch since_last_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,126 @@
+#include "summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "metrics_log.hpp"
+#include "progress.hpp"
+
+namespace unisono {
+namespace {
+
+struct Part {
+  double seconds;
+  const char* name;
+  const char* advice;  ///< where it is large
+};
+
+std::array<Part, 8> parts_of(const Seconds& seconds) {
+  return {
+      {{seconds.compute, "compute", ""},
+       {seconds.exposed_communication, "exposed communication",
+        "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer"},
+       {seconds.straggler_wait, "straggler wait",
+        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+       {seconds.input, "input",
+        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
+       {seconds.optimizer, "optimizer", "the update takes long against the gradient: use a larger train.batch_size"},
+       {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
+       {seconds.checkpoint, "checkpoint", "write them less often: checkpoint.every_epochs"},
+       {seconds.other, "other", ""}}};
+}
+
+std::string metrics_text(const std::string& name, const std::vector<Metric>& metrics) {
+  std::string text = name;
+  for (const Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  return text;
+}
+
+std::string result_line(const Summary& summary) {
+  std::string text = metrics_text("train", summary.train);
+  for (const auto& [split, metrics] : summary.evaluations) {
+    text += "; " + metrics_text(std::string(name_of(split)), metrics);
+  }
+  return text;
+}
+
+std::string time_line(const Seconds& seconds) {
+  std::string text;
+  for (const Part& part : parts_of(seconds)) {
+    const double share = part.seconds / std::max(seconds.sum(), 1e-9);
+    if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
+  }
+  return text;
+}
+
+/// Advice on the largest part that is no computation, where it is a tenth of the time or more.
+std::string advice_line(const Seconds& seconds) {
+  const auto parts = parts_of(seconds);
+  const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
+                                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+  return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
+}
+
+}  // namespace
+
+double Summary::examples_per_second() const {
+  const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
+  return static_cast<double>(examples) / std::max(training, 1e-9);
+}
+
+std::string local_batch_text(std::int64_t batch_size, int ranks) {
+  const std::int64_t least = batch_size / ranks, most = (batch_size + ranks - 1) / ranks;
+  return least == most ? fmt::format("{} of {} examples", least, batch_size)
+                       : fmt::format("{} or {} of {} examples", least, most, batch_size);
+}
+
+nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
+  nlohmann::ordered_json json = {{"name", config.name},
+                                 {"status", summary.complete ? "complete" : "interrupted"},
+                                 {"strategy", config.strategy.kind},
+                                 {"ranks", summary.ranks},
+                                 {"threads", summary.threads},
+                                 {"batch_size", config.train.batch_size},
+                                 {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.ranks},
+                                 {"batch_statistics", summary.batch_statistics},
+                                 {"parameters", summary.parameters},
+                                 {"epochs", summary.epochs},
+                                 {"steps", summary.steps},
+                                 {"resumed_at_step", summary.resumed_at_step},
+                                 {"train", to_json(summary.train)}};
+  for (const auto& [split, metrics] : summary.evaluations) json[std::string(name_of(split))] = to_json(metrics);
+  json["examples_per_second"] = summary.examples_per_second();
+  json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["seconds"] = to_json(summary.seconds);
+  json["seed"] = config.seed;
+  json["device"] = summary.device;
+  json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
+                    {"data", fmt::format("{:016x}", summary.data_identity)},
+                    {"build", fmt::format("{:016x}", summary.build)}};
+  return json;
+}
+
+std::string to_text(const Summary& summary, const Config& config) {
+  const double speed = summary.examples_per_second();
+  return fmt::format(
+             "{}: {} after {} epochs, {} steps, in {}\n"
+             "  trained     {} parameters, {} on {} ranks × {} threads, a rank's batch: {}\n"
+             "  result      {}\n"
+             "  speed       {} examples/s, {:.1f} GFLOP/s\n"
+             "  time        {}\n",
+             config.name, summary.complete ? "complete" : "interrupted, can be resumed (--resume)", summary.epochs,
+             grouped(summary.steps), clock_text(summary.seconds.sum()), grouped(summary.parameters),
+             config.strategy.kind, summary.ranks, summary.threads,
+             local_batch_text(config.train.batch_size, summary.ranks), result_line(summary),
+             grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
+         advice_line(summary.seconds) +
+         fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
+                     static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
+}
+
+}  // namespace unisono

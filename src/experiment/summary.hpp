@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/experiment/config.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// What a run ends with.
+struct Summary {
+  bool complete = false;
+  int ranks = 1, threads = 1;
+  std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
+  std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
+  double flops_per_example = 0;
+  std::vector<Metric> train;
+  std::map<Split, std::vector<Metric>> evaluations;
+  Seconds seconds;                     ///< since the (re)start, means over ranks
+  std::int64_t peak_memory_bytes = 0;  ///< of the largest rank
+  std::string batch_statistics;        ///< global, local or none
+  std::string device;
+  std::uint64_t config_hash = 0, data_identity = 0, build = 0;
+
+  /// Over the time of training, without evaluations and checkpoints.
+  double examples_per_second() const;
+};
+
+/// summary.json
+nlohmann::ordered_json to_json(const Summary& summary, const Config& config);
+
+/// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
+/// the part that cost most.
+std::string to_text(const Summary& summary, const Config& config);
+
+/// "32 of 64 examples": how many of a step's examples a rank takes. \param ranks at least 1
+std::string local_batch_text(std::int64_t batch_size, int ranks);
+
+}  // namespace unisono

@@ -1,0 +1,275 @@
+#include "unisono/experiment/train.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "agreement.hpp"
+#include "checkpoint_store.hpp"
+#include "losses.hpp"
+#include "metrics_log.hpp"
+#include "parts.hpp"
+#include "progress.hpp"
+#include "run_folder.hpp"
+#include "run_state.hpp"
+#include "stop.hpp"
+#include "summary.hpp"
+#include "training_observer.hpp"
+#include "unisono/base/hash.hpp"
+
+namespace unisono {
+namespace {
+
+/// Before anything is read or written: the same experiment on every rank, from the same binary.
+void require_same_job(Communicator& world, const Config& config) {
+  require_same(world, "build", build_hash(), "install the same unisono on all nodes");
+  require_same(world, "config", hash_bytes(effective_config(config)),
+               "give every rank the same config file and the same --set");
+}
+
+/// What only rank 0 has: the folder and what is written there.
+struct RootFiles {
+  RootFiles(const Config& config, const TrainOptions& options) : folder(config.run_folder(), options.existing) {}
+
+  RunFolder folder;
+  std::optional<CheckpointStore> checkpoints;
+  std::optional<MetricsLog> metrics;
+  std::optional<Progress> progress;
+  std::optional<Records> records;
+};
+
+Progress::Kind progress_kind(Watching watching) {
+  if (watching == Watching::automatic) watching = watching_terminal().empty() ? Watching::lines : Watching::bar;
+  if (watching == Watching::none) return Progress::Kind::none;
+  return watching == Watching::bar ? Progress::Kind::bar : Progress::Kind::lines;
+}
+
+/// One run, from its parts to its summary. Its construction is collective.
+class Run {
+ public:
+  Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log);
+  ExitCode train();
+
+ private:
+  void begin(const TrainOptions& options);
+  void resume(const std::optional<Checkpoint>& checkpoint);
+  void check_resumable(const CheckpointHeader& stored) const;
+  void say_differences(const CheckpointHeader& stored) const;
+  CheckpointHeader fresh_header() const;
+  void open_records(const TrainOptions& options);
+  void say_start() const;
+  std::string batch_statistics() const;
+  Summary summarise(const TrainingObserver& observer, double total_seconds);
+  std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
+
+  Communicator& world_;
+  const Config& config_;
+  Log& log_;
+  StopSignals signals_;
+  std::unique_ptr<RootFiles> root_;  // null but on rank 0
+  SharedDataset data_;
+  ModelParts parts_;
+  TrainingParts training_;
+  std::unique_ptr<BatchSource> source_;
+  CheckpointHeader header_;
+};
+
+Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
+    : world_(world),
+      config_(config),
+      log_(log),
+      root_(world.is_root() ? std::make_unique<RootFiles>(config, options) : nullptr),
+      data_(world, config.data, static_cast<std::uint64_t>(config.seed)),
+      parts_(world, config, inputs_of(data_->info()), log),
+      training_(parts_, config),
+      source_(data_->train({.rank = world.rank(),
+                            .size = world.size(),
+                            .batch_size = config.train.batch_size,
+                            .accumulate = config.train.accumulate,
+                            .seed = static_cast<std::uint64_t>(config.seed)})) {
+  require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
+  header_ = fresh_header();
+  begin(options);
+  open_records(options);
+}
+
+/// Where the run stands before its first step: at initial values, or at a checkpoint.
+void Run::begin(const TrainOptions& options) {
+  std::optional<Checkpoint> checkpoint;
+  if (root_) {
+    if (options.existing == Existing::overwrite) root_->folder.clear();
+    root_->checkpoints.emplace(root_->folder.checkpoints(), config_.checkpoint, checkpoint_layout(parts_, training_));
+    if (options.existing == Existing::resume) checkpoint = root_->checkpoints->newest(log_);
+    if (options.existing == Existing::resume && !checkpoint) {
+      log_.warning(root_->folder.path() + " holds no checkpoint yet: the run begins at its first step");
+    }
+  }
+  if (world_.max(static_cast<std::int64_t>(checkpoint.has_value())) != 0) {
+    resume(checkpoint);
+  } else {
+    parts_.model->initialise(static_cast<std::uint64_t>(config_.seed), parts_.state());
+  }
+}
+
+void Run::resume(const std::optional<Checkpoint>& checkpoint) {
+  if (checkpoint) check_resumable(checkpoint->header);
+  const CheckpointHeader stored = restore_state(parts_, training_, checkpoint);
+  say_differences(stored);
+  header_.step = stored.step;
+  header_.cursor = stored.cursor;
+  header_.epoch_sums = stored.epoch_sums;
+  header_.best = stored.best;
+  header_.has_best = stored.has_best;
+  source_->seek(stored.cursor);
+}
+
+void Run::check_resumable(const CheckpointHeader& stored) const {
+  const auto changed = changes_that_forbid_resuming(stored.config, header_.config);
+  if (!changed.empty()) {
+    throw ConfigError(
+        fmt::format("{}: the run was started with other values of {}: resume with those of its config.toml, "
+                    "or start a new run with --output DIR",
+                    config_.run_folder(), fmt::join(changed, ", ")));
+  }
+  if (stored.data_identity != header_.data_identity) {
+    throw CheckpointError(
+        fmt::format("{}: the run was started on other data than {}: resume with the same set, or start a "
+                    "new run with --output DIR",
+                    config_.run_folder(), config_.data.path));
+  }
+}
+
+/// What stands between the resumed run and the same bits.
+void Run::say_differences(const CheckpointHeader& stored) const {
+  std::vector<std::string> different;
+  const auto compare = [&](const std::string& what, const auto& before, const auto& now) {
+    if (before != now) different.push_back(fmt::format("{} ({} before, {} now)", what, before, now));
+  };
+  compare("ranks", stored.ranks, header_.ranks);
+  compare("threads", stored.threads, header_.threads);
+  compare("device", stored.device, header_.device);
+  if (stored.build != header_.build) different.emplace_back("the build of unisono");
+  if (stored.layout != header_.layout) different.emplace_back("the order of the parameters");
+  log_.info(fmt::format("resumed at step {}", stored.step));
+  if (different.empty()) return;
+  log_.info(fmt::format("the run goes on as if it had not stopped, up to rounding, not bit for bit: different are {}",
+                        fmt::join(different, ", ")));
+}
+
+CheckpointHeader Run::fresh_header() const {
+  return {.step = 0,
+          .cursor = {},
+          .optimizer_steps = 0,
+          .seed = static_cast<std::uint64_t>(config_.seed),
+          .config = effective_config(config_),
+          .inputs = inputs_of(data_->info()),
+          .normalization = data_->normalization(),
+          .data_identity = data_->info().identity,
+          .epoch_sums = {},
+          .best = 0,
+          .has_best = false,
+          .ranks = world_.size(),
+          .threads = parts_.placement.threads,
+          .device = parts_.device(),
+          .build = build_hash(),
+          .layout = parts_.model->layout().hash()};
+}
+
+void Run::open_records(const TrainOptions& options) {
+  if (!root_) return;
+  write_text_file(root_->folder.config(),
+                  fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
+                              local_batch_text(config_.train.batch_size, world_.size()), header_.config));
+  log_.add_file(root_->folder.log());
+  root_->metrics.emplace(root_->folder.metrics(), header_.step);
+  root_->progress.emplace(progress_kind(options.watching), log_);
+  root_->records.emplace(Records{*root_->metrics, *root_->checkpoints, *root_->progress});
+}
+
+std::string Run::batch_statistics() const {
+  if (parts_.model->statistics_layout().size() == 0) return "none";
+  return parts_.model->statistics_are_local() ? "local" : "global";
+}
+
+void Run::say_start() const {
+  log_.info(fmt::format("{}: {} parameters, {} training examples, {} steps an epoch, {} epochs", config_.name,
+                        grouped(parts_.model->layout().parameters()), grouped(source_->examples_per_epoch()),
+                        grouped(source_->steps_per_epoch()), config_.train.epochs));
+  log_.info(fmt::format("{} on {} ranks × {} threads ({}), a rank's batch: {}", config_.strategy.kind, world_.size(),
+                        parts_.placement.threads, parts_.device(),
+                        local_batch_text(config_.train.batch_size, world_.size())));
+  if (batch_statistics() != "none") log_.info("batch statistics: " + batch_statistics());
+}
+
+ExitCode Run::train() {
+  say_start();
+  const Schedule schedule(config_.schedule, config_.optimizer.learning_rate, total_steps(), source_->steps_per_epoch());
+  TrainingObserver observer({.config = config_,
+                             .parts = parts_,
+                             .training = training_,
+                             .data = *data_,
+                             .signals = signals_,
+                             .steps_per_epoch = source_->steps_per_epoch(),
+                             .records = root_ ? &*root_->records : nullptr,
+                             .header = header_});
+  TrainContext context{.communicator = world_,
+                       .model = *parts_.model,
+                       .optimizer = *training_.optimizer,
+                       .source = *source_,
+                       .schedule = schedule,
+                       .observer = observer,
+                       .state = parts_.state(),
+                       .gradient = training_.gradient.view(),
+                       .sums = training_.sums,
+                       .seconds = training_.seconds,
+                       .first_step = header_.step,
+                       .total_steps = total_steps(),
+                       .bucket_bytes = config_.communication.bucket_bytes,
+                       .statistics_reducer = &parts_.statistics_reducer};
+  const Stopwatch watch;
+  if (header_.step < total_steps()) parts_.strategy->train(context);
+  observer.finish();
+  const Summary summary = summarise(observer, watch.seconds());
+  if (root_) {
+    write_text_file(root_->folder.summary(), to_json(summary, config_).dump(2) + "\n");
+    root_->progress->line(to_text(summary, config_));
+  }
+  return observer.interrupted() ? ExitCode::interrupted : ExitCode::success;
+}
+
+Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
+  Seconds seconds = training_.seconds;
+  seconds.other = total_seconds - seconds.sum();
+  return {.complete = !observer.interrupted(),
+          .ranks = world_.size(),
+          .threads = parts_.placement.threads,
+          .parameters = parts_.model->layout().parameters(),
+          .epochs = observer.steps() / source_->steps_per_epoch(),
+          .steps = observer.steps(),
+          .resumed_at_step = header_.step,
+          .examples = observer.examples(),
+          .flops_per_example = parts_.model->flops_per_example(),
+          .train = observer.train_metrics(),
+          .evaluations = observer.evaluations(),
+          .seconds = mean_over_ranks(world_, seconds),
+          .peak_memory_bytes = world_.max(peak_memory_bytes()),
+          .batch_statistics = batch_statistics(),
+          .device = parts_.device(),
+          .config_hash = hash_bytes(header_.config),
+          .data_identity = header_.data_identity,
+          .build = header_.build};
+}
+
+}  // namespace
+
+ExitCode train(Communicator& world, const Config& config, const TrainOptions& options, Log& log) {
+  require_same_job(world, config);
+  return Run(world, config, options, log).train();
+}
+
+}  // namespace unisono

@@ -1,0 +1,101 @@
+#include "trained_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <span>
+
+#include "agreement.hpp"
+#include "checkpoint_header.hpp"
+#include "checkpoint_store.hpp"
+#include "evaluator.hpp"
+
+namespace unisono {
+namespace {
+
+/// The checkpoint that the user means. \throws CheckpointError
+std::string find_checkpoint(const std::string& path, Log& log) {
+  if (!std::filesystem::is_directory(path)) {
+    if (std::filesystem::exists(path)) return path;
+    throw CheckpointError(
+        fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
+                    "checkpoints/*.h5",
+                    path));
+  }
+  for (const std::string& candidate : checkpoints_in(path + "/checkpoints")) {
+    try {
+      read_checkpoint_header(candidate);
+      return candidate;
+    } catch (const DamagedCheckpoint& error) {
+      log.warning(fmt::format("{}; the one before it is taken", error.what()));
+    }
+  }
+  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
+}
+
+/// Rank 0's header on every rank, the path first.
+CheckpointHeader broadcast_header(Communicator& world, const std::string& path) {
+  CheckpointHeader header;
+  if (world.is_root()) {
+    try {
+      header = read_checkpoint_header(path);
+    } catch (const DamagedCheckpoint& error) {
+      throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
+    }
+  }
+  const std::string config = header.config;
+  header = header_from_json(world.broadcast_text(to_json(header)));
+  header.config = world.broadcast_text(config);
+  return header;
+}
+
+Config config_of(const std::string& path, const CheckpointHeader& header, const ApplyOptions& options) {
+  Config config = parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}});
+  config.train.threads = options.threads;
+  if (!options.data.empty()) config.data.path = options.data;
+  return config;
+}
+
+Split split_of(const std::string& name, const DatasetInfo& info, const std::string& path) {
+  constexpr std::array preferred = {Split::test, Split::validation, Split::train};
+  for (const Split split : preferred) {
+    const bool wanted = name.empty() || name == name_of(split);
+    if (wanted && examples_of(info, split) > 0) return split;
+  }
+  throw DataError(
+      fmt::format("{}: has no examples to test with{}; name another split with --split, or another file with "
+                  "--data",
+                  path, name.empty() ? "" : fmt::format(" in '{}'", name)));
+}
+
+void require_features(const FeatureShape& model, const FeatureShape& data, const std::string& path) {
+  if (model == data) return;
+  throw DataError(
+      fmt::format("{}: its examples are {}×{}×{}, but the model takes {}×{}×{}; give a set like the one that "
+                  "it was trained on",
+                  path, data.channels, data.height, data.width, model.channels, model.height, model.width));
+}
+
+}  // namespace
+
+TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log)
+    : path(world.broadcast_text(world.is_root() ? find_checkpoint(options.model, log) : "")),
+      header(broadcast_header(world, path)),
+      config(config_of(path, header, options)) {
+  data = std::make_unique<SharedDataset>(world, config.data, header.seed, &header.normalization);
+  const DatasetInfo& info = (*data)->info();
+  require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
+  require_features(header.inputs.features, info.features, config.data.path);
+  split = split_of(options.split, info, config.data.path);
+
+  parts = std::make_unique<ModelParts>(world, config, header.inputs, log);
+  const CheckpointLayout layout{
+      .parameters = parts->model->layout(), .statistics = parts->model->statistics_layout(), .optimizer = {}};
+  if (world.is_root()) read_model(path, layout, parts->state());
+  world.broadcast(std::as_writable_bytes(parts->parameters.view()), 0);
+  world.broadcast(std::as_writable_bytes(parts->statistics.view()), 0);
+}
+
+}  // namespace unisono

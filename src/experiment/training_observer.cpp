@@ -1,0 +1,199 @@
+#include "training_observer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "losses.hpp"
+#include "run_state.hpp"
+#include "unisono/experiment/train.hpp"
+
+namespace unisono {
+namespace {
+
+bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
+
+double mean_loss(const LossSums& sums) {
+  return sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples);
+}
+
+std::string text_of(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
+  }
+  return text;
+}
+
+}  // namespace
+
+TrainingObserver::TrainingObserver(ObserverContext context)
+    : context_(std::move(context)),
+      header_(context_.header),
+      agreement_(context_.parts.world, context_.signals, header_.step),
+      reported_step_(header_.step),
+      reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
+
+bool TrainingObserver::step(const StepRecord& record) {
+  last_ = record;
+  evaluations_.clear();  // they were of the step before
+  examples_ += record.global_size;
+  header_.step = record.step;
+  header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
+  context_.parts.world.set_step(record.step);
+  note_due(record);
+  show_progress();
+  if (!record.consistent) return true;
+
+  if (due_.report || due_.epoch || due_.checkpoint) report();
+  if (due_.evaluation) evaluate(judging_split(context_.data.info()));
+  if (due_.epoch) say_epoch();
+  interrupted_ = stop_is_agreed() && epochs_done() < context_.config.train.epochs;
+  if (due_.checkpoint && !interrupted_) write_checkpoint();
+  due_ = {};
+  return !interrupted_;
+}
+
+void TrainingObserver::note_due(const StepRecord& record) {
+  const Config& config = context_.config;
+  due_.report |= divides(config.train.report_every_steps, record.step);
+  due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
+  if (header_.cursor.step != 0) return;
+  due_.epoch = true;
+  due_.evaluation |= divides(config.train.evaluate_every_epochs, epochs_done());
+  due_.checkpoint |= divides(config.checkpoint.every_epochs, epochs_done());
+}
+
+bool TrainingObserver::stop_is_agreed() {
+  const ScopedTimer timer(context_.training.seconds.exposed_communication);
+  return agreement_.agreed(header_.step) != 0;
+}
+
+void TrainingObserver::finish() {
+  if (reported_step_ != header_.step) report();
+  const DatasetInfo& info = context_.data.info();
+  for (const Split split : {Split::validation, Split::test}) {
+    if (!interrupted_ && examples_of(info, split) > 0 && !evaluations_.contains(split)) evaluate(split);
+  }
+  if (due_.epoch) say_epoch();
+  if (written_step_ != header_.step || newly_best_) write_checkpoint();
+  const ScopedTimer timer(context_.training.seconds.checkpoint);
+  if (context_.records != nullptr) context_.records->checkpoints.finish();
+  context_.parts.world.barrier();
+}
+
+void TrainingObserver::report() {
+  TrainingParts& training = context_.training;
+  LossSums sums;
+  {
+    const ScopedTimer timer(training.seconds.exposed_communication);
+    sums = sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
+  }
+  require_finite(sums);
+  add_losses(sums);
+  Seconds seconds = difference(training.seconds, reported_seconds_);
+  seconds.other = since_report_.restart() - seconds.sum();
+  reported_seconds_ = training.seconds;
+  write_report(sums, mean_over_ranks(context_.parts.world, seconds));
+  reported_step_ = header_.step;
+  reported_examples_ = examples_;
+}
+
+/// The sums of an epoch stay until the next one's come.
+void TrainingObserver::add_losses(const LossSums& sums) {
+  if (epoch_of(reported_step_) != epoch_of(header_.step)) header_.epoch_sums = {};
+  add(header_.epoch_sums, sums);
+  reported_loss_ = mean_loss(sums);
+}
+
+void TrainingObserver::require_finite(const LossSums& sums) const {
+  if (std::isfinite(sums.loss)) return;
+  const std::string before =
+      std::isnan(reported_loss_) ? "" : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, reported_step_);
+  throw TrainingError(
+      fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}: lower optimizer.learning_rate, warm up "
+                  "(schedule.warmup_epochs), or clip gradients (optimizer.clip_norm); earlier checkpoints are whole",
+                  sums.loss, header_.step, last_.learning_rate, before));
+}
+
+void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds) {
+  const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
+  examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
+  if (context_.records == nullptr) return;
+  Backend& backend = *context_.parts.backend;
+  const double norm = context_.training.optimizer->last_gradient_norm();
+  nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
+  line.update(to_json(context_.parts.model->metrics(sums)));
+  line["learning_rate"] = last_.learning_rate;
+  line["examples_per_second"] = examples_per_second_;
+  line["gradient_norm"] = norm >= 0 ? norm : std::sqrt(backend.squared_norm(context_.training.gradient.view()));
+  line["parameter_norm"] = std::sqrt(backend.squared_norm(context_.parts.parameters.view()));
+  line["seconds"] = to_json(seconds);
+  context_.records->metrics.write(line);
+}
+
+void TrainingObserver::evaluate(Split split) {
+  const Stopwatch watch;
+  ModelParts& parts = context_.parts;
+  if (examples_of(context_.data.info(), split) == 0) return;
+  {
+    const ScopedTimer timer(context_.training.seconds.evaluation);
+    evaluations_[split] = evaluate_split(parts.world, context_.data, split, context_.config.train.evaluation_batch_size,
+                                         *parts.model, parts.state());
+  }
+  if (split == judging_split(context_.data.info())) judge(evaluations_[split]);
+  if (context_.records == nullptr) return;
+  nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
+  line["split"] = name_of(split);
+  line.update(to_json(evaluations_[split]));
+  line["seconds"] = watch.seconds();
+  context_.records->metrics.write(line);
+}
+
+void TrainingObserver::judge(const std::vector<Metric>& metrics) {
+  const Metric& metric = decisive(metrics);
+  if (header_.has_best && !is_better(metric, header_.best)) return;
+  if (std::isnan(metric.value)) return;
+  header_.best = metric.value;
+  header_.has_best = true;
+  if (context_.config.checkpoint.keep_best) due_.checkpoint = newly_best_ = true;
+}
+
+void TrainingObserver::write_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint);
+  header_.optimizer_steps = context_.training.optimizer->steps();
+  Checkpoint* const next = context_.records == nullptr ? nullptr : &context_.records->checkpoints.next();
+  copy_state(context_.parts, context_.training, next);
+  if (next != nullptr) {
+    next->header = header_;
+    context_.records->checkpoints.write(newly_best_);
+  }
+  newly_best_ = false;
+  written_step_ = header_.step;
+}
+
+void TrainingObserver::say_epoch() {
+  if (context_.records == nullptr) return;
+  std::string text =
+      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
+  for (const auto& [split, metrics] : evaluations_) text += fmt::format("; {} {}", name_of(split), text_of(metrics));
+  context_.records->progress.line(fmt::format("{}; {} examples/s", text, grouped(std::llround(examples_per_second_))));
+}
+
+void TrainingObserver::show_progress() {
+  if (context_.records == nullptr) return;
+  const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;
+  const double step_seconds = since_report_.seconds() / static_cast<double>(header_.step - reported_step_);
+  context_.records->progress.show({.epoch = epoch_of(header_.step),
+                                   .epochs = epochs,
+                                   .step = header_.step,
+                                   .steps = steps,
+                                   .loss = reported_loss_,
+                                   .examples_per_second = examples_per_second_,
+                                   .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
+}
+
+}  // namespace unisono
