@@ -6,8 +6,9 @@
 # that could be one with instructions that the CPU lacks.
 function(unisono_instruction_sets TARGET FOLDER)
   file(GLOB sources CONFIGURE_DEPENDS ${FOLDER}/*.cpp)
-  # Sums may be reordered into vectors; infinities and NaNs keep their meaning, so that a diverged loss is seen.
-  set(options -O3 -fno-math-errno -fno-trapping-math -fassociative-math -fno-signed-zeros -ffp-contract=fast)
+  # Sums are reordered only where a loop says so (omp simd, vectors): otherwise their order could depend on the address. Infinities
+  # and NaNs keep their meaning, so that a diverged loss is seen.
+  set(options -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math -fno-signed-zeros -ffp-contract=fast)
   set(portable_options "")
   set(avx2_options -march=x86-64-v3)
   set(avx512_options -march=x86-64-v4 -mprefer-vector-width=512)

@@ -3,6 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/layer_loops.hpp"
+#include "cpu/vector_loops.hpp"
+
 // The inner loops that the instruction set decides about. Each is compiled once per set (loops_isa/*.cpp), and a
 // backend holds the table of the best set that its CPU has. Pointers and counts alone: no inline function of another
 // header may be instantiated there (see cmake/UnisonoInstructionSets.cmake). All run on the calling thread.
@@ -47,6 +50,17 @@ struct Loops {
   double (*multiply_add)(Count iterations, float* sink);
   /// a = b + 0.5 c
   void (*triad)(Count count, float* a, const float* b, const float* c);
+
+  // Files of these names
+  // --------------------
+  PoolLoops pool;
+  BatchNormLoops batch_norm;
+  LayerNormLoops layer_norm;
+  ActivationLoops activation;
+  DropoutLoops dropout;
+  LossLoops loss;
+  AlgebraLoops algebra;
+  UpdateLoops updates;
 };
 
 namespace portable {

@@ -15,7 +15,9 @@ class Scratch {
     }
     return buffer_.data();
   }
-  Index size() const { return buffer_.size(); }
+  /// As floats().
+  double* doubles(Index count) { return reinterpret_cast<double*>(floats(2 * count)); }
+  Index size() const { return buffer_.size(); }  ///< floats
 
  private:
   Buffer buffer_;

@@ -14,6 +14,14 @@ Loops make_loops() {
   add_products(loops);
   add_transpose(loops);
   add_peak(loops);
+  add_pool(loops);
+  add_batch_norm(loops);
+  add_layer_norm(loops);
+  add_activation(loops);
+  add_dropout(loops);
+  add_loss(loops);
+  add_algebra(loops);
+  add_updates(loops);
   return loops;
 }
 

@@ -9,5 +9,13 @@ namespace unisono::cpu::UNISONO_ISA {
 void add_products(Loops& loops);
 void add_transpose(Loops& loops);
 void add_peak(Loops& loops);
+void add_pool(Loops& loops);
+void add_batch_norm(Loops& loops);
+void add_layer_norm(Loops& loops);
+void add_activation(Loops& loops);
+void add_dropout(Loops& loops);
+void add_loss(Loops& loops);
+void add_algebra(Loops& loops);
+void add_updates(Loops& loops);
 
 }  // namespace unisono::cpu::UNISONO_ISA

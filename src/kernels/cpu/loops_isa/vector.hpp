@@ -21,9 +21,37 @@ inline constexpr Count kLanes = 4;
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using UnalignedVector = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
 
+/// What comparing two Vectors gives: −1 where it holds, else 0.
+using Integers = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+/// As many bytes as a Vector, half as many numbers.
+using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
+
 static inline Vector load(const float* from) { return *reinterpret_cast<const UnalignedVector*>(from); }
 static inline void store(float* to, Vector value) { *reinterpret_cast<UnalignedVector*>(to) = value; }
 static inline Vector broadcast(float value) { return value - Vector{}; }
+static inline Integers load(const std::int32_t* from) {
+  Integers values;
+  __builtin_memcpy(&values, from, sizeof values);
+  return values;
+}
+static inline Doubles load_doubles(const float* from) {
+  float __attribute__((vector_size(kLanes * sizeof(float) / 2))) values;
+  __builtin_memcpy(&values, from, sizeof values);
+  return __builtin_convertvector(values, Doubles);
+}
+
+/// The value where the mask is set; elsewhere zero, whatever the value is there.
+static inline Vector keep(Integers mask, Vector value) { return mask ? value : Vector{}; }
+
+/// The sum of a vector's numbers in double, halves upon halves.
+static inline double total(Vector value) {
+  double sums[kLanes];
+  for (Count i = 0; i < kLanes; ++i) sums[i] = static_cast<double>(value[i]);
+  for (Count half = kLanes / 2; half > 0; half /= 2) {
+    for (Count i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
 
 /// The first n of kLanes values; the others are zero. \pre 0 ≤ n ≤ kLanes
 static inline Vector load_first(const float* from, Count n) {

@@ -1,0 +1,26 @@
+#include "cpu/chunks.hpp"
+#include "cpu/cpu_backend.hpp"
+
+namespace unisono::cpu {
+
+void CpuBackend::activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) {
+  parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
+    loops_.activation.forward(activation, x.data() + first, y.data() + first, length);
+  });
+}
+
+void CpuBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+                                     MutableView dx) {
+  parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
+    loops_.activation.backward(activation, x.data() + first, y.data() + first, dy.data() + first, dx.data() + first,
+                               length);
+  });
+}
+
+void CpuBackend::add(const Extent& extent, Index batch, View x, MutableView y) {
+  parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
+    loops_.algebra.axpby(1.0F, x.data() + first, 1.0F, y.data() + first, length);
+  });
+}
+
+}  // namespace unisono::cpu

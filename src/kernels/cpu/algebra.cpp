@@ -1,0 +1,25 @@
+#include <cassert>
+#include <numeric>
+
+#include "cpu/chunks.hpp"
+#include "cpu/cpu_backend.hpp"
+
+namespace unisono::cpu {
+
+double CpuBackend::squared_norm(View x) {
+  const auto size = static_cast<Index>(x.size());
+  double* sums = partials_.doubles(chunks_of(size));
+  parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
+    sums[first / kChunk] = loops_.algebra.squared_norm(x.data() + first, length);
+  });
+  return std::accumulate(sums, sums + chunks_of(size), 0.0);
+}
+
+void CpuBackend::axpby(float a, View x, float b, MutableView y) {
+  assert(x.size() == y.size());
+  parallel_chunks(settings_.threads, static_cast<Index>(x.size()), [&](Index first, Index length) {
+    loops_.algebra.axpby(a, x.data() + first, b, y.data() + first, length);
+  });
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,126 @@
+// Batch normalisation, Ioffe & Szegedy, ICML 2015, in four passes between which the caller may sum over ranks.
+#include <cassert>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+/// A batch of activations cut into tiles, all of a size: kPixels × kTileChannels × 64 lanes are 128 KiB, so that what a
+/// tile reads twice comes from the level-2 cache.
+class Tiles {
+ public:
+  struct Part {
+    Tile tile;
+    Index offset;   ///< of its first float
+    Index channel;  ///< its first
+  };
+
+  Tiles(const Extent& extent, Index batch)
+      : lanes_(batch),
+        channels_(extent.channels),
+        pixels_(extent.height * extent.width),
+        groups_((channels_ + kTileChannels - 1) / kTileChannels),
+        runs_((pixels_ + kPixels - 1) / kPixels) {}
+
+  Index count() const { return lanes_.blocks * runs_ * groups_; }
+
+  Part part(Index number) const {
+    const Index block = number / (runs_ * groups_);
+    const Index pixel = number / groups_ % runs_ * kPixels, channel = number % groups_ * kTileChannels;
+    const Tile tile{std::min(kPixels, pixels_ - pixel), std::min(kTileChannels, channels_ - channel), lanes_.width,
+                    lanes_.used(block), channels_ * lanes_.width};
+    return {tile, ((block * pixels_ + pixel) * channels_ + channel) * lanes_.width, channel};
+  }
+
+  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order.
+  /// \param tile_sums [count()][2][kTileChannels]
+  void add_up(const double* tile_sums, std::span<double> sums) const {
+    for (double& sum : sums) sum = 0;
+    for (Index number = 0; number < count(); ++number, tile_sums += 2 * kTileChannels) {
+      const Index channel = number % groups_ * kTileChannels;
+      for (Index c = 0; c < std::min(kTileChannels, channels_ - channel); ++c) {
+        sums[static_cast<std::size_t>(channel + c)] += tile_sums[c];
+        sums[static_cast<std::size_t>(channels_ + channel + c)] += tile_sums[kTileChannels + c];
+      }
+    }
+  }
+
+ private:
+  static constexpr Index kPixels = 32;
+  Lanes lanes_;
+  Index channels_, pixels_;
+  Index groups_, runs_;  ///< of channels, of pixels
+};
+
+}  // namespace
+
+void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
+  const Tiles tiles(spec.extent, batch);
+  double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const Tiles::Part part = tiles.part(i);
+    double* to = tile_sums + 2 * kTileChannels * i;
+    loops_.batch_norm.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
+  });
+  tiles.add_up(tile_sums, sums);
+}
+
+void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                    View gamma, View beta, View residual, MutableView y) {
+  assert(spec.activation == Activation::none || spec.activation == Activation::relu);
+  const Tiles tiles(spec.extent, batch);
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    ChannelTerms terms;
+    for (Count c = 0; c < tile.channels; ++c) {
+      const auto k = static_cast<std::size_t>(channel + c);
+      terms.mean[c] = mean[k];
+      terms.slope[c] = gamma[k] * inverse_deviation[k];
+      terms.shift[c] = beta[k];
+    }
+    loops_.batch_norm.forward(tile, terms, x.data() + offset, residual.empty() ? nullptr : residual.data() + offset,
+                              spec.activation == Activation::relu, y.data() + offset);
+  });
+}
+
+void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                          View y, MutableView dy, std::span<double> sums) {
+  const Tiles tiles(spec.extent, batch);
+  const bool relu = spec.activation == Activation::relu;
+  double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    double* to = tile_sums + 2 * kTileChannels * i;
+    loops_.batch_norm.backward_sums(tile, x.data() + offset, mean.data() + channel, relu ? y.data() + offset : nullptr,
+                                    dy.data() + offset, to, to + kTileChannels);
+  });
+  tiles.add_up(tile_sums, sums);
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(inverse_deviation[c]);
+}
+
+// With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
+void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                     View gamma, View dy, std::span<const double> sums, double count, MutableView dx) {
+  const Tiles tiles(spec.extent, batch);
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const double share = count == 0 ? 0 : 1 / count;
+  parallel_for(settings_.threads, tiles.count(), [&](Index i) {
+    const auto [tile, offset, channel] = tiles.part(i);
+    ChannelTerms terms;
+    for (Count c = 0; c < tile.channels; ++c) {
+      const auto k = static_cast<std::size_t>(channel + c);
+      const double inverse = static_cast<double>(inverse_deviation[k]);
+      const double slope = static_cast<double>(gamma[k]) * inverse;
+      terms.mean[c] = mean[k];
+      terms.slope[c] = static_cast<float>(slope);
+      terms.tilt[c] = static_cast<float>(-slope * inverse * sums[channels + k] * share);
+      terms.shift[c] = static_cast<float>(-slope * sums[k] * share);
+    }
+    loops_.batch_norm.backward(tile, terms, x.data() + offset, dy.data() + offset, dx.data() + offset);
+  });
+}
+
+}  // namespace unisono::cpu

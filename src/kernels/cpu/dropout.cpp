@@ -1,0 +1,48 @@
+// Dropout, Srivastava et al., JMLR 15, 2014, with masks that depend on neither ranks nor threads.
+//
+//   element e of example n, e = (c H + y) W + x, is kept where u ≥ rate, with u the e-th value of
+//       RandomStream(seed xor layer · 2³², Purpose::dropout, n, epoch).uniform()
+//
+// that is: words w₀ … w₃ = philox(stream_key(seed xor layer · 2³², dropout), {e div 4, epoch, n mod 2³², n div 2³²}),
+// and e is zeroed where w_(e mod 4) div 2⁸ < ⌈2²⁴ rate⌉. Layers have different streams as long as seeds are below 2³².
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+#include "unisono/base/random.hpp"
+
+namespace unisono::cpu {
+
+void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+                         MutableView y) {
+  assert(key.rate >= 0 && key.rate < 1);
+  const Lanes lanes(static_cast<Index>(examples.size()));
+  std::vector<std::uint32_t> low(static_cast<std::size_t>(lanes.blocks * lanes.width)), high(low.size());
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    low[i] = static_cast<std::uint32_t>(examples[i]);
+    high[i] = static_cast<std::uint32_t>(examples[i] >> 32);
+  }
+  const DropoutBlock first_block{
+      .key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
+      .epoch = key.epoch,
+      .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24))),
+      .scale = 1.0F / (1.0F - key.rate),
+      .channels = extent.channels,
+      .pixels = extent.height * extent.width,
+      .width = lanes.width,
+  };
+  constexpr Index kGroups = 32;  // of four elements
+  const Index groups = (extent.size() + 3) / 4, parts = (groups + kGroups - 1) / kGroups;
+  parallel_for(settings_.threads, lanes.blocks * parts, [&](Index i) {
+    const Index number = i / parts, first = i % parts * kGroups, at = number * lanes.block_size(extent);
+    DropoutBlock block = first_block;
+    block.example_low = low.data() + number * lanes.width;
+    block.example_high = high.data() + number * lanes.width;
+    loops_.dropout.apply(block, first, std::min(first + kGroups, groups), x.data() + at, y.data() + at);
+  });
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "unisono/kernels/specs.hpp"
+
+// The inner loops of the layers that are no matrix products; see loops.hpp for what holds of all loops.
+
+namespace unisono::cpu {
+
+using Count = std::ptrdiff_t;
+
+inline constexpr Count kMaximumLanes = 64;  ///< of a block
+inline constexpr Count kTileChannels = 16;  ///< of a tile
+
+/// Some channels of some consecutive pixels of one block: channel c of pixel p has `width` lanes from
+/// p · pixel_stride + c · width on, of which `used` hold examples.
+struct Tile {
+  Count pixels = 0, channels = 0;  ///< channels ≤ kTileChannels
+  Count width = 0, used = 0;
+  Count pixel_stride = 0;
+};
+
+struct PoolLoops {
+  /// y[i] = the largest of x[taps[t] + i] over t < count, for i < n, a multiple of 16. NaN is larger than any number.
+  void (*maximum)(const float* x, const Count* taps, Count count, Count n, float* y);
+  /// dx[taps[t] + i] = dy[i] where t is the first tap with x = y, and 0 at the others; with `add` it is added.
+  void (*maximum_backward)(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
+                           bool add, float* dx);
+  /// y[i] = mean over t of x[taps[t] + i].
+  void (*mean)(const float* x, const Count* taps, Count count, Count n, float* y);
+  /// y[i] = mean over p < pixels of x[p · stride + i].
+  void (*mean_over_pixels)(const float* x, Count pixels, Count stride, Count n, float* y);
+};
+
+/// What batch normalisation does to one channel: forward slope · (x − mean) + shift; backward slope · dy +
+/// tilt · (x − mean) + shift.
+struct ChannelTerms {
+  float mean[kTileChannels], slope[kTileChannels], tilt[kTileChannels], shift[kTileChannels];
+};
+
+struct BatchNormLoops {
+  /// sum[c] = Σ x, squares[c] = Σ x² over the tile's pixels and used lanes.
+  void (*sums)(const Tile& tile, const float* x, double* sum, double* squares);
+  /// \param residual may be null
+  void (*forward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* residual, bool relu,
+                  float* y);
+  /// dy ← y > 0 ? dy : 0 where y is not null; sum[c] = Σ dy, products[c] = Σ dy (x − mean[c]).
+  void (*backward_sums)(const Tile& tile, const float* x, const float* mean, const float* y, float* dy, double* sum,
+                        double* products);
+  /// dx is zero in lanes that are not used.
+  void (*backward)(const Tile& tile, const ChannelTerms& terms, const float* x, const float* dy, float* dx);
+};
+
+/// Elements × examples: element e has `lanes` lanes (a multiple of 16) from e · stride on, of which `used` hold
+/// examples.
+struct Columns {
+  Count elements = 0, lanes = 0, stride = 0, used = 0;
+};
+
+struct LayerNormLoops {
+  /// Per lane: the mean over the elements, and 1 / √(variance + epsilon).
+  void (*moments)(const Columns& columns, const float* x, float epsilon, float* mean, float* inverse);
+  /// y = gamma[e] (x − mean) inverse + beta[e]
+  void (*forward)(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* gamma,
+                  const float* beta, float* y);
+  /// dx = inverse (d − mean of d − x̂ · mean of d x̂) with d = gamma dy and means over the elements.
+  void (*backward)(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* gamma,
+                   const float* dy, float* dx);
+  /// dgamma[e] += Σ dy x̂, dbeta[e] += Σ dy over the used lanes.
+  void (*parameters)(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* dy,
+                     double* dgamma, double* dbeta);
+};
+
+struct ActivationLoops {
+  void (*forward)(Activation activation, const float* x, float* y, Count n);
+  /// dx = dy · activation'(x); dx may be dy.
+  void (*backward)(Activation activation, const float* x, const float* y, const float* dy, float* dx, Count n);
+};
+
+/// Dropout of one block, see dropout.cpp for the formula.
+struct DropoutBlock {
+  std::uint64_t key = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t threshold = 0;  ///< of the 24 random bits of an element: below it the element is zeroed
+  float scale = 1;              ///< of those that are kept
+  Count channels = 0, pixels = 0, width = 0;
+  const std::uint32_t* example_low = nullptr;  ///< [width] halves of the examples' indices
+  const std::uint32_t* example_high = nullptr;
+};
+
+struct DropoutLoops {
+  /// Elements [4 first, 4 last) in canonical order. y may be x.
+  void (*apply)(const DropoutBlock& block, Count first, Count last, const float* x, float* y);
+};
+
+/// What the softmax of columns of logits needs, lane by lane.
+struct SoftmaxSums {
+  float largest[kMaximumLanes];
+  float label[kMaximumLanes];          ///< the label's logit, less the largest
+  double exponentials[kMaximumLanes];  ///< Σ exp(z − largest)
+  double logits[kMaximumLanes];        ///< Σ (z − largest)
+  std::int32_t
+      before[kMaximumLanes];  ///< how many logits are larger than the label's, or as large and of a lower class
+};
+
+/// Σ over used lanes of outputs y against targets t.
+struct ErrorSums {
+  double squared = 0, absolute = 0, target = 0, target_squared = 0;
+};
+
+struct LossLoops {
+  /// \param labels [lanes]. \param exponentials of z's shape: exp(z − largest); may be null
+  void (*softmax_sums)(const Columns& columns, const float* z, const std::int32_t* labels, SoftmaxSums& sums,
+                       float* exponentials);
+  /// d = scale (softmax − target), from the exponentials that d holds; zero in lanes that are not used.
+  void (*softmax_gradient)(const Columns& columns, const std::int32_t* labels, const SoftmaxSums& sums, float smoothing,
+                           float scale, float* d);
+  /// Σ over used lanes of log(1 + eᶻ) − t z, t ← t (1 − smoothing) + smoothing / 2; d = scale (σ(z) − t), or null.
+  /// \param targets [elements][lanes], unlike z and d without gaps
+  double (*sigmoid)(const Columns& columns, const float* z, const float* targets, float smoothing, float scale,
+                    float* d);
+  /// d = scale (y − t), or null.
+  ErrorSums (*errors)(const Columns& columns, const float* y, const float* targets, float scale, float* d);
+};
+
+}  // namespace unisono::cpu

@@ -1,0 +1,79 @@
+// Layer normalisation, Ba, Kiros & Hinton 2016. Mean and deviation are computed anew in the backward pass: two more
+// readings of x, which lies in a cache for the widths of this field, instead of statistics that would have to be kept.
+#include <algorithm>
+#include <cassert>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+/// Activations cut into groups of examples: whole blocks, or where these are too few for all threads parts of them.
+/// Each example's result is the same in both.
+class Groups {
+ public:
+  Groups(const Extent& extent, const Lanes& lanes, int threads)
+      : size_(extent.size()), lanes_(lanes), width_(lanes.blocks >= threads ? lanes.width : Lanes::kVector) {}
+
+  Index count() const { return lanes_.blocks * lanes_.width / width_; }
+  Index first_lane(Index group) const { return group * width_; }  ///< among all lanes of all blocks
+  Index offset(Index group) const {
+    const Index lane = first_lane(group);
+    return lane / lanes_.width * size_ * lanes_.width + lane % lanes_.width;
+  }
+  Columns columns() const { return {size_, width_, lanes_.width, width_}; }
+
+ private:
+  Index size_;
+  Lanes lanes_;
+  Index width_;
+};
+
+}  // namespace
+
+void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) {
+  assert(spec.activation == Activation::none);
+  const Groups groups(spec.extent, Lanes(batch), settings_.threads);
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    float mean[kMaximumLanes], inverse[kMaximumLanes];
+    const float* from = x.data() + groups.offset(group);
+    loops_.layer_norm.moments(groups.columns(), from, spec.epsilon, mean, inverse);
+    loops_.layer_norm.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
+                              y.data() + groups.offset(group));
+  });
+}
+
+void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                     MutableView dgamma, MutableView dbeta, Write write) {
+  assert(spec.activation == Activation::none);
+  const Lanes lanes(batch);
+  const Groups groups(spec.extent, lanes, settings_.threads);
+  float* mean = partials_.floats(2 * lanes.blocks * lanes.width);
+  float* inverse = mean + lanes.blocks * lanes.width;
+  parallel_for(settings_.threads, groups.count(), [&](Index group) {
+    const Index lane = groups.first_lane(group), at = groups.offset(group);
+    loops_.layer_norm.moments(groups.columns(), x.data() + at, spec.epsilon, mean + lane, inverse + lane);
+    loops_.layer_norm.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
+                               dy.data() + at, dx.data() + at);
+  });
+
+  constexpr Index kElements = 64;
+  const Index size = spec.extent.size();
+  parallel_for(settings_.threads, (size + kElements - 1) / kElements, [&](Index i) {
+    const Index first = i * kElements, count = std::min(kElements, size - first);
+    double gamma_sums[kElements] = {}, beta_sums[kElements] = {};
+    for (Index block = 0; block < lanes.blocks; ++block) {
+      const Index lane = block * lanes.width, at = (block * size + first) * lanes.width;
+      loops_.layer_norm.parameters({count, lanes.width, lanes.width, lanes.used(block)}, x.data() + at, mean + lane,
+                                   inverse + lane, dy.data() + at, gamma_sums, beta_sums);
+    }
+    for (Index e = 0; e < count; ++e) {
+      const auto k = static_cast<std::size_t>(first + e);
+      dgamma[k] = static_cast<float>(gamma_sums[e]) + (write == Write::add ? dgamma[k] : 0.0F);
+      dbeta[k] = static_cast<float>(beta_sums[e]) + (write == Write::add ? dbeta[k] : 0.0F);
+    }
+  });
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,64 @@
+#include "cpu/loops_isa/math.hpp"
+#include "cpu/loops_isa/table.hpp"
+
+// GELU is the exact one, x Φ(x) with the normal distribution function Φ (Hendrycks & Gimpel 2016), not its tanh
+// approximation: y' = Φ(x) + x φ(x), φ the normal density.
+
+namespace unisono::cpu::UNISONO_ISA {
+namespace {
+
+constexpr float kInverseRootTwoPi = 0x1.988454p-2F;
+
+template <typename Function>
+void map(const float* x, float* y, Count n, Function function) {
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) y[i] = function(x[i]);
+}
+
+void forward(Activation activation, const float* x, float* y, Count n) {
+  switch (activation) {
+    case Activation::none:
+      return map(x, y, n, [](float v) { return v; });
+    case Activation::relu:
+      return map(x, y, n, [](float v) { return 0.0F > v ? 0.0F : v; });  // NaN stays
+    case Activation::gelu:
+      return map(x, y, n, [](float v) { return v * normal_distribution(v, bell(v)); });
+    case Activation::tanh:
+      return map(x, y, n, hyperbolic_tangent);
+    case Activation::sigmoid:
+      return map(x, y, n, logistic);
+  }
+}
+
+/// dx = dy · derivative(x, y)
+template <typename Derivative>
+void chain(const float* x, const float* y, const float* dy, float* dx, Count n, Derivative derivative) {
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) dx[i] = dy[i] * derivative(x[i], y[i]);
+}
+
+float gelu_derivative(float x, float) {
+  const float b = bell(x);
+  return normal_distribution(x, b) + x * b * kInverseRootTwoPi;
+}
+
+void backward(Activation activation, const float* x, const float* y, const float* dy, float* dx, Count n) {
+  switch (activation) {
+    case Activation::none:
+      return chain(x, y, dy, dx, n, [](float, float) { return 1.0F; });
+    case Activation::relu:
+      return chain(x, y, dy, dx, n, [](float v, float) { return v > 0.0F ? 1.0F : 0.0F; });
+    case Activation::gelu:
+      return chain(x, y, dy, dx, n, gelu_derivative);
+    case Activation::tanh:
+      return chain(x, y, dy, dx, n, [](float, float v) { return 1.0F - v * v; });
+    case Activation::sigmoid:
+      return chain(x, y, dy, dx, n, [](float, float v) { return v * (1.0F - v); });
+  }
+}
+
+}  // namespace
+
+void add_activation(Loops& loops) { loops.activation = {forward, backward}; }
+
+}  // namespace unisono::cpu::UNISONO_ISA

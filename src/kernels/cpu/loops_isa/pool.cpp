@@ -1,0 +1,84 @@
+#include "cpu/loops_isa/table.hpp"
+#include "cpu/loops_isa/vector.hpp"
+
+namespace unisono::cpu::UNISONO_ISA {
+namespace {
+
+// kCount > 0: a window of so many taps, known to the compiler; 0: of `count` taps.
+
+template <int kCount>
+void maximum_of(const float* x, const Count* taps, Count count, Count n, float* y) {
+  const Count last = kCount > 0 ? kCount : count;
+  for (Count i = 0; i < n; i += kLanes) {
+    Vector best = load(x + taps[0] + i);
+    for (Count t = 1; t < last; ++t) {
+      const Vector v = load(x + taps[t] + i);
+      best = ((v > best) | (v != v)) ? v : best;
+    }
+    store(y + i, best);
+  }
+}
+
+void maximum(const float* x, const Count* taps, Count count, Count n, float* y) {
+  (count == 4 ? maximum_of<4> : maximum_of<0>)(x, taps, count, n, y);
+}
+
+template <int kCount, bool kAdd>
+void maximum_backward_of(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
+                         float* dx) {
+  const Count last = kCount > 0 ? kCount : count;
+  for (Count i = 0; i < n; i += kLanes) {
+    const Vector best = load(y + i);
+    Vector left = load(dy + i);  // zero once it has been given away
+    for (Count t = 0; t < last; ++t) {
+      const Count at = taps[t] + i;
+      const Integers here = load(x + at) == best;
+      const Vector given = keep(here, left);
+      left = keep(~here, left);
+      store(dx + at, kAdd ? load(dx + at) + given : given);
+    }
+  }
+}
+
+void maximum_backward(const float* x, const float* y, const float* dy, const Count* taps, Count count, Count n,
+                      bool add, float* dx) {
+  if (add) {
+    maximum_backward_of<0, true>(x, y, dy, taps, count, n, dx);
+  } else {
+    (count == 4 ? maximum_backward_of<4, false> : maximum_backward_of<0, false>)(x, y, dy, taps, count, n, dx);
+  }
+}
+
+void mean(const float* x, const Count* taps, Count count, Count n, float* y) {
+  const float share = 1.0F / static_cast<float>(count);
+  for (Count i = 0; i < n; i += kLanes) {
+    Vector sum = load(x + taps[0] + i);
+    for (Count t = 1; t < count; ++t) sum += load(x + taps[t] + i);
+    store(y + i, sum * share);
+  }
+}
+
+/// Sums of 32 pixels are added up first, so that rounding errors grow with pixels / 32 + 32 at most. In strips that
+/// leave room in the level-1 cache, for the pixels to be read in long runs.
+void mean_over_pixels(const float* x, Count pixels, Count stride, Count n, float* y) {
+  constexpr Count kStrip = 1024, kRun = 32;
+  const float share = 1.0F / static_cast<float>(pixels);
+  float run[kStrip], sum[kStrip];
+  for (Count first = 0; first < n; first += kStrip) {
+    const Count length = n - first < kStrip ? n - first : kStrip;
+    for (Count i = 0; i < length; ++i) sum[i] = run[i] = 0.0F;
+    for (Count p = 0; p < pixels; ++p) {
+      const float* row = x + p * stride + first;
+      for (Count i = 0; i < length; i += kLanes) store(run + i, load(run + i) + load(row + i));
+      if (p % kRun != kRun - 1 && p != pixels - 1) continue;
+      for (Count i = 0; i < length; ++i) sum[i] += run[i], run[i] = 0.0F;
+    }
+    for (Count i = 0; i < length; ++i) y[first + i] = sum[i] * share;
+  }
+}
+
+}  // namespace
+
+void add_pool(Loops& loops) { loops.pool = {maximum, maximum_backward, mean, mean_over_pixels}; }
+
+}  // namespace unisono::cpu::UNISONO_ISA

@@ -1,0 +1,134 @@
+#include "cpu/loops_isa/table.hpp"
+
+// Update rules: one pass over memory each. In all of them s is gradient_scale and λ decay.
+
+namespace unisono::cpu::UNISONO_ISA {
+namespace {
+
+// g' = s g + λ θ;  θ ← θ − rate g'                                           bytes an element: 12
+void sgd(const SgdStep& step, const float* g, float* theta, Count n) {
+  const float rate = step.rate, decay = step.decay, scale = step.gradient_scale;
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) theta[i] -= rate * (scale * g[i] + decay * theta[i]);
+}
+
+// g' = s g + λ θ;  v ← μ v + g';  θ ← θ − rate v, Nesterov: θ ← θ − rate (g' + μ v)                        20
+//   Polyak 1964; Nesterov 1983 in the form of Sutskever et al., ICML 2013, with PyTorch's convention that v holds no
+//   rate.
+template <bool kNesterov>
+void momentum_of(const SgdStep& step, const float* g, float* theta, float* velocity, Count n) {
+  const float rate = step.rate, mu = step.momentum, decay = step.decay, scale = step.gradient_scale;
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) {
+    const float gradient = scale * g[i] + decay * theta[i];
+    const float v = mu * velocity[i] + gradient;
+    velocity[i] = v;
+    theta[i] -= rate * (kNesterov ? gradient + mu * v : v);
+  }
+}
+
+void momentum(const SgdStep& step, const float* g, float* theta, float* velocity, Count n) {
+  (step.nesterov ? momentum_of<true> : momentum_of<false>)(step, g, theta, velocity, n);
+}
+
+// g' = s g + λ θ;  a ← a + g'²;  θ ← θ − rate g' / (√a + ε)                                                20
+//   Duchi, Hazan & Singer, JMLR 12, 2011.
+void adagrad(const AdagradStep& step, const float* g, float* theta, float* accumulator, Count n) {
+  const float rate = step.rate, decay = step.decay, epsilon = step.epsilon, scale = step.gradient_scale;
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) {
+    const float gradient = scale * g[i] + decay * theta[i];
+    const float a = accumulator[i] + gradient * gradient;
+    accumulator[i] = a;
+    theta[i] -= rate * gradient / (__builtin_sqrtf(a) + epsilon);
+  }
+}
+
+// g' = s g + λ θ;  m ← ρ m + (1 − ρ) g'²;  θ ← θ − rate g' / (√m + ε)                                      20
+//   Hinton, Neural networks for machine learning, lecture 6e, 2012.
+void rmsprop(const RmspropStep& step, const float* g, float* theta, float* mean_square, Count n) {
+  const float rate = step.rate, decay = step.decay, epsilon = step.epsilon, scale = step.gradient_scale;
+  const float rho = step.smoothing, fresh = 1.0F - rho;
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) {
+    const float gradient = scale * g[i] + decay * theta[i];
+    const float m = rho * mean_square[i] + fresh * (gradient * gradient);
+    mean_square[i] = m;
+    theta[i] -= rate * gradient / (__builtin_sqrtf(m) + epsilon);
+  }
+}
+
+/// Adam's constants; λ belongs either to the gradient or to the direction.
+struct Adam {
+  float beta1, beta2, fresh1, fresh2, correction1, correction2, epsilon, scale, gradient_decay, direction_decay;
+  Adam(const AdamStep& step, bool decoupled)
+      : beta1(step.beta1),
+        beta2(step.beta2),
+        fresh1(1.0F - step.beta1),
+        fresh2(1.0F - step.beta2),
+        correction1(step.correction1),
+        correction2(step.correction2),
+        epsilon(step.epsilon),
+        scale(step.gradient_scale),
+        gradient_decay(decoupled ? 0.0F : step.decay),
+        direction_decay(decoupled ? step.decay : 0.0F) {}
+
+  float first(float m, float gradient) const { return beta1 * m + fresh1 * gradient; }
+  float second(float v, float gradient) const { return beta2 * v + fresh2 * (gradient * gradient); }
+  float direction(float m, float v, float theta) const {
+    return correction1 * m / (__builtin_sqrtf(correction2 * v) + epsilon) + direction_decay * theta;
+  }
+};
+
+// g' = s g + λ θ;  m ← β₁ m + (1 − β₁) g';  v ← β₂ v + (1 − β₂) g'²;                                        28
+// θ ← θ − rate (m c₁ / (√(v c₂) + ε)) with cᵢ = 1 / (1 − βᵢᵗ)
+//   Kingma & Ba, ICLR 2015. Decoupled, λ θ is added to the direction instead: AdamW, Loshchilov & Hutter, ICLR 2019.
+void adam(const AdamStep& step, const float* g, float* theta, float* first, float* second, Count n) {
+  const Adam rule(step, step.decoupled);
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) {
+    const float gradient = rule.scale * g[i] + rule.gradient_decay * theta[i];
+    const float m = rule.first(first[i], gradient), v = rule.second(second[i], gradient);
+    first[i] = m;
+    second[i] = v;
+    theta[i] -= step.rate * rule.direction(m, v, theta[i]);
+  }
+}
+
+// LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
+// ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
+//   You et al., ICLR 2020.
+double lamb_moments(const AdamStep& step, const float* g, const float* theta, float* first, float* second, Count n) {
+  const Adam rule(step, true);
+  constexpr Count kLanes = 16;
+  double sums[kLanes] = {};
+  for (Count start = 0; start < n; start += kLanes) {
+    const Count length = n - start < kLanes ? n - start : kLanes;
+#pragma omp simd
+    for (Count lane = 0; lane < length; ++lane) {
+      const Count i = start + lane;
+      const float gradient = rule.scale * g[i];
+      const float m = rule.first(first[i], gradient), v = rule.second(second[i], gradient);
+      first[i] = m;
+      second[i] = v;
+      const auto r = static_cast<double>(rule.direction(m, v, theta[i]));
+      sums[lane] += r * r;
+    }
+  }
+  double sum = 0;
+  for (Count lane = 0; lane < kLanes; ++lane) sum += sums[lane];
+  return sum;
+}
+
+void lamb_apply(const AdamStep& step, float ratio, float* theta, const float* first, const float* second, Count n) {
+  const Adam rule(step, true);
+  const float rate = ratio * step.rate;
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) theta[i] -= rate * rule.direction(first[i], second[i], theta[i]);
+}
+
+}  // namespace
+
+void add_updates(Loops& loops) { loops.updates = {sgd, momentum, adagrad, rmsprop, adam, lamb_moments, lamb_apply}; }
+
+}  // namespace unisono::cpu::UNISONO_ISA

@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <vector>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+/// Where in a block of x the inputs of one output pixel lie, in row-major order, without those in the padding.
+class Taps {
+ public:
+  /// \param pixel floats from one pixel to the next
+  Taps(const PoolSpec& spec, Index pixel) : spec_(spec), pixel_(pixel) {
+    offsets_.reserve(static_cast<std::size_t>(spec.height * spec.width));
+  }
+
+  const std::vector<Count>& at(Index row, Index column) {
+    const Index top = row * spec_.stride_height - spec_.padding_height;
+    const Index left = column * spec_.stride_width - spec_.padding_width;
+    const Index bottom = std::min(top + spec_.height, spec_.in.height);
+    const Index right = std::min(left + spec_.width, spec_.in.width);
+    offsets_.clear();
+    for (Index y = std::max<Index>(top, 0); y < bottom; ++y) {
+      for (Index x = std::max<Index>(left, 0); x < right; ++x) offsets_.push_back((y * spec_.in.width + x) * pixel_);
+    }
+    return offsets_;
+  }
+
+ private:
+  const PoolSpec& spec_;
+  Index pixel_;
+  std::vector<Count> offsets_;
+};
+
+bool windows_overlap(const PoolSpec& spec) {
+  return spec.stride_height < spec.height || spec.stride_width < spec.width;
+}
+
+bool windows_cover_all(const PoolSpec& spec) {
+  const auto covers = [](Index in, Index window, Index stride, Index padding) {
+    return window == stride && padding == 0 && in % stride == 0;
+  };
+  return covers(spec.in.height, spec.height, spec.stride_height, spec.padding_height) &&
+         covers(spec.in.width, spec.width, spec.stride_width, spec.padding_width);
+}
+
+/// The backward pass of some floats of every pixel of one block.
+struct Gradient {
+  const Loops& loops;
+  const PoolSpec& spec;
+  Index pixel;   ///< floats from one pixel to the next
+  Index floats;  ///< of each pixel
+  const float *x, *y, *dy;
+  float* dx;
+
+  void zero(Index first_row, Index last_row) const {
+    for (Index p = first_row * spec.in.width; p < last_row * spec.in.width; ++p) {
+      std::fill_n(dx + p * pixel, floats, 0.0F);
+    }
+  }
+
+  /// dx = or += the gradient of one row of outputs.
+  void row(Taps& taps, Index row, bool add) const {
+    const Index width = spec.out().width;
+    for (Index column = 0; column < width; ++column) {
+      const std::vector<Count>& offsets = taps.at(row, column);
+      const auto count = static_cast<Count>(offsets.size());
+      const Index at = (row * width + column) * pixel;
+      if (spec.kind == PoolKind::max) {
+        loops.pool.maximum_backward(x, y + at, dy + at, offsets.data(), count, floats, add, dx);
+        continue;
+      }
+      const float share = 1.0F / static_cast<float>(count);
+      for (Count tap : offsets) loops.algebra.axpby(share, dy + at, add ? 1.0F : 0.0F, dx + tap, floats);
+    }
+  }
+};
+
+}  // namespace
+
+void CpuBackend::pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) {
+  const Lanes lanes(batch);
+  const Extent out = spec.out();
+  const Index pixel = spec.in.channels * lanes.width;
+  const auto reduce = spec.kind == PoolKind::max ? loops_.pool.maximum : loops_.pool.mean;
+  parallel_ranges(settings_.threads, lanes.blocks * out.height, [&](Index first, Index last, int) {
+    Taps taps(spec, pixel);
+    for (Index i = first; i < last; ++i) {
+      const Index block = i / out.height, row = i % out.height;
+      const float* from = x.data() + block * lanes.block_size(spec.in);
+      float* to = y.data() + i * out.width * pixel;
+      for (Index column = 0; column < out.width; ++column, to += pixel) {
+        const std::vector<Count>& offsets = taps.at(row, column);
+        if (offsets.empty()) {
+          std::fill_n(to, pixel, 0.0F);  // a window all in the padding
+        } else {
+          reduce(from, offsets.data(), static_cast<Count>(offsets.size()), pixel, to);
+        }
+      }
+    }
+  });
+}
+
+// Windows that do not overlap write disjoint rows, each in one pass; those that do are added up channel by channel.
+void CpuBackend::pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) {
+  const Lanes lanes(batch);
+  const Extent out = spec.out();
+  const Index channels = spec.in.channels, pixel = channels * lanes.width;
+  const auto gradient = [&](Index block, Index first, Index floats) {
+    const Index in_at = block * lanes.block_size(spec.in) + first, out_at = block * lanes.block_size(out) + first;
+    return Gradient{loops_,           spec, pixel, floats, x.data() + in_at, y.data() + out_at, dy.data() + out_at,
+                    dx.data() + in_at};
+  };
+  if (windows_overlap(spec)) {
+    parallel_for(settings_.threads, lanes.blocks * channels, [&](Index i) {
+      const Gradient part = gradient(i / channels, i % channels * lanes.width, lanes.width);
+      Taps taps(spec, pixel);
+      part.zero(0, spec.in.height);
+      for (Index row = 0; row < out.height; ++row) part.row(taps, row, true);
+    });
+    return;
+  }
+  const bool cover = windows_cover_all(spec);
+  parallel_for(settings_.threads, lanes.blocks * out.height, [&](Index i) {
+    const Index row = i % out.height, top = row * spec.stride_height - spec.padding_height;
+    const Gradient part = gradient(i / out.height, 0, pixel);
+    Taps taps(spec, pixel);
+    if (!cover) {
+      part.zero(
+          row == 0 ? 0 : std::clamp<Index>(top, 0, spec.in.height),
+          row == out.height - 1 ? spec.in.height : std::clamp<Index>(top + spec.stride_height, 0, spec.in.height));
+    }
+    part.row(taps, row, false);
+  });
+}
+
+void CpuBackend::global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) {
+  const Lanes lanes(batch);
+  const Index pixel = extent.channels * lanes.width;
+  parallel_for(settings_.threads, lanes.blocks * extent.channels, [&](Index i) {
+    const Index block = i / extent.channels, first = i % extent.channels * lanes.width;
+    loops_.pool.mean_over_pixels(x.data() + block * lanes.block_size(extent) + first, extent.height * extent.width,
+                                 pixel, lanes.width, y.data() + i * lanes.width);
+  });
+}
+
+void CpuBackend::global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) {
+  const Lanes lanes(batch);
+  const Index pixel = extent.channels * lanes.width, pixels = extent.height * extent.width;
+  const float share = 1.0F / static_cast<float>(pixels);
+  parallel_for(settings_.threads, lanes.blocks * pixels, [&](Index i) {
+    loops_.algebra.axpby(share, dy.data() + i / pixels * pixel, 0.0F, dx.data() + i * pixel, pixel);
+  });
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,132 @@
+// Every layer's gradient, in whole small networks, against central differences.
+#include "gradient_check.hpp"
+#include "reference_backend.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr double kSmooth = 0x1p-5;  // for networks without kinks
+constexpr double kKinked = 0x1p-9;  // the data are chosen so that no step of twice this crosses a kink
+
+void check(const TrialSettings& settings, double h = kSmooth) {
+  ReferenceBackend backend;
+  LocalReducer reducer;
+  Trial trial(backend, settings, reducer);
+  GradientCheck(trial, h).run();
+}
+
+LayerSettings named(LayerSettings settings, const std::string& name) {
+  settings.name = name;
+  return settings;
+}
+
+TEST_CASE("gradients of dense layers are those of central differences", "[gradient]") {
+  check({.layers = {dense(3)}, .in = {4, 1, 1}});
+  check({.layers = {dense(3), layer("tanh"), dense(2)}, .in = {4, 1, 1}});
+  LayerSettings bare = dense(3);
+  bare.bias = false;
+  check({.layers = {bare, layer("tanh"), dense(2)}, .in = {2, 2, 2}});
+}
+
+TEST_CASE("gradients of activations are those of central differences", "[gradient]") {
+  for (const char* kind : {"gelu", "tanh", "sigmoid"}) {
+    check({.layers = {dense(4), layer(kind), dense(2)}, .in = {3, 1, 1}});
+  }
+  check({.layers = {dense(4), layer("relu"), dense(2)}, .in = {3, 1, 1}}, kKinked);
+  // Not fused, because tanh lies between.
+  check({.layers = {dense(4), layer("tanh"), layer("relu"), dense(2)}, .in = {3, 1, 1}}, kKinked);
+}
+
+TEST_CASE("gradients of convolutions are those of central differences", "[gradient]") {
+  const LayerSettings plain = convolution(2, {3}, {1});
+  check({.layers = {plain, layer("tanh"), plain}, .in = {2, 3, 4}, .batch = 2});
+
+  LayerSettings all = convolution(4, {2, 3}, {1, 2});
+  all.stride = {2, 1};
+  all.dilation = {1, 2};
+  all.groups = 2;
+  check({.layers = {all, layer("tanh"), all}, .in = {2, 4, 5}, .batch = 2});
+  check({.layers = {plain, layer("relu"), plain}, .in = {2, 3, 3}, .batch = 2, .data = 3}, kKinked);
+}
+
+TEST_CASE("gradients through pooling are those of central differences", "[gradient]") {
+  const LayerSettings first = convolution(2, {3}, {1}), last = dense(2);
+  LayerSettings overlapping = pool("average_pool", {3}, {2});
+  overlapping.padding = {1};
+  check({.layers = {first, overlapping, layer("tanh"), last}, .in = {1, 5, 4}, .batch = 2});
+  check({.layers = {first, layer("tanh"), layer("global_average_pool"), last}, .in = {1, 3, 4}, .batch = 2});
+  overlapping.kind = "max_pool";
+  check({.layers = {first, overlapping, last}, .in = {1, 5, 4}, .batch = 2}, kKinked);
+  check({.layers = {first, pool("max_pool", {2}), layer("relu"), last}, .in = {1, 5, 4}, .batch = 2}, kKinked);
+}
+
+TEST_CASE("gradients of norms are those of central differences", "[gradient]") {
+  const LayerSettings first = convolution(2, {2}), last = dense(2);
+  check({.layers = {first, layer("batch_norm"), layer("tanh"), last}, .in = {2, 3, 3}});
+  check({.layers = {first, layer("layer_norm"), layer("tanh"), last}, .in = {2, 3, 3}});
+  check({.layers = {layer("batch_norm"), layer("tanh"), last}, .in = {2, 2, 2}});
+  check({.layers = {layer("layer_norm"), layer("tanh"), last}, .in = {2, 2, 2}});
+  check({.layers = {dense(3), layer("batch_norm"), layer("relu"), last}, .in = {4, 1, 1}, .batch = 4}, kKinked);
+}
+
+TEST_CASE("gradients through dropout are those of central differences", "[gradient]") {
+  check({.layers = {dense(6), dropout(0.4), layer("tanh"), dropout(0.2), dense(2)}, .in = {3, 1, 1}});
+}
+
+TEST_CASE("gradients of the losses are those of central differences", "[gradient]") {
+  for (const double smoothing : {0.0, 0.2}) {
+    for (const char* loss : {"softmax_cross_entropy", "sigmoid_cross_entropy"}) {
+      check({.layers = {dense(4)}, .in = {3, 1, 1}, .loss = loss, .label_smoothing = smoothing});
+    }
+  }
+  check({.layers = {convolution(2, {2})}, .in = {1, 3, 3}, .loss = "sigmoid_cross_entropy"});
+}
+
+TEST_CASE("gradients of residual blocks are those of central differences", "[gradient]") {
+  const LayerSettings same = convolution(2, {3}, {1}), last = dense(2);
+  const Extent in{2, 3, 3};
+  // The identity; a branch that ends with a batch norm, which the addition and the ReLU are fused into.
+  check({.layers = {residual({same, layer("tanh"), same}), last}, .in = in, .batch = 2});
+  check({.layers = {same, residual({layer("tanh"), same, layer("batch_norm")}), layer("tanh"), last}, .in = in});
+  check({.layers = {same, residual({same, layer("batch_norm")}), layer("relu"), last}, .in = in}, kKinked);
+  // A projection.
+  check(
+      {.layers = {same,
+                  residual({convolution(3, {3}, {1}), layer("batch_norm")}, {convolution(3, {1}), layer("batch_norm")}),
+                  layer("tanh"), last},
+       .in = in});
+  // Both parts change their gradients in place: the branch must not spoil the shortcut's.
+  check({.layers = {same, residual({same, layer("relu")}, {same, layer("relu")}), last}, .in = in, .batch = 2},
+        kKinked);
+  check({.layers = {same, residual({layer("tanh")}), residual({dropout(0.3)}), last}, .in = in, .batch = 2});
+}
+
+TEST_CASE("gradients of residual blocks inside others are those of central differences", "[gradient]") {
+  const LayerSettings same = convolution(2, {3}, {1}), last = dense(2);
+  const Extent in{2, 2, 3};
+  // The inner block is first: three readers of one tensor.
+  const LayerSettings inner = named(residual({same, layer("tanh")}), "inner");
+  check({.layers = {same, residual({inner, same}), last}, .in = in, .batch = 2});
+  // … and last: the outer addition meets the inner one.
+  check({.layers = {same, residual({same, layer("tanh"), inner}), last}, .in = in, .batch = 2});
+  check({.layers = {same, residual({inner}), last}, .in = in, .batch = 2});
+  check({.layers = {same, residual({inner}, {inner}), layer("tanh"), last}, .in = in, .batch = 2});
+}
+
+TEST_CASE("a gradient is added to what is there, or replaces it", "[gradient]") {
+  ReferenceBackend backend;
+  LocalReducer reducer;
+  const TrialSettings settings{
+      .layers = {convolution(2, {2}), layer("batch_norm"), layer("relu"), layer("layer_norm"), dense(2)},
+      .in = {1, 3, 3}};
+  Trial trial(backend, settings, reducer);
+  trial.loss_and_gradient(Write::overwrite);
+  const std::vector<float> once = trial.canonical_gradient();
+  trial.loss_and_gradient(Write::add);
+  const std::vector<float> twice = trial.canonical_gradient();
+  // x + x is exact. (Sums in double are rounded once to a float each time.)
+  for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).epsilon(0x1p-23));
+}
+
+}  // namespace
+}  // namespace unisono

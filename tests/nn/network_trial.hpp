@@ -1,0 +1,178 @@
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "unisono/base/random.hpp"
+#include "unisono/nn/loss.hpp"
+#include "unisono/nn/network.hpp"
+
+namespace unisono {
+
+// Settings of single layers, as a config would give them.
+inline LayerSettings layer(const std::string& kind) {
+  LayerSettings settings;
+  settings.kind = kind;
+  return settings;
+}
+inline LayerSettings dense(std::int64_t units) {
+  LayerSettings settings = layer("dense");
+  settings.units = units;
+  return settings;
+}
+inline LayerSettings convolution(std::int64_t channels, std::vector<std::int64_t> kernel,
+                                 std::vector<std::int64_t> padding = {}) {
+  LayerSettings settings = layer("convolution");
+  settings.channels = channels;
+  settings.kernel = std::move(kernel);
+  settings.padding = std::move(padding);
+  return settings;
+}
+inline LayerSettings pool(const std::string& kind, std::vector<std::int64_t> size,
+                          std::vector<std::int64_t> stride = {}) {
+  LayerSettings settings = layer(kind);
+  settings.size = std::move(size);
+  settings.stride = std::move(stride);
+  return settings;
+}
+inline LayerSettings dropout(double rate) {
+  LayerSettings settings = layer("dropout");
+  settings.rate = rate;
+  return settings;
+}
+inline LayerSettings residual(std::vector<LayerSettings> branch, std::vector<LayerSettings> shortcut = {}) {
+  LayerSettings settings = layer("residual");
+  settings.layers = std::move(branch);
+  settings.shortcut = std::move(shortcut);
+  return settings;
+}
+
+/// Data and settings of a small network; what a Trial runs.
+struct TrialSettings {
+  std::vector<LayerSettings> layers;
+  Extent in;
+  Index batch = 3;
+  std::string loss = "mean_squared_error";
+  double label_smoothing = 0;
+  bool steps_together = true;
+  std::uint64_t data = 0;  ///< other data for another number
+};
+
+/// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
+/// 1/fan_in, the rest in ±½.
+inline void fill_generic(const ParameterLayout& layout, MutableView vector, std::uint64_t seed = 0) {
+  std::uint64_t number = 0;
+  for (const Block& block : layout.blocks()) {
+    RandomStream random(seed, Purpose::test, 1000 + number++);
+    const bool gain = block.name.ends_with("gamma") || block.name.ends_with("variance");
+    const float bound = block.role == Role::weight ? std::sqrt(3.0F / static_cast<float>(block.fan_in)) : 0.5F;
+    std::vector<float> values(static_cast<std::size_t>(block.size()));
+    for (float& value : values) value = (gain ? 1 : 0) + random.uniform(-bound, bound);
+    from_canonical(block, values, part(vector, block));
+  }
+}
+
+/// All blocks' values in canonical order, one after the other.
+inline std::vector<float> canonical(const ParameterLayout& layout, View vector) {
+  std::vector<float> all;
+  for (const Block& block : layout.blocks()) {
+    std::vector<float> values(static_cast<std::size_t>(block.size()));
+    to_canonical(block, part(vector, block), values);
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  return all;
+}
+
+inline std::vector<float> generic_values(std::size_t count, std::uint64_t seed, float low = -1, float high = 1) {
+  RandomStream random(seed, Purpose::test);
+  std::vector<float> values(count);
+  for (float& value : values) value = random.uniform(low, high);
+  return values;
+}
+
+/// A network with its loss, parameters, data and memory, ready to run. Its workspace is full of NaN at the start.
+struct Trial {
+  Trial(Backend& b, const TrialSettings& s, Reducer& r) : Trial(b, s, r, 0, s.batch) {}
+  /// Examples [first, last) of the batch of s.batch examples.
+  Trial(Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
+      : backend(b),
+        reducer(r),
+        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together),
+        batch(last - first),
+        theta(network.parameters().size()),
+        statistics(network.statistics().size()),
+        gradient(network.parameters().size()) {
+    const Index outputs = network.out().extent.size();
+    const bool labels_wanted = s.loss == "softmax_cross_entropy";
+    loss = make_loss({s.loss, s.label_smoothing, {}}, network.out(),
+                     {labels_wanted ? outputs : 0, labels_wanted ? 0 : outputs});
+    const auto slice = [&](std::vector<float> all, Index size) {
+      return std::vector<float>(all.begin() + first * size, all.begin() + last * size);
+    };
+    features = slice(generic_values(static_cast<std::size_t>(s.batch * s.in.size()), 10 * s.data + 1), s.in.size());
+    targets = slice(generic_values(static_cast<std::size_t>(s.batch * outputs), 10 * s.data + 2, 0, 1), outputs);
+    for (Index i = first; i < last; ++i) {
+      labels.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
+      examples.push_back(static_cast<std::uint64_t>(100 + i));
+    }
+    scale = 1.0F / static_cast<float>(s.batch);
+    fill_generic(network.parameters(), theta.view());
+    fill_generic(network.statistics(), statistics.view());
+    std::fill(gradient.view().begin(), gradient.view().end(), std::numeric_limits<float>::quiet_NaN());
+  }
+
+  Pass pass(bool training) {
+    return {backend, reducer, theta.view(), statistics.view(), training, batch, examples, epoch, seed};
+  }
+  Workspace workspace(bool training) {
+    plan = network.plan(batch, training);
+    memory = Buffer(plan.floats);
+    std::fill(memory.view().begin(), memory.view().end(), std::numeric_limits<float>::quiet_NaN());
+    return {plan, memory.view()};
+  }
+  Targets wanted() const { return loss_takes_labels() ? Targets{labels, {}} : Targets{{}, targets}; }
+  bool loss_takes_labels() const { return loss->classifies(); }
+
+  /// scale · Σ loss of a training pass.
+  double training_loss() {
+    const Workspace space = workspace(true);
+    LossSums sums;
+    loss->apply(backend, batch, network.forward(pass(true), features, space), wanted(), 0, {}, sums);
+    return sums.loss * scale;
+  }
+  /// Forward and backward; g in `gradient`. \return scale · Σ loss
+  double loss_and_gradient(Write write = Write::overwrite, const std::function<void(Index, Index)>& ready = {}) {
+    const Workspace space = workspace(true);
+    LossSums sums;
+    const View outputs = network.forward(pass(true), features, space);
+    if (batch > 0) loss->apply(backend, batch, outputs, wanted(), scale, network.output_gradient(space), sums);
+    network.backward(pass(true), space, gradient.view(), write, ready);
+    return sums.loss * scale;
+  }
+  /// Outputs in canonical order.
+  std::vector<float> outputs(bool training) {
+    const Workspace space = workspace(training);
+    const View stored = network.forward(pass(training), features, space);
+    std::vector<float> values(static_cast<std::size_t>(batch * network.out().extent.size()));
+    backend.store(network.out().extent, batch, stored, values);
+    return values;
+  }
+  std::vector<float> canonical_gradient() { return canonical(network.parameters(), gradient.view()); }
+
+  Backend& backend;
+  Reducer& reducer;
+  Network network;
+  std::unique_ptr<Loss> loss;
+  Index batch;
+  Buffer theta, statistics, gradient, memory;
+  WorkspacePlan plan;
+  std::vector<float> features, targets;
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint64_t> examples;
+  float scale = 1;
+  std::int64_t epoch = 0;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace unisono

@@ -1,0 +1,286 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <numeric>
+#include <stdexcept>
+
+#include "reference_norms.hpp"
+#include "reference_products.hpp"
+#include "unisono/base/random.hpp"
+
+namespace unisono {
+
+/// A backend of plain loops: activations in the canonical layout, parameters in the canonical order, sums in double.
+/// Slow, and easy to believe. Update rules are no part of a network, and not of this.
+class ReferenceBackend final : public Backend {
+ public:
+  std::string description() const override { return "reference"; }
+  int threads() const override { return 1; }
+  double measure_peak_flops_per_second() override { return 0; }
+  double measure_bandwidth_bytes_per_second() override { return 0; }
+
+  Index activation_size(const Extent& extent, Index batch) const override { return extent.size() * batch; }
+  Index scratch_size() const override { return 0; }
+  std::vector<int> dense_weight_axes() const override { return {0, 1, 2, 3}; }
+  std::vector<int> convolution_weight_axes() const override { return {0, 1, 2, 3}; }
+  std::vector<int> feature_axes() const override { return {0, 1, 2}; }
+  void load(const Extent& extent, Index batch, View values, MutableView x) override {
+    std::copy_n(values.begin(), batch * extent.size(), x.begin());
+  }
+  void store(const Extent& extent, Index batch, View x, MutableView values) override {
+    std::copy_n(x.begin(), batch * extent.size(), values.begin());
+  }
+
+  void dense_forward(const DenseSpec& s, Index batch, View x, View w, View b, MutableView y) override {
+    reference::convolution_forward(reference::as_convolution(s), batch, x, w, b, y);
+  }
+  void dense_backward(const DenseSpec& s, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
+                      MutableView dw, MutableView db, Write write) override {
+    reference::convolution_backward(reference::as_convolution(s), batch, x, w, y, dy, dx, dw, db, write);
+  }
+  void convolution_forward(const ConvolutionSpec& s, Index batch, View x, View w, View b, MutableView y) override {
+    reference::convolution_forward(s, batch, x, w, b, y);
+  }
+  void convolution_backward(const ConvolutionSpec& s, Index batch, View x, View w, View y, MutableView dy,
+                            MutableView dx, MutableView dw, MutableView db, Write write) override {
+    reference::convolution_backward(s, batch, x, w, y, dy, dx, dw, db, write);
+  }
+
+  void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) override;
+  void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
+  void global_average_pool_forward(const Extent& e, Index batch, View x, MutableView y) override {
+    pool_forward(whole(e), batch, x, y);
+  }
+  void global_average_pool_backward(const Extent& e, Index batch, View dy, MutableView dx) override {
+    pool_backward(whole(e), batch, {}, {}, dy, dx);
+  }
+
+  void batch_norm_sums(const NormSpec& s, Index batch, View x, std::span<double> sums) override {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
+      sums[c] += x[i];
+      sums[sums.size() / 2 + c] += static_cast<double>(x[i]) * x[i];
+    });
+  }
+  void batch_norm_forward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                          View beta, View residual, MutableView y) override {
+    reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
+      const double value = gamma[c] * reference::normalised(x, mean, inverse_deviation, i, c) + beta[c];
+      y[i] = reference::activated(s.activation, value + (residual.empty() ? 0 : residual[i]));
+    });
+  }
+  void batch_norm_backward_sums(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View y,
+                                MutableView dy, std::span<double> sums) override {
+    reference::mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * s.extent.size())));
+    std::fill(sums.begin(), sums.end(), 0.0);
+    reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
+      sums[c] += dy[i];
+      sums[sums.size() / 2 + c] += dy[i] * reference::normalised(x, mean, inverse_deviation, i, c);
+    });
+  }
+  void batch_norm_backward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                           View dy, std::span<const double> sums, double count, MutableView dx) override {
+    reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
+      const double hat = reference::normalised(x, mean, inverse_deviation, i, c);
+      const double common = count > 0 ? (sums[c] + hat * sums[sums.size() / 2 + c]) / count : 0;
+      dx[i] = static_cast<float>(gamma[c] * inverse_deviation[c] * (dy[i] - common));
+    });
+  }
+  void layer_norm_forward(const NormSpec& s, Index batch, View x, View gamma, View beta, MutableView y) override {
+    reference::layer_norm_forward(s, batch, x, gamma, beta, y);
+  }
+  void layer_norm_backward(const NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
+                           MutableView dgamma, MutableView dbeta, Write write) override {
+    reference::layer_norm_backward(s, batch, x, gamma, dy, dx, dgamma, dbeta, write);
+  }
+
+  void activation_forward(Activation activation, const Extent& e, Index batch, View x, MutableView y) override;
+  void activation_backward(Activation activation, const Extent& e, Index batch, View x, View y, View dy,
+                           MutableView dx) override;
+  void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+               MutableView y) override;
+  void add(const Extent& extent, Index batch, View x, MutableView y) override {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(batch * extent.size()); ++i) y[i] += x[i];
+  }
+
+  void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
+                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing, float scale,
+                             MutableView dlogits, LossSums& sums) override;
+  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
+                          MutableView doutputs, LossSums& sums) override;
+
+  double squared_norm(View x) override { return std::inner_product(x.begin(), x.end(), x.begin(), 0.0); }
+  void axpby(float a, View x, float b, MutableView y) override {
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + b * y[i];
+  }
+  void sgd_update(const SgdStep&, View, MutableView, MutableView) override { no_updates(); }
+  void adagrad_update(const AdagradStep&, View, MutableView, MutableView) override { no_updates(); }
+  void rmsprop_update(const RmspropStep&, View, MutableView, MutableView) override { no_updates(); }
+  void adam_update(const AdamStep&, View, MutableView, MutableView, MutableView) override { no_updates(); }
+  double lamb_moments(const AdamStep&, View, View, MutableView, MutableView) override { return no_updates(); }
+  void lamb_apply(const AdamStep&, float, MutableView, View, View) override { no_updates(); }
+
+ private:
+  static double no_updates() { throw std::logic_error("the reference backend has no update rules"); }
+  static PoolSpec whole(const Extent& e) { return {PoolKind::average, e, e.height, e.width, e.height, e.width, 0, 0}; }
+};
+
+namespace reference {
+
+/// Calls visit(position in y, positions in x of the window's values, in row-major order).
+template <typename Visit>
+void for_each_window(const PoolSpec& s, Index batch, Visit visit) {
+  const Extent out = s.out();
+  std::vector<std::size_t> window;
+  for (Index b = 0; b < batch; ++b)
+    for (Index c = 0; c < out.channels; ++c)
+      for (Index i = 0; i < out.height; ++i)
+        for (Index j = 0; j < out.width; ++j) {
+          window.clear();
+          const Index top = i * s.stride_height - s.padding_height, left = j * s.stride_width - s.padding_width;
+          for (Index row = std::max<Index>(top, 0); row < std::min(top + s.height, s.in.height); ++row)
+            for (Index column = std::max<Index>(left, 0); column < std::min(left + s.width, s.in.width); ++column)
+              window.push_back(at(s.in, b, c, row, column));
+          visit(at(out, b, c, i, j), window);
+        }
+}
+
+inline double phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
+inline double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::gelu:
+      return x * phi(x);
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+/// GELU's from x, the others' from y.
+inline double slope(Activation activation, double x, double y) {
+  switch (activation) {
+    case Activation::relu:
+      return y > 0 ? 1 : 0;
+    case Activation::gelu:
+      return phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
+    case Activation::tanh:
+      return 1 - y * y;
+    case Activation::sigmoid:
+      return y * (1 - y);
+    default:
+      return 1;
+  }
+}
+
+}  // namespace reference
+
+inline void ReferenceBackend::pool_forward(const PoolSpec& s, Index batch, View x, MutableView y) {
+  reference::for_each_window(s, batch, [&](std::size_t to, const std::vector<std::size_t>& window) {
+    double sum = 0, largest = -std::numeric_limits<double>::infinity();
+    for (const std::size_t i : window) {
+      sum += x[i];
+      largest = std::max<double>(largest, x[i]);
+    }
+    y[to] = static_cast<float>(s.kind == PoolKind::max ? largest : sum / static_cast<double>(window.size()));
+  });
+}
+
+inline void ReferenceBackend::pool_backward(const PoolSpec& s, Index batch, View x, View, View dy, MutableView dx) {
+  std::vector<double> sums(static_cast<std::size_t>(batch * s.in.size()), 0.0);
+  reference::for_each_window(s, batch, [&](std::size_t from, const std::vector<std::size_t>& window) {
+    if (s.kind == PoolKind::max) {
+      sums[*std::max_element(window.begin(), window.end(), [&](auto a, auto b) { return x[a] < x[b]; })] += dy[from];
+    } else {
+      for (const std::size_t i : window) sums[i] += dy[from] / static_cast<double>(window.size());
+    }
+  });
+  std::transform(sums.begin(), sums.end(), dx.begin(), [](double sum) { return static_cast<float>(sum); });
+}
+
+inline void ReferenceBackend::activation_forward(Activation activation, const Extent& e, Index batch, View x,
+                                                 MutableView y) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
+    y[i] = static_cast<float>(reference::activate(activation, x[i]));
+  }
+}
+
+inline void ReferenceBackend::activation_backward(Activation activation, const Extent& e, Index batch, View x, View y,
+                                                  View dy, MutableView dx) {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
+    dx[i] = static_cast<float>(dy[i] * reference::slope(activation, x.empty() ? 0 : x[i], y.empty() ? 0 : y[i]));
+  }
+}
+
+inline void ReferenceBackend::dropout(const DropoutKey& key, const Extent& e, std::span<const std::uint64_t> examples,
+                                      View x, MutableView y) {
+  const auto size = static_cast<std::size_t>(e.size());
+  for (std::size_t b = 0; b < examples.size(); ++b) {
+    RandomStream random(key.seed + key.layer, Purpose::dropout, examples[b], key.epoch);
+    for (std::size_t i = b * size; i < (b + 1) * size; ++i)
+      y[i] = random.uniform() < key.rate ? 0 : x[i] / (1 - key.rate);
+  }
+}
+
+inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, View logits,
+                                                    std::span<const std::int32_t> labels, float smoothing, float scale,
+                                                    MutableView dlogits, LossSums& sums) {
+  const auto k = static_cast<std::size_t>(classes);
+  for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
+    const View row = logits.subspan(b * k, k);
+    const auto label = static_cast<std::size_t>(labels[b]);
+    const double largest = *std::max_element(row.begin(), row.end());
+    double total = 0;
+    for (const float z : row) total += std::exp(z - largest);
+    Index better = 0;  // classes that are chosen before the label
+    for (std::size_t i = 0; i < k; ++i) {
+      const double target =
+          (i == label ? 1.0 - smoothing : 0.0) + static_cast<double>(smoothing) / static_cast<double>(k);
+      const double log_p = row[i] - largest - std::log(total);
+      sums.loss -= target * log_p;
+      if (!dlogits.empty()) dlogits[b * k + i] = static_cast<float>(scale * (std::exp(log_p) - target));
+      better += row[i] > row[label] || (row[i] == row[label] && i < label) ? 1 : 0;
+    }
+    sums.correct += better == 0 ? 1 : 0;
+    sums.correct_top5 += better < 5 ? 1 : 0;
+  }
+  sums.examples += batch;
+}
+
+inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch, View logits, View targets,
+                                                    float smoothing, float scale, MutableView dlogits, LossSums& sums) {
+  const auto k = static_cast<double>(e.size());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
+    const double z = logits[i], target = targets[i] * (1.0 - smoothing) + smoothing / 2.0;
+    sums.loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
+    if (!dlogits.empty()) dlogits[i] = static_cast<float>(scale * (1 / (1 + std::exp(-z)) - target) / k);
+  }
+  sums.examples += batch;
+}
+
+inline void ReferenceBackend::mean_squared_error(const Extent& e, Index batch, View outputs, View targets, float scale,
+                                                 MutableView doutputs, LossSums& sums) {
+  const auto k = static_cast<double>(e.size());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
+    const double t = targets[i], error = outputs[i] - t;
+    sums.loss += error * error / k;
+    sums.squared_error += error * error;
+    sums.absolute_error += std::abs(error);
+    sums.target_sum += t;
+    sums.target_squared_sum += t * t;
+    if (!doutputs.empty()) doutputs[i] = static_cast<float>(scale * 2 * error / k);
+  }
+  sums.examples += batch;
+  sums.values += batch * e.size();
+}
+
+}  // namespace unisono

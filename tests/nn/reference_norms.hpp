@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cmath>
+
+#include "reference_products.hpp"
+
+namespace unisono::reference {
+
+/// Calls visit(position, channel) for every value of a batch.
+template <typename Visit>
+void for_each_value(const Extent& e, Index batch, Visit visit) {
+  for (Index i = 0; i < batch * e.size(); ++i) {
+    visit(static_cast<std::size_t>(i), static_cast<std::size_t>(i / (e.height * e.width) % e.channels));
+  }
+}
+
+inline double normalised(View x, View mean, View inverse_deviation, std::size_t i, std::size_t c) {
+  return (static_cast<double>(x[i]) - mean[c]) * inverse_deviation[c];
+}
+
+/// Mean and inverse deviation of one example's values.
+struct Moments {
+  double mean = 0, inverse_deviation = 0;
+};
+inline Moments moments_of(View values, double epsilon) {
+  const auto n = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const float value : values) sum += value;
+  for (const float value : values) squares += (value - sum / n) * (value - sum / n);
+  return {sum / n, 1 / std::sqrt(squares / n + epsilon)};
+}
+
+inline void layer_norm_forward(const NormSpec& s, Index batch, View x, View gamma, View beta, MutableView y) {
+  const auto size = static_cast<std::size_t>(s.extent.size());
+  for (std::size_t first = 0; first < static_cast<std::size_t>(batch) * size; first += size) {
+    const Moments of = moments_of(x.subspan(first, size), s.epsilon);
+    for (std::size_t i = 0; i < size; ++i) {
+      y[first + i] = static_cast<float>(gamma[i] * (x[first + i] - of.mean) * of.inverse_deviation + beta[i]);
+    }
+  }
+}
+
+/// With d = γ ⊙ dy: dx = (d − mean(d) − x̂ mean(d ⊙ x̂)) · inverse deviation.
+inline void layer_norm_backward(const NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
+                                MutableView dgamma, MutableView dbeta, Write write) {
+  const auto size = static_cast<std::size_t>(s.extent.size());
+  std::vector<double> sum_gamma(size, 0.0), sum_beta(size, 0.0);
+  for (std::size_t first = 0; first < static_cast<std::size_t>(batch) * size; first += size) {
+    const Moments of = moments_of(x.subspan(first, size), s.epsilon);
+    const auto hat = [&](std::size_t i) { return (x[first + i] - of.mean) * of.inverse_deviation; };
+    double mean_d = 0, mean_dx = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      const double d = static_cast<double>(gamma[i]) * dy[first + i];
+      mean_d += d / static_cast<double>(size);
+      mean_dx += d * hat(i) / static_cast<double>(size);
+      sum_gamma[i] += dy[first + i] * hat(i);
+      sum_beta[i] += dy[first + i];
+    }
+    if (dx.empty()) continue;
+    for (std::size_t i = 0; i < size; ++i) {
+      const double d = static_cast<double>(gamma[i]) * dy[first + i];
+      dx[first + i] = static_cast<float>((d - mean_d - hat(i) * mean_dx) * of.inverse_deviation);
+    }
+  }
+  for (std::size_t i = 0; i < size; ++i) store_sum(dgamma[i], sum_gamma[i], write);
+  for (std::size_t i = 0; i < size; ++i) store_sum(dbeta[i], sum_beta[i], write);
+}
+
+}  // namespace unisono::reference
