@@ -13,8 +13,7 @@ namespace {
 void check_groups(const ConvolutionSpec& spec) {
   if (spec.in.channels % spec.groups == 0 && spec.channels % spec.groups == 0) return;
   throw ConfigError(
-      fmt::format("{} groups divide neither or only one of {} input and {} output channels; both must be "
-                  "multiples of the groups",
+      fmt::format("{} groups do not divide both {} input and {} output channels; make both multiples of the groups",
                   spec.groups, spec.in.channels, spec.channels));
 }
 
