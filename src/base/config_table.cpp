@@ -1,3 +1,4 @@
+#define TOML_IMPLEMENTATION
 #include "config_table.hpp"
 
 #include <fmt/format.h>
@@ -40,6 +41,16 @@ struct Override {
   throw ConfigError(fmt::format("{}: {}", override.source, reason));
 }
 
+toml::table parse(std::string_view text, const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& error) {
+    throw ConfigError(fmt::format("{}: no valid TOML: {}", place(error.source(), file), error.description()));
+  } catch (const std::logic_error&) {  // see toml.hpp
+    throw ConfigError(fmt::format("{}: no valid TOML", file));
+  }
+}
+
 std::string trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t");
   return first == std::string_view::npos ? ""
@@ -64,12 +75,12 @@ toml::table parse_value(const Override& override, std::string_view value) {
   // A value that does not begin as one of TOML's (a quote, a bracket) may be a bare string: --set optimizer.kind=adam
   const bool bracketed = value.find_first_of("\"'[{") == 0;
   try {
-    toml::table table = toml::parse(fmt::format("value = {}", value), override.source);
+    toml::table table = parse(fmt::format("value = {}", value), override.source);
     if (table.size() == 1) return table;
-  } catch (const toml::parse_error& error) {
-    if (bracketed) fail(override, fmt::format("the value is no TOML: {}", error.description()));
+  } catch (const ConfigError&) {
+    if (bracketed) throw;
   }
-  return toml::parse(fmt::format("value = {}", toml_text(std::string(value))), override.source);
+  return parse(fmt::format("value = {}", toml_text(std::string(value))), override.source);
 }
 
 /// The element that a step of an override's path names, or null where an array has none such.
@@ -126,12 +137,7 @@ std::string place(const toml::source_region& region, const std::string& file) {
 }
 
 toml::table load_table(const ConfigText& config) {
-  toml::table table;
-  try {
-    table = toml::parse(config.text, config.path);
-  } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}: no valid TOML: {}", place(error.source(), config.path), error.description()));
-  }
+  toml::table table = parse(config.text, config.path);
   for (const std::string& text : config.overrides) apply(table, split(text));
   return table;
 }

@@ -2,9 +2,7 @@
 
 #include <string>
 
-// The one place where toml++ comes in.
-#include <toml++/toml.h>
-
+#include "toml.hpp"
 #include "unisono/base/config.hpp"
 
 namespace unisono::detail {

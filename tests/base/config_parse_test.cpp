@@ -195,7 +195,7 @@ TEST_CASE("a wrong override is refused by name", "[config]") {
       {"train.epochs", "a key and its value are expected, as in --set train.epochs=3"},
       {"=3", "a key is empty; write it as in --set train.epochs=3"},
       {"train..epochs=3", "a key is empty; write it as in --set train.epochs=3"},
-      {"train.milestones=[1", "the value is no TOML: Error while parsing array: encountered end-of-file"},
+      {"train.milestones=[1", "no valid TOML: Error while parsing array: encountered end-of-file"},
       {"data.path.x=3", "'path' is no table: it has no keys"},
       {"data.path.x.y=3", "'path' is no table: it has no keys"},
       {"data.sizes.2=3", "'2' is none of the 2 elements of 'sizes', which are numbered from 0"},
