@@ -59,7 +59,7 @@ struct SourceOptions {
   std::uint64_t seed = 0;
 };
 
-/// A pass over a split, each example exactly once over all ranks, in the set's order.
+/// A pass over a split, prefetched; each example exactly once over all ranks, in the set's order.
 class EvaluationSource {
  public:
   virtual ~EvaluationSource() = default;
@@ -75,22 +75,28 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
   virtual const Normalization& normalization() const = 0;
+  /// "cat", "dog", …; empty where the file does not say.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  /// Sources must not outlive the set.
+  /// \throws ConfigError for a batch that the ranks' fixed parts cannot share, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
   virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) = 0;
 };
 
-/// How the ranks of a node share what is resident: memory from `allocator` is one copy per node where it is a shared
-/// window.
+/// How ranks open a set together. Default: this process alone.
 struct NodeShare {
   int node_rank = 0, node_size = 1;
   /// One copy of `bytes` that all ranks of the node see; collective over the node. \return its base, or null on all
   /// ranks of the node where there is none to be had: then each reads a copy of its own. It lives as long as the set.
   std::function<std::byte*(std::size_t bytes)> allocate;
   std::function<void()> barrier;  ///< over the node
+  /// Every rank's text, on every rank; collective over all ranks of the job. With it they agree on how to read the set,
+  /// and an error of one is an error of all.
+  std::function<std::vector<std::string>(const std::string&)> gather;
 };
 
-/// Opens a set; collective over the node where it becomes resident.
-/// \param share empty members: this process alone
+/// Opens a set; collective over all ranks of the job, which end alike: an error on one is thrown on all.
+/// \param share all members, or none: this process alone. It must outlive the set.
 /// \param normalization of a trained model, in place of the training set's own; the file then needs neither a training
 ///        group nor labels (batches of a set without them have none)
 /// \throws DataError

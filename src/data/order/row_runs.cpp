@@ -1,0 +1,68 @@
+#include "order/row_runs.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "order/keyed_permutation.hpp"
+
+namespace unisono {
+
+void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
+  if (rows == 0) return;
+  if (!runs_.empty() && runs_.back().first_row + runs_.back().rows == first_row) {
+    runs_.back().rows += rows;
+  } else {
+    runs_.push_back({first_row, rows, size_});
+  }
+  size_ += rows;
+}
+
+const RowRuns::Run& RowRuns::run_of(std::int64_t position) const {
+  assert(position >= 0 && position < size_);
+  const auto behind = std::upper_bound(runs_.begin(), runs_.end(), position,
+                                       [](std::int64_t p, const Run& run) { return p < run.first_position; });
+  return *(behind - 1);
+}
+
+std::int64_t RowRuns::row(std::int64_t position) const {
+  const Run& run = run_of(position);
+  return run.first_row + (position - run.first_position);
+}
+
+std::vector<RowRuns::Run> RowRuns::runs(Range positions) const {
+  std::vector<Run> found;
+  for (std::int64_t p = positions.first; p < positions.last;) {
+    const Run& run = run_of(p);
+    const std::int64_t skipped = p - run.first_position;
+    const std::int64_t rows = std::min(run.rows - skipped, positions.last - p);
+    found.push_back({run.first_row + skipped, rows, p});
+    p += rows;
+  }
+  return found;
+}
+
+Range RowRuns::span(Range positions) const {
+  if (positions.size() == 0) return {};
+  return {row(positions.first), row(positions.last - 1) + 1};
+}
+
+std::int64_t validation_units(std::int64_t units, double fraction) {
+  return std::clamp<std::int64_t>(std::llround(fraction * static_cast<double>(units)), 1, units - 1);
+}
+
+ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, double fraction, std::uint64_t seed) {
+  const std::int64_t units = rows / unit_rows;
+  assert(units >= 2);
+  const KeyedPermutation order(static_cast<std::uint64_t>(units), RandomStream(seed, Purpose::split));
+  const auto chosen = static_cast<std::uint64_t>(validation_units(units, fraction));
+  ValidationSplit split;
+  for (std::int64_t unit = 0; unit < units; ++unit) {
+    RowRuns& part = order(static_cast<std::uint64_t>(unit)) < chosen ? split.validation : split.train;
+    part.append(unit * unit_rows, unit_rows);
+  }
+  split.train.append(units * unit_rows, rows - units * unit_rows);
+  return split;
+}
+
+}  // namespace unisono

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+
+#include "order/slice.hpp"
+#include "unisono/data/dataset.hpp"
+
+namespace unisono {
+
+/// A rank's slice of a micro-batch, as places in an epoch's order of examples.
+struct MicroBatch {
+  std::int64_t epoch = 0, step = 0;
+  Range step_places;  ///< of the order: what this step takes of it
+  Range places;       ///< of step_places: this rank's slice of this micro-batch
+  Index micro_batch_size = 0, global_size = 0, rank_step_size = 0;
+  bool last_of_step = true, last_of_epoch = false;
+};
+
+/// Which part of an epoch's order a rank needs, micro-batch after micro-batch.
+///   global: all ranks have one order of n examples. Step s takes the places [s·B, (s+1)·B), the last step what is
+///   left;
+///           it is cut into micro-batches, and each of these into the ranks' slices, by part_of. A step that has fewer
+///           examples than `accumulate` has fewer micro-batches.
+///   fixed:  rank r has an order of its own, of its part of the n examples, and takes its part of B at each step. All
+///           ranks make the steps that the slowest needs; a rank that is through has none in the last ones.
+class Schedule {
+ public:
+  /// \throws ConfigError where fixed parts of the batch would be empty
+  Schedule(std::int64_t examples, const SourceOptions& options, bool fixed);
+
+  std::int64_t steps_per_epoch() const { return steps_; }
+  std::int64_t examples() const { return examples_; }
+  /// The part of the examples that this rank's order is of; all of them for a global order.
+  Range share() const { return share_; }
+  /// How many places of its order a full step takes.
+  std::int64_t order_batch() const { return order_batch_; }
+  /// The most examples that a micro-batch of this rank can have.
+  Index largest_slice() const;
+
+  MicroBatch current() const;
+  void advance();
+  /// To the first micro-batch of a step.
+  void seek(const DataCursor& cursor);
+
+ private:
+  Range step_places(int rank, std::int64_t step) const;  ///< of that rank's order
+  Range slice(int rank, Range step, Index micro) const;
+  Index micro_batches(std::int64_t step) const;
+
+  std::int64_t examples_;
+  SourceOptions options_;
+  bool fixed_;
+  Range share_;
+  std::int64_t order_batch_ = 0, steps_ = 0;
+  std::int64_t epoch_ = 0, step_ = 0;
+  Index micro_ = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <vector>
+
+#include "set/augmentation.hpp"
+#include "set/schema.hpp"
+
+namespace unisono {
+
+/// \throws DataError where the normalisation was made for features of another shape
+void check_fits(const Normalization& normalization, const GroupSchema& group);
+
+/// Turns stored features into what a model sees:
+///   y[f] = (scale · stored[f] + offset − mean[f]) · factor[f] = a[f] · stored[f] + b[f]
+/// where mean and factor are one number, one a channel or one a feature.
+class FeatureWriter {
+ public:
+  /// \pre the normalisation fits
+  FeatureWriter(const GroupSchema& group, const Normalization& normalization);
+
+  /// \param out [C, H, W]
+  void write(const std::byte* stored, float* out) const;
+  /// The image is moved before it is normalised: what comes in from outside has the value 0, as a black pixel has.
+  void write_moved(const std::byte* stored, const Movement& movement, float* out);
+
+ private:
+  Storage storage_;
+  FeatureShape shape_;
+  float scale_, offset_;
+  bool by_feature_;
+  std::vector<float> mean_, factor_;   ///< by channel, or by feature
+  std::vector<float> a_, b_;           ///< likewise
+  std::vector<float> values_, moved_;  ///< [C, H, W], scratch
+};
+
+}  // namespace unisono

@@ -1,0 +1,66 @@
+#include "set/labels.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::int64_t kRowsAtATime = 1 << 18;
+constexpr double kLimit = 2147483648.0;          // labels are kept as int32
+constexpr std::int32_t kMostUnstated = 1 << 20;  // classes that a set has without saying so
+
+[[noreturn]] void fail(const hdf5::File& file, const GroupSchema& group, std::int64_t row, double label) {
+  throw DataError(fmt::format("{}: /{}: example {} has the label {}; labels are whole numbers from 0 up", file.path(),
+                              group.labels_path(), row, label));
+}
+
+}  // namespace
+
+void read_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
+  std::vector<double> values(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
+  for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
+    const std::int64_t count = std::min(kRowsAtATime, rows.last - first);
+    file.read_rows(group.labels_path(), static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count),
+                   values.data());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = values[static_cast<std::size_t>(i)];
+      if (!(value >= 0 && value < kLimit && value == std::floor(value))) fail(file, group, first + i, value);
+      *labels++ = static_cast<std::int32_t>(value);
+    }
+  }
+}
+
+std::int32_t largest_label(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
+  std::int32_t largest = -1;
+  for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
+    const Range part{first, std::min(first + kRowsAtATime, rows.last)};
+    read_labels(file, group, part, labels.data());
+    largest = std::max(largest, *std::max_element(labels.begin(), labels.begin() + part.size()));
+  }
+  return largest;
+}
+
+std::int64_t count_classes(const SetSchema& set, const std::array<std::int32_t, 3>& largest) {
+  const std::int32_t training = largest[static_cast<std::size_t>(Split::train)];
+  const std::int32_t shown = training >= 0 ? training : *std::max_element(largest.begin(), largest.end());
+  const std::int64_t classes = set.classes ? *set.classes : std::int64_t{shown} + 1;
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    const std::int32_t label = largest[static_cast<std::size_t>(split)];
+    if (label < classes && (set.classes || label < kMostUnstated)) continue;
+    const std::string source = set.classes ? "the file's attribute 'classes' or 'class_names' says"
+                                           : "the training labels show, and no attribute 'classes' says otherwise";
+    throw DataError(fmt::format("{}: /{}/labels: a label is {}, out of range for the {} classes that {}", set.path,
+                                name_of(split), label, classes, source));
+  }
+  return classes;
+}
+
+}  // namespace unisono

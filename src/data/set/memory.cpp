@@ -1,0 +1,72 @@
+#include "set/memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+namespace unisono {
+namespace {
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+/// The number at the start of a file; nothing where there is none ("max").
+std::optional<std::int64_t> read_number(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t value = 0;
+  if (file >> value) return value;
+  return std::nullopt;
+}
+
+/// The number behind a word at the start of a line; 0 where there is none.
+std::int64_t read_entry(const std::string& path, const std::string& word) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string first;
+    std::int64_t value = 0;
+    if (words >> first >> value && first == word) return value;
+  }
+  return 0;
+}
+
+/// The control group of this process under a controller; version 2 has none in its name.
+std::string group_of(const std::string& root, const std::string& controller) {
+  std::ifstream file(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {  // "4:memory:/user", or "0::/user"
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    if (line.substr(first + 1, second - first - 1) == controller) return line.substr(second + 1);
+  }
+  return "";
+}
+
+/// What limits and usage of a group and those above it leave. Cached file pages count as usage but can be taken.
+std::int64_t left_by_groups(const std::string& mount, std::string group, const char* limit, const char* usage,
+                            const char* cached) {
+  std::int64_t left = kUnlimited;
+  for (;;) {
+    const std::string folder = mount + group + (group.empty() || group.back() == '/' ? "" : "/");
+    if (const auto most = read_number(folder + limit)) {
+      const std::int64_t used = read_number(folder + usage).value_or(0) - read_entry(folder + "memory.stat", cached);
+      left = std::min(left, std::max<std::int64_t>(0, *most - std::max<std::int64_t>(0, used)));
+    }
+    if (group.empty() || group == "/") return left;
+    group.erase(group.rfind('/'));
+  }
+}
+
+}  // namespace
+
+std::int64_t available_memory_bytes(const std::string& root) {
+  const std::int64_t machine = read_entry(root + "/proc/meminfo", "MemAvailable:") * 1024;
+  const std::string mount = root + "/sys/fs/cgroup";
+  const std::int64_t version2 =
+      left_by_groups(mount, group_of(root, ""), "memory.max", "memory.current", "inactive_file");
+  const std::int64_t version1 = left_by_groups(mount + "/memory", group_of(root, "memory"), "memory.limit_in_bytes",
+                                               "memory.usage_in_bytes", "total_inactive_file");
+  return std::min({machine, version2, version1});
+}
+
+}  // namespace unisono

@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include "order/schedule.hpp"
+#include "set/resident.hpp"
+#include "set/training_statistics.hpp"
+#include "source/evaluation.hpp"
+#include "source/resident_feed.hpp"
+#include "source/train_source.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class OpenSet final : public Dataset {
+ public:
+  OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Normalization* trained);
+
+  const DatasetInfo& info() const override { return plan_.info; }
+  const Normalization& normalization() const override { return normalization_; }
+  const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
+  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) override;
+
+ private:
+  void load(Agreement& agreement);
+  bool fixed() const { return settings_.partition == "fixed"; }
+  BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
+  const RowBlock& resident_rows(Split split, Range positions);
+  std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
+
+  DataSettings settings_;
+  NodeShare share_;
+  std::optional<hdf5::File> file_;
+  SetPlan plan_;
+  Normalization normalization_;
+  std::optional<SharedRows> shared_;
+  OwnRows own_;
+};
+
+OpenSet::OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Normalization* trained)
+    : settings_(settings), share_(share) {
+  Agreement agreement(share_);
+  agreement.all_do([&] {
+    file_.emplace(settings.path, hdf5::File::Mode::read);
+    plan_.schema = read_schema(*file_, rules_of(settings, trained != nullptr));
+  });
+  choose_reader(plan_, settings, share_, agreement);
+  if (plan_.info.resident && !fixed()) {
+    agreement.all_do([&] { shared_.emplace(plan_, share_); });
+    reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
+    if (!plan_.info.resident) shared_.reset();
+  }
+  complete_plan(plan_, *file_, settings, seed, share_, agreement);
+  if (shared_) load(agreement);
+  if (trained != nullptr) {
+    normalization_ = *trained;
+  } else if (settings.normalization != "none") {
+    normalization_ =
+        training_statistics(settings.normalization, *file_, plan_, shared_ ? &*shared_ : nullptr, share_, agreement);
+  }
+  check_fits(normalization_, plan_.schema.any_group());
+  if (shared_) file_.reset();
+}
+
+void OpenSet::load(Agreement& agreement) {
+  agreement.all_do([&] { shared_->read(*file_); });
+  shared_->complete();
+}
+
+BatchStyle OpenSet::style(const GroupSchema& group, std::uint64_t seed) const {
+  BatchStyle style;
+  style.labels = group.has_labels;
+  style.target_size = group.target_size;
+  style.features_are_targets = settings_.targets == "features";
+  style.seed = seed;
+  return style;
+}
+
+const RowBlock& OpenSet::resident_rows(Split split, Range positions) {
+  const GroupSchema& group = *plan_.group(split);
+  if (shared_) return shared_->block(group);
+  return own_.block(*file_, group, plan_.rows(split).span(positions));
+}
+
+std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOptions& options) {
+  const auto number = fixed() ? static_cast<std::uint32_t>(1 + options.rank) : 0U;  // of this rank's order
+  const RowRuns& positions = plan_.rows(Split::train);
+  if (plan_.info.resident) {
+    return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
+                                          settings_.shuffle, options.seed, number);
+  }
+  throw DataError("data.reader = \"streaming\" is not there yet; use \"resident\"");
+}
+
+std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
+  const Schedule schedule(plan_.info.train, options, fixed());
+  BatchStyle with = style(*group, options.seed);
+  with.augmentation = settings_.augmentation;
+  return std::make_unique<TrainSource>(schedule, feed(schedule, options), BatchWriter(*group, normalization_, with));
+}
+
+std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int size, Index batch_size) {
+  const GroupSchema* group = plan_.group(split);
+  if (group == nullptr)
+    throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
+  const RowRuns& positions = plan_.rows(split);
+  const Range part = part_of(positions.size(), rank, size);
+  auto reader = plan_.info.resident ? read_resident(resident_rows(split, part), positions)
+                                    : read_streaming(*file_, *group, positions);
+  return std::make_unique<SequentialSource>(part, batch_size, std::move(reader),
+                                            BatchWriter(*group, normalization_, style(*group, 0)));
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
+                                      const Normalization* normalization) {
+  return std::make_unique<OpenSet>(settings, seed, share, normalization);
+}
+
+DatasetInfo inspect_dataset(const DataSettings& settings) {
+  const NodeShare alone;
+  Agreement agreement(alone);
+  const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  SetPlan plan;
+  plan.schema = read_schema(file, rules_of(settings, false));
+  choose_reader(plan, settings, alone, agreement);
+  complete_plan(plan, file, settings, 0, alone, agreement);
+  return plan.info;
+}
+
+}  // namespace unisono

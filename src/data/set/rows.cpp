@@ -1,0 +1,118 @@
+#include "set/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <new>
+
+#include "set/labels.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
+
+// A number is infinite or none where all bits of its exponent are set.
+bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7F800000U) != 0x7F800000U; }
+bool is_finite(hdf5::Half x) { return (x.bits & 0x7C00U) != 0x7C00U; }
+
+/// Index of the first that is not finite, or `count`.
+template <typename T>
+std::size_t first_not_finite(const T* values, std::size_t count) {
+  unsigned bad = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    bad |= is_finite(values[i]) ? 0U : 1U;  // becomes vector code, unlike a search
+  if (bad == 0) return count;
+  return static_cast<std::size_t>(std::find_if(values, values + count, [](T x) { return !is_finite(x); }) - values);
+}
+
+template <typename T>
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size, T* values) {
+  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+  const std::size_t count = static_cast<std::size_t>(rows.size()) * row_size;
+  const std::size_t bad = first_not_finite(values, count);
+  if (bad == count) return;
+  throw DataError(
+      fmt::format("{}: /{}: example {} holds a value that is not finite (NaN, infinite or beyond float32), "
+                  "at position {}; remove or replace it",
+                  file.path(), dataset, static_cast<std::size_t>(rows.first) + bad / row_size, bad % row_size));
+}
+
+}  // namespace
+
+RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
+    : rows_(rows),
+      features_(memory),
+      feature_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)),
+      target_size_(static_cast<std::size_t>(group.target_size)) {
+  const auto count = static_cast<std::size_t>(rows.size());
+  memory += aligned(count * feature_bytes_);
+  if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
+  memory += aligned(count * target_size_ * sizeof(float));
+  if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
+}
+
+std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
+  const auto count = static_cast<std::size_t>(rows);
+  return aligned(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
+         aligned(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
+         aligned(group.has_labels ? count * sizeof(std::int32_t) : 0);
+}
+
+RawExample RowBlock::example(std::int64_t row) const {
+  assert(row >= rows_.first && row < rows_.last);
+  const std::size_t at = offset(row);
+  return {features_ + at * feature_bytes_, targets_ == nullptr ? nullptr : targets_ + at * target_size_,
+          labels_ == nullptr ? 0 : labels_[at], static_cast<std::uint64_t>(row)};
+}
+
+void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  std::byte* memory = features_ + offset(rows.first) * feature_bytes_;
+  const std::string path = group.features_path();
+  const auto size = static_cast<std::size_t>(group.features.size());
+  switch (group.storage) {
+    case Storage::uint8:
+      file.read_rows(path, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()),
+                     reinterpret_cast<std::uint8_t*>(memory));
+      return;
+    case Storage::float16:
+      return read_numbers(file, path, rows, size, reinterpret_cast<hdf5::Half*>(memory));
+    case Storage::float32:
+      return read_numbers(file, path, rows, size, reinterpret_cast<float*>(memory));
+  }
+}
+
+void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  const std::int64_t step = block_rows(group);
+  for (std::int64_t first = rows.first; first < rows.last;) {
+    const Range part{first, std::min((first / step + 1) * step, rows.last)};  // as the file's chunks lie
+    read_features(file, group, part);
+    if (targets_ != nullptr) {
+      read_numbers(file, group.targets_path(), part, target_size_, targets_ + offset(part.first) * target_size_);
+    }
+    first = part.last;
+  }
+  if (labels_ != nullptr) read_labels(file, group, rows, labels_ + offset(rows.first));
+}
+
+OwnedRows::OwnedRows(const GroupSchema& group, Range rows)
+    : memory_(static_cast<std::byte*>(::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows.size()), 1),
+                                                      std::align_val_t{kAlignmentBytes}))) {
+  block = RowBlock(group, rows, memory_.get());
+}
+
+std::int64_t block_rows(const GroupSchema& group) {
+  const std::int64_t chunk = group.stored.chunk.empty() ? 1 : static_cast<std::int64_t>(group.stored.chunk[0]);
+  const std::int64_t chunk_bytes = chunk * group.bytes_per_example();
+  // Chunks that are not compressed can be read in parts.
+  if (chunk_bytes > kBlockBytes && !group.stored.compressed) {
+    return std::max<std::int64_t>(1, kBlockBytes / group.bytes_per_example());
+  }
+  return chunk * std::max<std::int64_t>(1, kBlockBytes / chunk_bytes);
+}
+
+}  // namespace unisono

@@ -1,0 +1,188 @@
+#include "set/schema.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+/// "PATH: /OBJECT WHAT"
+[[noreturn]] void fail(const hdf5::File& file, const std::string& object, const std::string& what) {
+  throw DataError(fmt::format("{}: /{} {}", file.path(), object, what));
+}
+
+void check_numbers(const hdf5::File& file, const std::string& dataset, hdf5::Type type) {
+  if (hdf5::is_number(type)) return;
+  fail(file, dataset,
+       fmt::format("holds values of type {}; store them as uint8, float16 or float32",
+                   type == hdf5::Type::text ? "text" : "that is no plain number"));
+}
+
+/// [n], [n, F], [n, H, W] or [n, C, H, W]
+FeatureShape feature_shape(const hdf5::File& file, const GroupSchema& group) {
+  const auto& extent = group.stored.extent;
+  const auto at = [&](std::size_t axis) { return static_cast<Index>(extent[axis]); };
+  switch (extent.size()) {
+    case 1:
+      return {1, 1, 1};
+    case 2:
+      return {at(1), 1, 1};
+    case 3:
+      return {1, at(1), at(2)};
+    case 4:
+      return {at(1), at(2), at(3)};
+    default:
+      fail(file, group.features_path(),
+           fmt::format("has {} axes; it should be [n, features], [n, height, width] or [n, channels, height, width]",
+                       extent.size()));
+  }
+}
+
+Storage storage_of(hdf5::Type type) {
+  if (type == hdf5::Type::uint8) return Storage::uint8;
+  return type == hdf5::Type::float16 ? Storage::float16 : Storage::float32;
+}
+
+float number_attribute(const hdf5::File& file, const std::string& dataset, const std::string& name, float otherwise) {
+  if (!file.has_attribute(dataset, name)) return otherwise;
+  const auto value = static_cast<float>(file.read_attribute<double>(dataset, name));
+  if (!std::isfinite(value)) fail(file, dataset, fmt::format("has an attribute '{}' that is not finite", name));
+  return value;
+}
+
+void read_features(const hdf5::File& file, GroupSchema& group) {
+  const std::string path = group.features_path();
+  if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; it is needed"));
+  group.stored = file.shape(path);
+  check_numbers(file, path, group.stored.type);
+  group.examples = static_cast<std::int64_t>(group.stored.rows());
+  group.features = feature_shape(file, group);
+  if (group.examples == 0) fail(file, path, "is empty; leave the group out, or give it examples");
+  if (group.features.size() == 0)
+    fail(file, path, fmt::format("has extents {}: no feature at all", group.stored.extent));
+  group.storage = storage_of(group.stored.type);
+  group.scale = number_attribute(file, path, "scale", 1);
+  group.offset = number_attribute(file, path, "offset", 0);
+  if (group.scale == 0) fail(file, path, "has the attribute scale = 0, which makes all values equal");
+}
+
+/// Of labels or targets: one row for each row of features.
+hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group, const std::string& path) {
+  const hdf5::DatasetShape shape = file.shape(path);
+  check_numbers(file, path, shape.type);
+  if (shape.rows() != group.stored.rows()) {
+    fail(file, path,
+         fmt::format("holds {} values but /{} holds {} examples; there must be one for each", shape.rows(),
+                     group.features_path(), group.examples));
+  }
+  return shape;
+}
+
+void read_answers(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules) {
+  if (file.exists(group.labels_path())) {
+    const auto shape = answer_shape(file, group, group.labels_path());
+    if (shape.row_size() != 1) {
+      fail(
+          file, group.labels_path(),
+          fmt::format("has extents {}; one class number an example is needed ('targets' may have more)", shape.extent));
+    }
+    group.has_labels = true;
+  }
+  if (file.exists(group.targets_path())) {
+    group.target_size = static_cast<Index>(answer_shape(file, group, group.targets_path()).row_size());
+    if (group.target_size == 0) fail(file, group.targets_path(), "has no value in a row");
+  }
+  if (rules.needs_answers && !group.has_labels && group.target_size == 0) {
+    fail(
+        file, group.name,
+        "has neither 'labels' nor 'targets'; add one, or set data.targets = \"features\" to train on the input itself");
+  }
+}
+
+GroupSchema read_group(const hdf5::File& file, const std::string& name, const SchemaRules& rules) {
+  GroupSchema group;
+  group.name = name;
+  if (file.is_dataset(name)) fail(file, name, "is a dataset; it should be a group that holds 'features'");
+  read_features(file, group);
+  if (!rules.ignores_answers) read_answers(file, group, rules);
+  return group;
+}
+
+/// All groups have examples of one kind.
+void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
+  const GroupSchema& one = set.any_group();
+  for (const auto& group : set.groups) {
+    if (!group) continue;
+    if (group->features != one.features) {
+      fail(file, group->features_path(),
+           fmt::format("has examples of another shape ({}) than /{} ({})", group->stored.extent, one.features_path(),
+                       one.stored.extent));
+    }
+    if (!rules.needs_answers) continue;
+    if (group->has_labels != one.has_labels || group->target_size != one.target_size) {
+      fail(file, group->name,
+           fmt::format("has other labels or targets than /{}; all groups need the same kind", one.name));
+    }
+  }
+}
+
+void read_classes(const hdf5::File& file, SetSchema& set) {
+  if (file.has_attribute("", "class_names")) {
+    set.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
+    set.classes = static_cast<std::int64_t>(set.class_names.size());
+  }
+  if (file.has_attribute("", "classes")) set.classes = file.read_attribute<std::int64_t>("", "classes");
+  if (!set.classes) return;
+  const std::int64_t names = static_cast<std::int64_t>(set.class_names.size());
+  if (*set.classes < 1)
+    fail(file, "", fmt::format("has the attribute classes = {}; it should be at least 1", *set.classes));
+  if (names > 0 && names != *set.classes) {
+    fail(file, "", fmt::format("has the attribute classes = {} but {} class_names", *set.classes, names));
+  }
+}
+
+void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
+  const bool any = set.groups[0] || set.groups[1] || set.groups[2];
+  if (any && (set.group(Split::train) || !rules.needs_training)) return;
+  throw DataError(
+      fmt::format("{}: has no group '{}'; what it holds at its root is: {} (docs/data-format.md has the layout)",
+                  file.path(), rules.needs_training ? "train" : "test", fmt::join(file.children(""), ", ")));
+}
+
+}  // namespace
+
+std::size_t size_of(Storage storage) {
+  return storage == Storage::uint8 ? 1 : storage == Storage::float16 ? sizeof(hdf5::Half) : sizeof(float);
+}
+
+std::int64_t GroupSchema::bytes_per_example() const {
+  const std::size_t label = has_labels ? sizeof(std::int32_t) : 0;
+  return static_cast<std::int64_t>(static_cast<std::size_t>(features.size()) * size_of(storage) + label +
+                                   static_cast<std::size_t>(target_size) * sizeof(float));
+}
+
+const GroupSchema& SetSchema::any_group() const {
+  for (const auto& group : groups) {
+    if (group) return *group;
+  }
+  throw DataError(path + ": has no group of examples");
+}
+
+SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
+  SetSchema set;
+  set.path = file.path();
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    const std::string name(name_of(split));
+    if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules);
+  }
+  check_groups(file, set, rules);
+  check_alike(file, set, rules);
+  read_classes(file, set);
+  return set;
+}
+
+}  // namespace unisono

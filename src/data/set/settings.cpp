@@ -1,0 +1,61 @@
+#include "unisono/data/dataset.hpp"
+
+namespace unisono {
+
+std::string_view name_of(Split split) {
+  return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
+}
+
+void AugmentationSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "crop_padding",
+                 .meaning = "zeros on each side of an image, out of which a crop of the old size is taken at random",
+                 .unit = "pixels",
+                 .minimum = 0,
+                 .maximum = 1 << 20},
+                crop_padding);
+  visitor.field({.name = "horizontal_flip", .meaning = "mirror every other image, at random"}, horizontal_flip);
+  visitor.field({.name = "shift",
+                 .meaning = "move an image at random by at most so much in each direction; zeros come in",
+                 .unit = "pixels",
+                 .minimum = 0,
+                 .maximum = 1 << 20},
+                shift);
+}
+
+void DataSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "path", .meaning = "the HDF5 file of the examples", .required = true}, path);
+  visitor.choice({.name = "targets", .meaning = "what is to be learnt"}, targets,
+                 {{"auto", "the labels or targets that the file has"}, {"features", "the input itself: autoencoders"}});
+  visitor.choice({.name = "partition", .meaning = "which examples a rank trains on"}, partition,
+                 {{"global", "its slice of every batch of one order over the whole set: P ranks equal one"},
+                  {"fixed", "its own part of the set for the whole run, shuffled inside: less memory, fewer reads"}});
+  visitor.choice({.name = "reader", .meaning = "where examples wait"}, reader,
+                 {{"auto", "resident if that takes at most half of the memory that is free on every node"},
+                  {"resident", "in memory, one copy a node"},
+                  {"streaming", "in the file, read ahead; shuffled in windows"}});
+  visitor.field({.name = "window_bytes",
+                 .meaning = "streaming: memory, over all ranks, of the window that examples are shuffled in; "
+                            "0: 256 MiB",
+                 .unit = "bytes",
+                 .minimum = 0},
+                window_bytes);
+  visitor.field({.name = "validation_fraction",
+                 .meaning = "share of the training examples that validate instead, where the file has no such group",
+                 .minimum = 0,
+                 .maximum = 1,
+                 .maximum_excluded = true},
+                validation_fraction);
+  visitor.choice(
+      {.name = "normalization", .meaning = "features minus mean over deviation, as the training set has them"},
+      normalization,
+      {{"none", "features as they are"},
+       {"global", "one mean and deviation for all"},
+       {"channel", "for each channel"},
+       {"feature", "for each feature"}});
+  visitor.field({.name = "shuffle", .meaning = "train in a new random order every epoch, or in the file's order"},
+                shuffle);
+  visitor.section({.name = "augmentation", .meaning = "random changes of training images, new ones every epoch"},
+                  augmentation);
+}
+
+}  // namespace unisono

@@ -1,0 +1,50 @@
+#include "source/prepared_batch.hpp"
+
+#include <algorithm>
+
+namespace unisono {
+
+BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style)
+    : writer_(group, normalization),
+      style_(style),
+      augments_(has_effect(style.augmentation)),
+      feature_size_(static_cast<std::size_t>(group.features.size())),
+      target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
+
+PreparedBatch BatchWriter::make(Index largest) const {
+  PreparedBatch prepared;
+  const auto count = static_cast<std::size_t>(largest);
+  prepared.features = Buffer(static_cast<Index>(count * feature_size_));
+  prepared.targets = Buffer(static_cast<Index>(count * target_size_));
+  prepared.labels.resize(style_.labels ? count : 0);
+  prepared.examples.resize(count);
+  return prepared;
+}
+
+void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const RawExample& example = examples[i];
+    float* out = prepared.features.data() + i * feature_size_;
+    if (augments_) {
+      writer_.write_moved(example.features, draw_movement(style_.augmentation, style_.seed, header.epoch, example.row),
+                          out);
+    } else {
+      writer_.write(example.features, out);
+    }
+    if (style_.labels) prepared.labels[i] = example.label;
+    if (target_size_ > 0) {
+      std::copy(example.targets, example.targets + target_size_, prepared.targets.data() + i * target_size_);
+    }
+    prepared.examples[i] = example.row;
+  }
+  const std::size_t count = examples.size();
+  prepared.batch = header;
+  prepared.batch.size = static_cast<Index>(count);
+  prepared.batch.examples = std::span(prepared.examples).first(count);
+  prepared.batch.features = prepared.features.view().first(count * feature_size_);
+  prepared.batch.labels = std::span(prepared.labels).first(style_.labels ? count : 0);
+  prepared.batch.targets =
+      style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);
+}
+
+}  // namespace unisono

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "order/schedule.hpp"
+#include "set/feature_writer.hpp"
+#include "set/rows.hpp"
+
+namespace unisono {
+
+/// A batch and the memory that it views.
+struct PreparedBatch {
+  Buffer features, targets;
+  std::vector<std::int32_t> labels;
+  std::vector<std::uint64_t> examples;
+  Batch batch;
+};
+
+/// What of a group's examples goes into batches, and how.
+struct BatchStyle {
+  bool labels = false;
+  Index target_size = 0;  ///< 0: no targets
+  bool features_are_targets = false;
+  AugmentationSettings augmentation;
+  std::uint64_t seed = 0;
+};
+
+/// Converts, normalises and augments examples into batches.
+class BatchWriter {
+ public:
+  BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style);
+
+  PreparedBatch make(Index largest) const;
+  /// Fills the examples of a batch; its other members are `header`'s.
+  void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
+
+ private:
+  FeatureWriter writer_;
+  BatchStyle style_;
+  bool augments_;
+  std::size_t feature_size_, target_size_;
+};
+
+}  // namespace unisono

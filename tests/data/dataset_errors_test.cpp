@@ -1,0 +1,211 @@
+// Every way in which a file can be wrong is a DataError that names the file, the dataset and what to do.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+
+#include "sets.hpp"
+
+using namespace unisono;
+using Catch::Contains;
+using hdf5::File;
+using test::TempDir;
+using test::write_set;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+struct Group {
+  std::vector<float> features = {1, 2, 3, 4};  ///< two examples of two features
+  std::vector<float> labels = {0, 1};
+};
+
+void write(File& file, const std::string& name, const Group& group) {
+  file.create<float>(name + "/features", {group.features.size() / 2, 2});
+  file.write_rows(name + "/features", 0, group.features.size() / 2, group.features.data());
+  file.write(name + "/labels", group.labels);
+}
+
+/// What opening a set says that `make` wrote.
+std::string message(const std::function<void(File&)>& make, DataSettings settings = {}) {
+  const TempDir folder;
+  settings.path = folder / "a.h5";
+  {
+    File file(settings.path, File::Mode::create);
+    make(file);
+  }
+  settings.reader = GENERATE("resident");
+  std::string text = test::message_of<DataError>([&] {
+    const auto set = open_dataset(settings, 1);
+    const auto source = set->train({.batch_size = 2});
+    source->next();
+  });
+  if (!text.empty()) CHECK_THAT(text, Contains(settings.path));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a sound set is no error", "[dataset]") {
+  CHECK(message([](File& file) { write(file, "train", {}); }).empty());
+}
+
+TEST_CASE("missing groups and datasets", "[dataset]") {
+  CHECK_THAT(message([](File& file) { file.write<float>("images", {1}); }),
+             Contains("has no group 'train'") && Contains("images"));
+  CHECK_THAT(message([](File& file) { write(file, "test", {}); }), Contains("has no group 'train'"));
+  CHECK_THAT(message([](File& file) { file.write<float>("train", {1}); }), Contains("/train is a dataset"));
+  CHECK_THAT(message([](File& file) { file.write<float>("train/labels", {1}); }),
+             Contains("/train has no dataset 'features'"));
+  CHECK_THAT(message([](File& file) { file.write<float>("train/features", {1}); }),
+             Contains("/train has neither 'labels' nor 'targets'") && Contains("data.targets = \"features\""));
+}
+
+TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
+  CHECK_THAT(message([](File& file) { write(file, "train", {.labels = {0}}); }),
+             Contains("/train/labels holds 1 values but /train/features holds 2 examples"));
+  CHECK_THAT(message([](File& file) { write(file, "train", {.features = {}, .labels = {}}); }),
+             Contains("/train/features is empty"));
+  CHECK_THAT(message([](File& file) { file.create<float>("train/features", {4, 0}); }), Contains("no feature at all"));
+  CHECK_THAT(message([](File& file) {
+               file.create<float>("train/features", {1, 2, 3, 4, 5});
+             }),
+             Contains("has 5 axes"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               file.create<float>("test/features", {2, 3});
+               file.write<float>("test/labels", {0, 1});
+             }),
+             Contains("/test/features has examples of another shape ([2, 3]) than /train/features ([2, 2])"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               file.create<float>("test/features", {2, 2});
+               file.write<float>("test/targets", {0, 1});
+             }),
+             Contains("/test has other labels or targets than /train"));
+  CHECK_THAT(message([](File& file) {
+               file.create<float>("train/features", {2, 2});
+               file.create<float>("train/labels", {2, 10});
+             }),
+             Contains("/train/labels has extents [2, 10]; one class number an example is needed"));
+}
+
+TEST_CASE("values that are no numbers name the example", "[dataset]") {
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.features = {1, 2, 3, kNan}});
+             }),
+             Contains("/train/features: example 1 holds a value that is not finite") && Contains("position 1"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.features = {std::numeric_limits<float>::infinity(), 2, 3, 4}});
+             }),
+             Contains("/train/features: example 0"));
+  CHECK_THAT(message([](File& file) {
+               file.create<float>("train/features", {2, 1});
+               const float zeros[2] = {};
+               file.write_rows("train/features", 0, 2, zeros);
+               file.write<float>("train/targets", {0, kNan});
+             }),
+             Contains("/train/targets: example 1"));
+  CHECK_THAT(message([](File& file) {  // 1e300 is no float32
+               file.create<double>("train/features", {1, 1});
+               const double large = 1e300;
+               file.write_rows("train/features", 0, 1, &large);
+               file.write<float>("train/labels", {0});
+             }),
+             Contains("/train/features: example 0") && Contains("beyond float32"));
+}
+
+TEST_CASE("labels that are no classes name the example", "[dataset]") {
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.labels = {0, -1}});
+             }),
+             Contains("/train/labels: example 1 has the label -1"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.labels = {0.5, 1}});
+             }),
+             Contains("example 0 has the label 0.5"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.labels = {0, 4e9F}});
+             }),
+             Contains("example 1 has the label"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.labels = {kNan, 0}});
+             }),
+             Contains("example 0 has the label nan"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               write(file, "test", {.labels = {0, 2}});
+             }),
+             Contains("/test/labels: a label is 2, out of range for the 2 classes that the training labels show"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {.labels = {0, 3}});
+               file.write_attribute("", "classes", std::int64_t{3});
+             }),
+             Contains("/train/labels: a label is 3, out of range for the 3 classes that the file's attribute"));
+}
+
+TEST_CASE("attributes that make no sense", "[dataset]") {
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               file.write_attribute("train/features", "scale", 0.0);
+             }),
+             Contains("scale = 0"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               file.write_attribute("train/features", "offset", std::string("none"));
+             }),
+             Contains("/train/features attribute 'offset' is not of the type"));
+  CHECK_THAT(message([](File& file) {
+               write(file, "train", {});
+               file.write_attribute("", "classes", std::int64_t{3});
+               file.write_attribute("", "class_names", std::vector<std::string>{"a", "b"});
+             }),
+             Contains("classes = 3 but 2 class_names"));
+}
+
+TEST_CASE("settings that do not fit the file are a config error", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = write_set(folder / "a.h5", {.validation = 2});
+  const auto refusal = [&] { return test::message_of<ConfigError>([&] { open_dataset(settings, 1); }); };
+  settings.validation_fraction = 0.1;
+  CHECK_THAT(refusal(), Contains("data.validation_fraction = 0.1") && Contains("has a group 'validation'"));
+  settings.validation_fraction = 0;
+  settings.augmentation.shift = 1;
+  CHECK_THAT(refusal(), Contains("[data.augmentation]") && Contains("rows of 3 features"));
+}
+
+TEST_CASE("an error of one rank is the error of all", "[dataset]") {
+  const TempDir folder;
+  test::write_set(folder / "good.h5", {});
+  test::ThreadRanks threads(3);
+  std::vector<std::string> messages(3);
+  threads.run([&](int rank) {
+    DataSettings settings;
+    settings.path = rank == 1 ? folder / "gone.h5" : folder / "good.h5";
+    messages[static_cast<std::size_t>(rank)] =
+        test::message_of<DataError>([&] { open_dataset(settings, 1, threads.share(rank)); });
+  });
+  for (const auto& text : messages) CHECK(text == folder / "gone.h5: there is no such file; check the path");
+}
+
+TEST_CASE("what a trained model is applied to needs neither a training group nor labels", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = write_set(folder / "a.h5", {.train = 0, .test = 4, .classes = 0});
+  settings.normalization = "channel";  // the model's counts, not this file's
+  const Normalization trained{{1}, {2}};
+  const auto set = open_dataset(settings, 1, {}, &trained);
+  CHECK(set->info().test == 4);
+  CHECK(set->info().train == 0);
+  const auto source = set->evaluate(Split::test, 0, 1, 4);
+  const auto batch = source->next();
+  CHECK(batch->labels.empty());
+  CHECK(batch->targets.empty());
+  CHECK(batch->features[5] == (5 - 1) * 2);
+  CHECK_THAT(test::message_of<DataError>([&] { set->train({}); }), Contains("has no group 'train'"));
+  CHECK_THAT(test::message_of<DataError>([&] { set->evaluate(Split::validation, 0, 1, 1); }), Contains("'validation'"));
+
+  const Normalization other{{1, 2}, {2, 3}};
+  CHECK_THAT(test::message_of<DataError>([&] { open_dataset(settings, 1, {}, &other); }), Contains("normalises 2"));
+}
