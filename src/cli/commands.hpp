@@ -2,12 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
+#include "unisono/experiment/bench.hpp"
 
 namespace unisono::cli {
 
@@ -33,5 +35,16 @@ struct ConfigArguments {
   std::vector<std::string> overrides;
   void add_to(CLI::App& command);
 };
+
+/// --features and --classes of the commands that can do without a data file.
+struct ShapeArguments {
+  std::string features;
+  Index classes = 0;
+  void add_to(CLI::App& command);
+  std::optional<SyntheticShape> shape() const;
+};
+
+/// The config, which needs no data where shapes are given.
+Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes);
 
 }  // namespace unisono::cli

@@ -1,0 +1,65 @@
+#include "unisono/experiment/bench.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+
+void ShapeArguments::add_to(CLI::App& command) {
+  auto* shape = command.add_option("--features", features, "shape of an example, where there is no data file")
+                    ->type_name("CxHxW");
+  command.add_option("--classes", classes, "number of classes; 0: the features are the targets")
+      ->needs(shape)
+      ->check(CLI::Range(0, 1 << 24));
+}
+
+std::optional<SyntheticShape> ShapeArguments::shape() const {
+  if (features.empty()) return std::nullopt;
+  return SyntheticShape{.features = parse_feature_shape(features), .classes = classes};
+}
+
+Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes) {
+  std::vector<std::string> overrides = arguments.overrides;
+  // A config without a data file will do where the shapes are given.
+  if (!shapes.features.empty()) overrides.insert(overrides.begin(), "data.path=\"none: random data\"");
+  return parse_config(read_config(arguments.path, overrides));
+}
+
+namespace {
+
+struct Arguments {
+  ConfigArguments config;
+  ShapeArguments shapes;
+  BenchOptions options;
+};
+
+ExitCode run(Arguments arguments, MpiSession& session, Log& log) {
+  const Config config = read_config_without_data(arguments.config, arguments.shapes);
+  arguments.options.data = arguments.shapes.shape();
+  const auto world = session.world(config.communication, warn_to(log));
+  bench(*world, config, arguments.options, log);
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& command = *app.add_subcommand("bench", "time training steps on random data in memory");
+  arguments->config.add_to(command);
+  arguments->shapes.add_to(command);
+  command.add_option("--steps", arguments->options.steps, "training steps to time (default: some 3 seconds)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--batch-per-rank", arguments->options.batch_per_rank,
+                  "examples per step on each rank (default: train.batch_size over all ranks)")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--json", arguments->options.json, "print one JSON object");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/factory.hpp"
+
+namespace unisono {
+
+/// Random examples in memory, without end: a few steps' worth that come again and again.
+class SyntheticSource final : public BatchSource {
+ public:
+  SyntheticSource(const ModelInputs& inputs, const SourceOptions& options);
+
+  Batch next() override;
+  std::int64_t steps_per_epoch() const override { return kStepsPerEpoch; }
+  std::int64_t examples_per_epoch() const override { return kStepsPerEpoch * options_.batch_size; }
+  void seek(const DataCursor& cursor) override;
+  double wait_seconds() const override { return 0; }
+
+ private:
+  static constexpr std::int64_t kStepsPerEpoch = 1'000'000;
+  static constexpr Index kSteps = 4;  ///< in memory
+
+  ModelInputs inputs_;
+  SourceOptions options_;
+  Index step_examples_ = 0;  ///< of this rank, all micro-batches
+  std::vector<float> features_, targets_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint64_t> examples_;
+  std::int64_t step_ = 0;
+  Index micro_batch_ = 0, used_ = 0;  ///< of the step
+};
+
+}  // namespace unisono
