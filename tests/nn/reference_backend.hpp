@@ -113,7 +113,9 @@ class ReferenceBackend final : public Backend {
   void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
                           MutableView doutputs, LossSums& sums) override;
 
-  double squared_norm(View x) override { return std::inner_product(x.begin(), x.end(), x.begin(), 0.0); }
+  double squared_norm(View x) override {
+    return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double value) { return sum + value * value; });
+  }
   void axpby(float a, View x, float b, MutableView y) override {
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + b * y[i];
   }

@@ -1,0 +1,118 @@
+#include "unisono/nn/loss.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "reference_backend.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Equals;
+
+NetworkSettings with_loss(const std::string& loss, double smoothing = 0) {
+  return {.loss = loss, .label_smoothing = smoothing, .layers = {}};
+}
+
+std::string error_of(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
+  try {
+    make_loss(settings, out, data);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_CASE("a loss and the data must fit each other", "[loss]") {
+  const Shape ten{{10, 1, 1}}, image{{10, 2, 2}};
+  CHECK(error_of(with_loss("softmax_cross_entropy"), ten, {.classes = 10}) == "none");
+  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.classes = 12}),
+             Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
+  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.target_size = 3}),
+             Equals("model.loss: softmax_cross_entropy needs labels, but the data have none; take mean_squared_error "
+                    "for targets, or data with labels"));
+  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
+             Equals("model.loss: softmax_cross_entropy needs one output a class, but the last layer gives 10×2×2; end "
+                    "with a global_average_pool or a dense layer"));
+  CHECK(error_of(with_loss("mean_squared_error"), image, {.target_size = 40}) == "none");
+  CHECK_THAT(
+      error_of(with_loss("mean_squared_error"), ten, {.target_size = 1}),
+      Equals("model.loss: mean_squared_error compares output by output, but the last layer gives 10 and a target "
+             "has 1 values; make the last layer's outputs 1"));
+  CHECK_THAT(error_of(with_loss("mean_squared_error"), ten, {.classes = 10}),
+             Equals("model.loss: mean_squared_error needs targets, but the data have none; take softmax_cross_entropy "
+                    "for labels, or data.targets = \"features\" for an autoencoder"));
+  CHECK_THAT(error_of(with_loss("mean_squared_error", 0.1), ten, {.target_size = 10}),
+             Equals("model.label_smoothing: mean_squared_error has no labels to smooth; leave it out, or take a cross "
+                    "entropy"));
+  CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.classes = 10}) == "none");
+  CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.target_size = 10}) == "none");
+  CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), ten, {}),
+             Equals("model.loss: sigmoid_cross_entropy needs targets or labels, but the data have neither"));
+  CHECK_THAT(error_of(with_loss("hinge"), ten, {.classes = 10}), Equals("model.loss: there is no loss 'hinge'"));
+}
+
+TEST_CASE("softmax cross-entropy with smoothing, by hand", "[loss]") {
+  // Logits log 1, log 2, log 5: p = 1/8, 2/8, 5/8. Label 2, smoothing 0.3: q = 0.1, 0.1, 0.8.
+  ReferenceBackend backend;
+  const auto loss = make_loss(with_loss("softmax_cross_entropy", 0.3), {{3, 1, 1}}, {.classes = 3});
+  const std::vector<float> logits = {0, std::log(2.0F), std::log(5.0F)};
+  const std::vector<std::int32_t> labels = {2};
+  std::vector<float> slopes(3);
+  LossSums sums;
+  loss->apply(backend, 1, logits, {labels, {}}, 2, slopes, sums);
+  CHECK(sums.loss == Approx(0.1 * std::log(8.0) + 0.1 * std::log(4.0) + 0.8 * std::log(1.6)).epsilon(0x1p-20));
+  CHECK(slopes[0] == Approx(2 * (0.125 - 0.1)).epsilon(0x1p-20));
+  CHECK(slopes[1] == Approx(2 * (0.25 - 0.1)).epsilon(0x1p-20));
+  CHECK(slopes[2] == Approx(2 * (0.625 - 0.8)).epsilon(0x1p-20));
+  CHECK(sums.correct == 1);
+  CHECK(sums.examples == 1);
+
+  std::vector<float> predictions = {0, std::log(2.0F), std::log(5.0F), 7, 7, 7};
+  loss->to_predictions(predictions);
+  CHECK(predictions[1] == Approx(0.25).epsilon(0x1p-22));
+  CHECK(predictions[5] == Approx(1.0 / 3).epsilon(0x1p-22));
+}
+
+TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets", "[loss]") {
+  // σ(0) = ½ and σ(log 3) = ¾. Label 1: −(log(1 − ½) + log ¾)/2.
+  ReferenceBackend backend;
+  const std::vector<float> logits = {0, std::log(3.0F)}, one_hot = {0, 1};
+  const std::vector<std::int32_t> labels = {1};
+  LossSums by_labels, by_targets;
+  std::vector<float> slopes(2);
+  make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.classes = 2})
+      ->apply(backend, 1, logits, {labels, {}}, 1, slopes, by_labels);
+  CHECK(by_labels.loss == Approx((std::log(2.0) + std::log(4.0 / 3)) / 2).epsilon(0x1p-20));
+  CHECK(slopes[0] == Approx(0.25).epsilon(0x1p-22));
+  CHECK(slopes[1] == Approx(-0.125).epsilon(0x1p-20));
+  const auto with_targets = make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.target_size = 2});
+  with_targets->apply(backend, 1, logits, {{}, one_hot}, 1, slopes, by_targets);
+  CHECK(by_targets.loss == by_labels.loss);
+
+  std::vector<float> predictions = {0, std::log(3.0F)};
+  with_targets->to_predictions(predictions);
+  CHECK(predictions[0] == 0.5F);
+  CHECK(predictions[1] == Approx(0.75).epsilon(0x1p-22));
+}
+
+TEST_CASE("mean squared error is the mean over an example's outputs", "[loss]") {
+  // (1 − 0)² + (3 − 5)² = 5, over 2.
+  ReferenceBackend backend;
+  const auto loss = make_loss(with_loss("mean_squared_error"), {{2, 1, 1}}, {.target_size = 2});
+  const std::vector<float> outputs = {1, 3}, targets = {0, 5};
+  std::vector<float> slopes(2);
+  LossSums sums;
+  loss->apply(backend, 1, outputs, {{}, targets}, 0.5F, slopes, sums);
+  CHECK(sums.loss == 2.5);
+  CHECK(slopes == std::vector<float>{0.5F, -1.0F});
+  CHECK(sums.values == 2);
+  CHECK(sums.absolute_error == 3);
+  std::vector<float> predictions = {1, 3};
+  loss->to_predictions(predictions);
+  CHECK(predictions == outputs);
+}
+
+}  // namespace
+}  // namespace unisono

@@ -1,0 +1,104 @@
+#include "unisono/nn/network_settings.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "layers/catalog.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+NetworkSettings parse(const std::string& text) {
+  NetworkSettings settings;
+  parse_config({.path = "net.toml", .text = text, .overrides = {}}, [&](ConfigVisitor& v) { settings.describe(v); });
+  return settings;
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    parse(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_CASE("layers are read as users write them", "[settings]") {
+  const NetworkSettings settings = parse(R"(
+    loss = "mean_squared_error"
+    layers = [
+      { kind = "convolution", channels = 20, kernel = 5, stride = [2, 1], initialiser = "glorot_uniform" },
+      { kind = "max_pool", size = 2 },
+      { kind = "relu" },
+      { kind = "batch_norm", statistics = "local", momentum = 0.01 },
+      { kind = "dropout", rate = 0.2 },
+      { kind = "residual", layers = [
+          { kind = "convolution", channels = 20, kernel = 3, padding = 1, bias = false },
+        ], shortcut = [
+          { kind = "convolution", channels = 20, kernel = 1, name = "projection" },
+        ] },
+      { kind = "flatten" },
+      { kind = "dense", units = 10 },
+    ])");
+  REQUIRE(settings.layers.size() == 8);
+  CHECK(settings.loss == "mean_squared_error");
+  CHECK(settings.layers[0].kernel == std::vector<std::int64_t>{5});
+  CHECK(settings.layers[0].stride == std::vector<std::int64_t>{2, 1});
+  CHECK(settings.layers[0].initialiser == "glorot_uniform");
+  CHECK(settings.layers[3].statistics == "local");
+  CHECK(settings.layers[3].momentum == 0.01);
+  CHECK(settings.layers[5].layers.at(0).padding == std::vector<std::int64_t>{1});
+  CHECK_FALSE(settings.layers[5].layers.at(0).bias);
+  CHECK(settings.layers[5].shortcut.at(0).name == "projection");
+  CHECK(settings.layers[7].units == 10);
+}
+
+TEST_CASE("what a layer's kind does not know, or leaves out, is an error with its place", "[settings]") {
+  using Catch::Contains;
+  CHECK_THAT(error_of("layers = [ { kind = \"dense\", unit = 3 } ]"),
+             Contains("net.toml:1") && Contains("'unit'") && Contains("'units'"));
+  CHECK_THAT(error_of("layers = [ { kind = \"dense\" } ]"), Contains("units"));
+  CHECK_THAT(error_of("layers = [ { kind = \"dense\", units = 0 } ]"), Contains("units"));
+  CHECK_THAT(error_of("layers = [ { kind = \"relu\", units = 3 } ]"), Contains("units"));
+  CHECK_THAT(error_of("layers = [ { kind = \"dropout\", rate = 1.0 } ]"), Contains("rate"));
+  CHECK_THAT(error_of("layers = [ { kind = \"max_pol\" } ]"), Contains("max_pool"));
+  CHECK_THAT(error_of("layers = [ { units = 3 } ]"), Contains("kind"));
+  CHECK_THAT(error_of("layers = [ { kind = \"convolution\", channels = 3, kernel = [3, 0] } ]"), Contains("kernel"));
+  CHECK_THAT(error_of("layers = [ { kind = \"dense\", units = 3, initialiser = \"he\" } ]"), Contains("initialiser"));
+  CHECK_THAT(error_of("loss = \"hinge\"\nlayers = [ { kind = \"relu\" } ]"), Contains("loss"));
+  CHECK_THAT(error_of("label_smoothing = 1.0\nlayers = [ { kind = \"relu\" } ]"), Contains("label_smoothing"));
+  CHECK_THAT(error_of("loss = \"mean_squared_error\""), Contains("layers"));
+  CHECK_THAT(error_of("layers = [ { kind = \"residual\", layers = [ { kind = \"residual\", layers = [] } ] } ]"),
+             Contains("residual"));
+}
+
+TEST_CASE("the effective config of a network gives the same network again", "[settings]") {
+  NetworkSettings settings = parse(R"(
+    layers = [
+      { kind = "convolution", channels = 2, kernel = [3, 2] },
+      { kind = "average_pool" },
+      { kind = "residual", layers = [ { kind = "layer_norm", epsilon = 1e-3 } ] },
+      { kind = "dense", units = 3, name = "head", bias = false },
+    ])");
+  const auto text = [](NetworkSettings& of) { return effective_config([&](ConfigVisitor& v) { of.describe(v); }); };
+  const std::string first = text(settings);
+  NetworkSettings again = parse(first);
+  CHECK(text(again) == first);
+  CHECK(again.layers[0].kernel == std::vector<std::int64_t>{3, 2});
+  CHECK(again.layers[2].layers.at(0).epsilon == 1e-3);
+  CHECK(again.layers[3].name == "head");
+}
+
+TEST_CASE("the reference names every kind of layer and ends", "[settings]") {
+  NetworkSettings settings;
+  const std::string text = config_reference([&](ConfigVisitor& v) { settings.describe(v); }, ReferenceFormat::text);
+  for (const LayerKind& kind : layer_kinds()) CHECK_THAT(text, Catch::Contains(std::string(kind.name)));
+}
+
+TEST_CASE("every kind of layer can be found, and no other", "[settings]") {
+  for (const LayerKind& kind : layer_kinds()) CHECK(find_layer_kind(kind.name) == &kind);
+  CHECK(find_layer_kind("lstm") == nullptr);
+}
+
+}  // namespace
+}  // namespace unisono
