@@ -6,13 +6,15 @@ namespace unisono {
 
 SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, std::uint64_t seed,
                              const Normalization* normalization) {
-  NodeShare share{.node_rank = world.node_rank(), .node_size = world.node_size(), .allocate = {}, .barrier = {}};
-  share.allocate = [this, &world](std::size_t bytes) {
+  share_.node_rank = world.node_rank();
+  share_.node_size = world.node_size();
+  share_.allocate = [this, &world](std::size_t bytes) {
     windows_.push_back(world.allocate_on_node(bytes));
     return windows_.back().get();
   };
-  share.barrier = [&world] { world.node_barrier(); };
-  dataset_ = open_dataset(settings, seed, share, normalization);
+  share_.barrier = [&world] { world.node_barrier(); };
+  share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
+  dataset_ = open_dataset(settings, seed, share_, normalization);
 }
 
 ModelInputs inputs_of(const DatasetInfo& info) {

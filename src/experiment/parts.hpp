@@ -23,11 +23,15 @@ class SharedDataset {
   /// \param normalization of a trained model, or null: the training set's own
   SharedDataset(Communicator& world, const DataSettings& settings, std::uint64_t seed,
                 const Normalization* normalization = nullptr);
+  SharedDataset(const SharedDataset&) = delete;
+  SharedDataset& operator=(const SharedDataset&) = delete;
+
   Dataset& operator*() const { return *dataset_; }
   Dataset* operator->() const { return dataset_.get(); }
 
  private:
-  std::vector<std::shared_ptr<std::byte>> windows_;  // outlive the set
+  std::vector<std::shared_ptr<std::byte>> windows_;  // they and the share outlive the set
+  NodeShare share_;
   std::unique_ptr<Dataset> dataset_;
 };
 
