@@ -28,7 +28,7 @@ void add_regression(const LossSums& sums, std::vector<Metric>& metrics) {
 
 std::vector<Metric> NetworkModel::metrics(const LossSums& sums) const {
   std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false}};
-  if (loss_->classifies()) add_classification(sums, inputs_.classes, metrics);
+  if (loss_->counts_hits()) add_classification(sums, loss_->classes(), metrics);
   if (sums.values > 0) add_regression(sums, metrics);
   return metrics;
 }

@@ -11,7 +11,6 @@ Extent extent_of(const FeatureShape& shape) { return {shape.channels, shape.heig
 
 NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : context_(context),
-      inputs_(inputs),
       network_(settings, extent_of(inputs.features), context.backend, context.steps_together),
       loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 

@@ -45,7 +45,6 @@ class NetworkModel final : public Model {
   View infer(const Batch& batch, ModelState state);
 
   ModelContext context_;
-  ModelInputs inputs_;
   Network network_;
   std::unique_ptr<Loss> loss_;
   std::map<std::pair<Index, bool>, WorkspacePlan> plans_;  ///< of batch size and whether training

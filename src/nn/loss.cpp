@@ -21,7 +21,8 @@ class SoftmaxCrossEntropy final : public Loss {
     backend.softmax_cross_entropy(classes_, batch, outputs, targets.labels, smoothing_, scale, doutputs, sums);
   }
   void to_predictions(MutableView outputs) const override;
-  bool classifies() const override { return true; }
+  bool counts_hits() const override { return true; }
+  Index classes() const override { return classes_; }
 
  private:
   Index classes_;
@@ -81,28 +82,67 @@ class SigmoidCrossEntropy final : public Loss {
   }
 
   void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale, MutableView doutputs,
-             LossSums& sums) const override {
-    const std::vector<float> coded = labels_ ? one_hot(targets.labels) : std::vector<float>{};
-    backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? View(coded) : targets.values, smoothing_, scale,
-                                  doutputs, sums);
-  }
+             LossSums& sums) const override;
   void to_predictions(MutableView outputs) const override {
     for (float& value : outputs) value = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(value))));
   }
-  bool classifies() const override { return false; }
+  bool counts_hits() const override { return true; }
+  Index classes() const override { return labels_ ? extent_.size() : 0; }
 
  private:
-  std::vector<float> one_hot(std::span<const std::int32_t> labels) const {
-    const auto classes = static_cast<std::size_t>(extent_.size());
-    std::vector<float> targets(labels.size() * classes, 0.0F);
-    for (std::size_t i = 0; i < labels.size(); ++i) targets[i * classes + static_cast<std::size_t>(labels[i])] = 1;
-    return targets;
-  }
+  std::vector<float> one_hot(std::span<const std::int32_t> labels) const;
 
   Extent extent_;
   bool labels_;
   float smoothing_;
 };
+
+/// How many outputs come before the label's: larger ones, and equal ones of smaller number. A NaN comes before all.
+std::int64_t rank_of(std::size_t label, View outputs) {
+  std::int64_t before = 0;
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const bool behind = outputs[k] < outputs[label] || (outputs[k] == outputs[label] && k >= label);
+    before += behind ? 0 : 1;
+  }
+  return before;
+}
+
+/// Whether every output lies on its target's side: σ(y) > ½ where t > ½.
+bool all_on_their_side(View outputs, View targets) {
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    if (!(targets[k] > 0.5F ? outputs[k] > 0 : outputs[k] <= 0)) return false;
+  }
+  return true;
+}
+
+std::vector<float> SigmoidCrossEntropy::one_hot(std::span<const std::int32_t> labels) const {
+  const auto outputs = static_cast<std::size_t>(extent_.size());
+  std::vector<float> targets(labels.size() * outputs, 0.0F);
+  for (std::size_t i = 0; i < labels.size(); ++i) targets[i * outputs + static_cast<std::size_t>(labels[i])] = 1;
+  return targets;
+}
+
+// A hit: the label's output is the largest; with targets, all outputs are on their sides.
+void SigmoidCrossEntropy::apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
+                                MutableView doutputs, LossSums& sums) const {
+  const std::vector<float> coded = labels_ ? one_hot(targets.labels) : std::vector<float>{};
+  const View wanted = labels_ ? View(coded) : targets.values;
+  backend.sigmoid_cross_entropy(extent_, batch, outputs, wanted, smoothing_, scale, doutputs, sums);
+
+  const auto size = static_cast<std::size_t>(extent_.size());
+  std::vector<float> rows(static_cast<std::size_t>(batch) * size);
+  backend.store(extent_, batch, outputs, rows);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch); ++i) {
+    const View row = View(rows).subspan(i * size, size);
+    if (labels_) {
+      const std::int64_t before = rank_of(static_cast<std::size_t>(targets.labels[i]), row);
+      sums.correct += before == 0 ? 1 : 0;
+      sums.correct_top5 += before < 5 ? 1 : 0;
+    } else {
+      sums.correct += all_on_their_side(row, wanted.subspan(i * size, size)) ? 1 : 0;
+    }
+  }
+}
 
 /// Mean over an example's outputs of (y − t)².
 class MeanSquaredError final : public Loss {
@@ -121,7 +161,8 @@ class MeanSquaredError final : public Loss {
     backend.mean_squared_error(extent_, batch, outputs, targets.values, scale, doutputs, sums);
   }
   void to_predictions(MutableView) const override {}
-  bool classifies() const override { return false; }
+  bool counts_hits() const override { return false; }
+  Index classes() const override { return 0; }
 
  private:
   Extent extent_;

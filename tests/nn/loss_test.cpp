@@ -90,11 +90,42 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets", "[loss]") {
   const auto with_targets = make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.target_size = 2});
   with_targets->apply(backend, 1, logits, {{}, one_hot}, 1, slopes, by_targets);
   CHECK(by_targets.loss == by_labels.loss);
+  CHECK(by_labels.correct == 1);
+  CHECK(by_targets.correct == 1);
 
   std::vector<float> predictions = {0, std::log(3.0F)};
   with_targets->to_predictions(predictions);
   CHECK(predictions[0] == 0.5F);
   CHECK(predictions[1] == Approx(0.75).epsilon(0x1p-22));
+}
+
+TEST_CASE("hits of sigmoid cross-entropy: the label's output is the largest, or all outputs are on their sides",
+          "[loss]") {
+  ReferenceBackend backend;
+  const std::vector<float> logits = {0.5F, 2, -1, /**/ 3, 3, -1, /**/ -2, -1, 5};
+  LossSums by_labels, by_targets;
+  const std::vector<std::int32_t> labels = {0, 0, 2};  // second largest; first of equals; largest
+  make_loss(with_loss("sigmoid_cross_entropy"), {{3, 1, 1}}, {.classes = 3})
+      ->apply(backend, 3, logits, {labels, {}}, 0, {}, by_labels);
+  CHECK(by_labels.correct == 2);
+  CHECK(by_labels.correct_top5 == 3);
+  const std::vector<float> targets = {1, 1, 0, /**/ 1, 0, 0, /**/ 0, 0, 0.75F};  // the second's second is wrong
+  make_loss(with_loss("sigmoid_cross_entropy"), {{3, 1, 1}}, {.target_size = 3})
+      ->apply(backend, 3, logits, {{}, targets}, 0, {}, by_targets);
+  CHECK(by_targets.correct == 2);
+}
+
+TEST_CASE("a NaN hits nothing", "[loss]") {
+  ReferenceBackend backend;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> logits = {nan, nan}, targets = {0, 0};
+  const std::vector<std::int32_t> labels = {0};
+  LossSums sums;
+  make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.classes = 2})
+      ->apply(backend, 1, logits, {labels, {}}, 0, {}, sums);
+  make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.target_size = 2})
+      ->apply(backend, 1, logits, {{}, targets}, 0, {}, sums);
+  CHECK(sums.correct == 0);
 }
 
 TEST_CASE("mean squared error is the mean over an example's outputs", "[loss]") {

@@ -132,7 +132,7 @@ struct Trial {
     return {plan, memory.view()};
   }
   Targets wanted() const { return loss_takes_labels() ? Targets{labels, {}} : Targets{{}, targets}; }
-  bool loss_takes_labels() const { return loss->classifies(); }
+  bool loss_takes_labels() const { return loss->classes() > 0; }
 
   /// scale · Σ loss of a training pass.
   double training_loss() {

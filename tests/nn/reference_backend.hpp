@@ -227,7 +227,7 @@ inline void ReferenceBackend::dropout(const DropoutKey& key, const Extent& e, st
                                       View x, MutableView y) {
   const auto size = static_cast<std::size_t>(e.size());
   for (std::size_t b = 0; b < examples.size(); ++b) {
-    RandomStream random(key.seed + key.layer, Purpose::dropout, examples[b], key.epoch);
+    RandomStream random(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout, examples[b], key.epoch);
     for (std::size_t i = b * size; i < (b + 1) * size; ++i)
       y[i] = random.uniform() < key.rate ? 0 : x[i] / (1 - key.rate);
   }

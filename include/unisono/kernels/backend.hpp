@@ -160,7 +160,7 @@ class Backend {
 
   /// Σ x², in double, in an order that depends on x.size() alone.
   virtual double squared_norm(View x) = 0;
-  /// y ← a x + b y
+  /// y ← a x + b y; with b = 0 it does not matter what y held.
   virtual void axpby(float a, View x, float b, MutableView y) = 0;
 
   // Update rules: see optim for formulas and papers. `g` is read as gradient_scale · g.

@@ -34,8 +34,10 @@ class Loss {
   /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers.
   /// \param outputs [B, size] row-major
   virtual void to_predictions(MutableView outputs) const = 0;
-  /// Which figures of an evaluation make sense.
-  virtual bool classifies() const = 0;
+  /// Whether it counts hits, so that there is an accuracy.
+  virtual bool counts_hits() const = 0;
+  /// The number of classes that exclude each other, of which an example has one; 0: no such classes.
+  virtual Index classes() const = 0;
 };
 
 /// \param out the shape of the network's last layer
