@@ -10,9 +10,6 @@ pkg_check_modules(tomlplusplus REQUIRED tomlplusplus)
 pkg_check_modules(CLI11 REQUIRED IMPORTED_TARGET CLI11)
 pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-openmpi)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(XSMM REQUIRED IMPORTED_TARGET libxsmm)
-find_library(XSMM_NOBLAS xsmmnoblas REQUIRED) # behind libxsmm, which refers to it
-target_link_libraries(PkgConfig::XSMM INTERFACE ${XSMM_NOBLAS})
 
 add_library(unisono_options INTERFACE)
 target_compile_features(unisono_options INTERFACE cxx_std_20)

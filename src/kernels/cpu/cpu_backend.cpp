@@ -4,14 +4,11 @@
 
 #include <cassert>
 
-#include "cpu/product.hpp"
-
 namespace unisono {
 namespace cpu {
 
 CpuBackend::CpuBackend(const CpuSettings& settings) : settings_(settings), loops_(loops_for(settings.instruction_set)) {
   assert(settings.threads >= 1);
-  if (settings.generated_products) prepare_generated_products();
 }
 
 std::string CpuBackend::description() const {

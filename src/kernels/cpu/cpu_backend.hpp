@@ -11,7 +11,7 @@ namespace unisono::cpu {
 struct CpuSettings {
   int threads = 1;
   InstructionSet instruction_set = available_instruction_sets().back();
-  bool generated_products = true;  ///< LIBXSMM's, generated at run time; else those of the loops
+  bool generated_products = false;
 };
 
 /// Kernels on activations as `Lanes` describes them. Within a call threads share the work, so that a backend is used by
@@ -100,6 +100,13 @@ class CpuBackend final : public Backend {
   void lamb_apply(const AdamStep& step, float ratio, MutableView theta, View first, View second) override;
 
  private:
+  void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
+  void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
+  void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
+  void convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
+  void convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                    Write write);
+
   CpuSettings settings_;
   Loops loops_;
   Scratch packed_;    ///< operands of products, transposed

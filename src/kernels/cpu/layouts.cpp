@@ -12,7 +12,7 @@ Index CpuBackend::activation_size(const Extent& extent, Index batch) const {
 }
 
 std::vector<int> CpuBackend::dense_weight_axes() const { return {0, 2, 3, 1}; }
-std::vector<int> CpuBackend::convolution_weight_axes() const { return {2, 0, 3, 1}; }
+std::vector<int> CpuBackend::convolution_weight_axes() const { return {0, 2, 3, 1}; }
 std::vector<int> CpuBackend::feature_axes() const { return {1, 2, 0}; }
 
 void CpuBackend::load(const Extent& extent, Index batch, View values, MutableView x) {

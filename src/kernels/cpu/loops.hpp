@@ -16,14 +16,22 @@ namespace unisono::cpu {
 
 using Count = std::ptrdiff_t;
 
-/// C (m × n) = [C +] Σ_r A_r (m × k) B_r (k × n), all column-major; B_r is given as its transpose (n × k) where
-/// `transposed`.
+/// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
+/// as its transpose (n × k) where `transposed`. The bias, where there is one, has a value a column; f is max(·, 0)
+/// where `relu`.
 struct ProductShape {
   Count m = 0, n = 0, k = 0;
   Count lda = 0, ldb = 0, ldc = 0;
   bool transposed = false;
   bool accumulate = false;
-  bool operator==(const ProductShape&) const = default;
+  bool relu = false;
+};
+
+/// C (m × n) += Σ_r A_r B_rᵀ over the lanes: C[i · ldc + j] += Σ_r Σ_lane A_r[i · width + lane] B_r[j · width + lane].
+struct DotShape {
+  Count m = 0, n = 0;
+  Count width = 0;
+  Count ldc = 0;
 };
 
 struct Loops {
@@ -31,17 +39,25 @@ struct Loops {
 
   // products.cpp
   // ------------
-  /// For CPUs that no product is generated for at run time. \param a, b [count] matrices
-  void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, float* c, Count count);
-  /// y[c][lane] += bias[c] (where there is one), and then where `relu` y = max(y, 0); for `channels` rows.
-  void (*finish)(Count channels, Count width, const float* bias, bool relu, float* y);
-  /// dy ← dy ⊙ (y > 0) where y is not null; and db[c] += Σ_lanes dy where db is not null; for `channels` rows.
-  void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* db);
+  /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or null
+  void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, Count count,
+                  const float* bias, float* c);
+
+  // dots.cpp
+  // --------
+  /// 2·m·n·width·count flops. For small m and n: where these allow it, transposing A and a product are faster.
+  void (*dots)(const DotShape& shape, const float* const* a, const float* const* b, Count count, float* c);
 
   // transpose.cpp
   // -------------
   /// out[j · out_stride + i] = in[i · in_stride + j] for i < rows, j < columns.
   void (*transpose)(Count rows, Count columns, const float* in, Count in_stride, float* out, Count out_stride);
+
+  // mask.cpp
+  // --------
+  /// For `channels` rows of `width` lanes: dy ← dy ⊙ (y > 0) where y is not null; then, where `sums` [channels][16] is
+  /// not null, each lane of dy is added to the sum of its number modulo 16.
+  void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* sums);
 
   // peak.cpp
   // --------

@@ -1,94 +1,140 @@
-// Products for CPUs that none is generated for, and what is done to the tiles of a product before or after it.
+// Products of matrices, C = [C +] Σ_r A_r B_r, a tile of C in registers at a time: each step of k loads a column of the
+// tile's part of A, broadcasts the values of a row of B, and adds their outer product (Goto and van de Geijn, ACM TOMS
+// 34(3), 2008). On AVX-512, a step of the widest tile is 4 loads and 6 broadcasts for 24 multiply-adds.
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
 
-constexpr Count kTileVectors = 2, kTileColumns = 6;  // 12 sums, 2 of A and 1 of B: 15 of 16 registers
+#if defined(__AVX512F__)  // 32 registers
+constexpr Count kTallest = 4;
+constexpr Count widest(Count vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
+#else  // 16 registers
+constexpr Count kTallest = 2;
+constexpr Count widest(Count vectors) { return vectors == 2 ? 6 : 12; }
+#endif
 
-/// A tile of C: `vectors` registers high, `columns` wide; of the last register only `height` values where `partial`.
+constexpr Count kPrefetchFloats = 32;  ///< two cache lines: about 5 tiles of 6 columns ahead
+
+/// What all tiles of a product share.
+struct Operands {
+  const ProductShape& shape;
+  const float* const* a;
+  const float* const* b;
+  Count count;
+  const float* bias;
+  float* c;
+};
+
+/// Writes a tile of sums: its place in C is rows from `row`, columns from `column` on. Of its last register only the
+/// first `height` values exist where `partial`.
 template <Count vectors, Count columns, bool partial>
-void tile(const ProductShape& shape, Count row, Count column, Count height, const float* const* a,
-          const float* const* b, float* c, Count count) {
-  const auto read = [height](const float* from) { return partial ? load_first(from, height) : load(from); };
-  const Count k_step = shape.transposed ? shape.ldb : 1, n_step = shape.transposed ? 1 : shape.ldb;
-  float* corner = c + column * shape.ldc + row;
+inline void finish_tile(const Operands& product, Count row, Count column, Count height,
+                        Vector (&sums)[columns][vectors]) {
+  const ProductShape& shape = product.shape;
+  float* const c = product.c + column * shape.ldc + row;
+  const auto for_each = [&](auto work) {
+#pragma GCC unroll 12
+    for (Count n = 0; n < columns; ++n) {
+#pragma GCC unroll 4
+      for (Count v = 0; v < vectors; ++v)
+        work(n, sums[n][v], c + n * shape.ldc + v * kLanes, partial && v == vectors - 1);
+    }
+  };
+  if (shape.accumulate) {
+    for_each([&](Count, Vector& sum, const float* old, bool cut) { sum += cut ? load_first(old, height) : load(old); });
+  }
+  if (product.bias != nullptr) {
+    for_each([&](Count n, Vector& sum, const float*, bool) { sum += broadcast(product.bias[column + n]); });
+  }
+  if (shape.relu) {
+    for_each([](Count, Vector& sum, const float*, bool) { sum = sum < 0.0F ? Vector{} : sum; });  // a NaN stays one
+  }
+  for_each([&](Count, Vector& sum, float* to, bool cut) { cut ? store_first(to, sum, height) : store(to, sum); });
+}
+
+/// One tile of C, `vectors` registers high and `columns` wide, from (row, column) on.
+template <Count vectors, Count columns, bool transposed, bool partial>
+void tile(const Operands& product, Count row, Count column, Count height) {
+  const ProductShape& shape = product.shape;
+  const Count k_step = transposed ? shape.ldb : 1, n_step = transposed ? 1 : shape.ldb;
+  const auto cut = [](Count v) { return partial && v == vectors - 1; };
   Vector sums[columns][vectors] = {};
-  for (Count r = 0; r < count; ++r) {
-    const float* left = a[r] + row;
-    const float* right = b[r] + column * n_step;
-    for (Count k = 0; k < shape.k; ++k, left += shape.lda, right += k_step) {
-      Vector values[vectors];
-      for (Count v = 0; v < vectors; ++v) values[v] = read(left + v * kLanes);
+  for (Count r = 0; r < product.count; ++r) {
+    const float* a = product.a[r] + row;
+    const float* b = product.b[r] + column * n_step;
+    for (Count k = 0; k < shape.k; ++k, a += shape.lda, b += k_step) {
+      Vector left[vectors];
+#pragma GCC unroll 4
+      for (Count v = 0; v < vectors; ++v) {
+        left[v] = cut(v) ? load_first(a + v * kLanes, height) : load(a + v * kLanes);
+      }
+      // Rows of B lie far apart, and no hardware sees that their next columns come next.
+      if (transposed) __builtin_prefetch(b + kPrefetchFloats);
+#pragma GCC unroll 12
       for (Count n = 0; n < columns; ++n) {
-        for (Count v = 0; v < vectors; ++v) sums[n][v] += values[v] * broadcast(right[n * n_step]);
+        const Vector right = broadcast(b[n * n_step]);
+#pragma GCC unroll 4
+        for (Count v = 0; v < vectors; ++v) sums[n][v] += left[v] * right;
       }
     }
   }
-  for (Count n = 0; n < columns; ++n) {
-    for (Count v = 0; v < vectors; ++v) {
-      float* to = corner + n * shape.ldc + v * kLanes;
-      const Vector sum = shape.accumulate ? sums[n][v] + read(to) : sums[n][v];
-      partial ? store_first(to, sum, height) : store(to, sum);
-    }
+  finish_tile<vectors, columns, partial>(product, row, column, height, sums);
+}
+
+/// The tile of `columns` ≤ most columns.
+template <Count vectors, bool transposed, bool partial, Count most>
+void tile_of(Count columns, const Operands& product, Count row, Count column, Count height) {
+  if constexpr (most > 1) {
+    if (columns < most) return tile_of<vectors, transposed, partial, most - 1>(columns, product, row, column, height);
+  }
+  tile<vectors, most, transposed, partial>(product, row, column, height);
+}
+
+/// The i-th bound of `count` things that are split into `parts` all but equal parts.
+constexpr Count bound(Count count, Count parts, Count i) { return count * i / parts; }
+
+/// All columns of `vectors` registers of rows.
+template <Count vectors, bool transposed, bool partial>
+void row_of_tiles(const Operands& product, Count row, Count height) {
+  const Count parts = (product.shape.n + widest(vectors) - 1) / widest(vectors);
+  for (Count i = 0; i < parts; ++i) {
+    const Count first = bound(product.shape.n, parts, i), end = bound(product.shape.n, parts, i + 1);
+    tile_of<vectors, transposed, partial, widest(vectors)>(end - first, product, row, first, height);
   }
 }
 
-/// All columns of the rows from `row` on.
-template <Count vectors, bool partial>
-void rows(const ProductShape& shape, Count row, Count height, const float* const* a, const float* const* b, float* c,
-          Count count) {
-  Count n = 0;
-  for (; n + kTileColumns <= shape.n; n += kTileColumns) {
-    tile<vectors, kTileColumns, partial>(shape, row, n, height, a, b, c, count);
+template <bool transposed, Count most>
+void rows_of_tiles(Count vectors, const Operands& product, Count row, Count height) {
+  if constexpr (most > 1) {
+    if (vectors < most) return rows_of_tiles<transposed, most - 1>(vectors, product, row, height);
   }
-  for (; n < shape.n; ++n) tile<vectors, 1, partial>(shape, row, n, height, a, b, c, count);
-}
-
-void product(const ProductShape& shape, const float* const* a, const float* const* b, float* c, Count count) {
-  Count row = 0;
-  for (; row + kTileVectors * kLanes <= shape.m; row += kTileVectors * kLanes) {
-    rows<kTileVectors, false>(shape, row, kLanes, a, b, c, count);
-  }
-  for (; row + kLanes <= shape.m; row += kLanes) rows<1, false>(shape, row, kLanes, a, b, c, count);
-  if (row < shape.m) rows<1, true>(shape, row, shape.m - row, a, b, c, count);
-}
-
-void finish(Count channels, Count width, const float* bias, bool relu, float* y) {
-  for (Count channel = 0; channel < channels; ++channel, y += width) {
-    const Vector shift = broadcast(bias == nullptr ? 0.0F : bias[channel]);
-    for (Count lane = 0; lane < width; lane += kLanes) {
-      const Vector value = load(y + lane) + shift;
-      store(y + lane, relu ? (value < 0.0F ? Vector{} : value) : value);  // a NaN stays one
-    }
+  if (height == kLanes) {
+    row_of_tiles<most, transposed, false>(product, row, height);
+  } else {
+    row_of_tiles<most, transposed, true>(product, row, height);
   }
 }
 
-void mask_and_sum(Count channels, Count width, const float* y, float* dy, float* db) {
-  for (Count channel = 0; channel < channels; ++channel, dy += width) {
-    Vector sums{};
-    for (Count lane = 0; lane < width; lane += kLanes) {
-      Vector value = load(dy + lane);
-      if (y != nullptr) {
-        value = load(y + channel * width + lane) > 0.0F ? value : Vector{};
-        store(dy + lane, value);
-      }
-      sums += value;
-    }
-    if (db == nullptr) continue;
-    float sum = 0;
-    for (Count lane = 0; lane < kLanes; ++lane) sum += sums[lane];
-    db[channel] += sum;
+template <bool transposed>
+void all_tiles(const Operands& product) {
+  const Count vectors = (product.shape.m + kLanes - 1) / kLanes, parts = (vectors + kTallest - 1) / kTallest;
+  for (Count i = 0; i < parts; ++i) {
+    const Count first = bound(vectors, parts, i), end = bound(vectors, parts, i + 1);
+    const Count left = product.shape.m - (end - 1) * kLanes;
+    rows_of_tiles<transposed, kTallest>(end - first, product, first * kLanes, left < kLanes ? left : kLanes);
   }
+}
+
+void product(const ProductShape& shape, const float* const* a, const float* const* b, Count count, const float* bias,
+             float* c) {
+  const Operands operands{shape, a, b, count, bias, c};
+  shape.transposed ? all_tiles<true>(operands) : all_tiles<false>(operands);
 }
 
 }  // namespace
 
-void add_products(Loops& loops) {
-  loops.product = product;
-  loops.finish = finish;
-  loops.mask_and_sum = mask_and_sum;
-}
+void add_products(Loops& loops) { loops.product = product; }
 
 }  // namespace unisono::cpu::UNISONO_ISA

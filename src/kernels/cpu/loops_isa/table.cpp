@@ -12,7 +12,9 @@ Loops make_loops() {
   loops.name = "portable";
 #endif
   add_products(loops);
+  add_dots(loops);
   add_transpose(loops);
+  add_mask(loops);
   add_peak(loops);
   add_pool(loops);
   add_batch_norm(loops);

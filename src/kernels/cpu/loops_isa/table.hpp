@@ -7,7 +7,9 @@
 namespace unisono::cpu::UNISONO_ISA {
 
 void add_products(Loops& loops);
+void add_dots(Loops& loops);
 void add_transpose(Loops& loops);
+void add_mask(Loops& loops);
 void add_peak(Loops& loops);
 void add_pool(Loops& loops);
 void add_batch_norm(Loops& loops);

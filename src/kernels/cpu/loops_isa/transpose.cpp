@@ -1,30 +1,17 @@
 // Transposing matrices of floats in registers: a tile of kLanes × kLanes values by log₂ kLanes stages of exchanges.
 // In the stage of distance s, rows i and i + s exchange their off-diagonal blocks of s columns (Eklundh, IEEE Trans.
 // Computers 1972).
-#include <utility>
-
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
 
-/// Column j of the upper row comes from the lower one's column j − s where bit s of j is set; and the other way round.
-template <int distance, int... column>
-inline void exchange(Vector& upper, Vector& lower, std::integer_sequence<int, column...>) {
-  constexpr int lanes = kLanes;
-  const Vector a = upper, b = lower;
-  upper = __builtin_shufflevector(a, b, ((column & distance) != 0 ? lanes + column - distance : column)...);
-  lower = __builtin_shufflevector(a, b, ((column & distance) != 0 ? lanes + column : column + distance)...);
-}
-
 template <int distance>
 inline void stages(Vector (&rows)[kLanes]) {
 #pragma GCC unroll 16
   for (int i = 0; i < kLanes; ++i) {
-    if ((i & distance) == 0) {
-      exchange<distance>(rows[i], rows[i + distance], std::make_integer_sequence<int, kLanes>());
-    }
+    if ((i & distance) == 0) exchange<distance>(rows[i], rows[i + distance]);
   }
   if constexpr (distance > 1) stages<distance / 2>(rows);
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "cpu/loops.hpp"
 
 #ifdef __AVX512F__
@@ -70,6 +72,21 @@ static inline void store_first(float* to, Vector value, Count n) {
 #else
   for (Count i = 0; i < n; ++i) to[i] = value[i];
 #endif
+}
+
+template <int distance, int... column>
+static inline void exchange(Vector& upper, Vector& lower, std::integer_sequence<int, column...>) {
+  constexpr int lanes = kLanes;
+  const Vector a = upper, b = lower;
+  upper = __builtin_shufflevector(a, b, ((column & distance) != 0 ? lanes + column - distance : column)...);
+  lower = __builtin_shufflevector(a, b, ((column & distance) != 0 ? lanes + column : column + distance)...);
+}
+
+/// Two rows of a matrix exchange their off-diagonal blocks of `distance` columns: upper[j] ↔ lower[j − distance] where
+/// bit `distance` of j is set. The step that transposing is made of.
+template <int distance>
+static inline void exchange(Vector& upper, Vector& lower) {
+  exchange<distance>(upper, lower, std::make_integer_sequence<int, kLanes>());
 }
 
 }  // namespace unisono::cpu::UNISONO_ISA

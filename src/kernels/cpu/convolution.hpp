@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "cpu/lanes.hpp"
+
+// Convolutions, position by position: for a position of the image all lanes and channels are one product over the
+// kernel's taps that reach it, so that borders, strides and dilation are a matter of which taps these are. Weights are
+// stored [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which lie one after the other
+// in memory: without groups and dilation they are one longer sum, a run.
+
+namespace unisono::cpu {
+
+/// [first, end)
+struct Range {
+  Index first = 0, end = 0;
+  Index size() const { return std::max<Index>(0, end - first); }
+  bool operator==(const Range&) const = default;
+};
+
+/// One dimension of a convolution: the output's position p and the kernel's element k meet at the input's position
+/// p stride − padding + k dilation.
+struct Axis {
+  Index in, out, kernel, stride, padding, dilation;
+
+  Index input(Index position, Index element) const { return position * stride - padding + element * dilation; }
+
+  /// The kernel's elements that meet the input at an output's position.
+  Range elements(Index position) const {
+    const Index start = input(position, 0);
+    return {start >= 0 ? 0 : (-start + dilation - 1) / dilation,
+            std::clamp<Index>((in - start + dilation - 1) / dilation, 0, kernel)};
+  }
+};
+
+/// A convolution of a batch, and where things are in memory.
+struct Convolution {
+  Lanes lanes;
+  Axis y, x;
+  Index groups, in, out;  ///< channels of a group
+  bool runs;              ///< whether neighbouring taps are joined
+
+  Convolution(const ConvolutionSpec& spec, Index batch)
+      : lanes(batch),
+        y{spec.in.height,     spec.out().height,   spec.kernel_height,
+          spec.stride_height, spec.padding_height, spec.dilation_height},
+        x{spec.in.width,     spec.out().width,   spec.kernel_width,
+          spec.stride_width, spec.padding_width, spec.dilation_width},
+        groups(spec.groups),
+        in(spec.in.channels / spec.groups),
+        out(spec.channels / spec.groups),
+        runs(groups == 1 && x.dilation == 1) {}
+
+  Index taps() const { return y.kernel * x.kernel; }
+  Index weights() const { return groups * out * taps() * in; }
+  /// Of W, in floats.
+  Index weight_at(Index channel, Index ky, Index kx) const { return ((channel * y.kernel + ky) * x.kernel + kx) * in; }
+  Index input_at(Index block, Index iy, Index ix) const {
+    return ((block * y.in + iy) * x.in + ix) * groups * in * lanes.width;
+  }
+  Index output_at(Index block, Index oy, Index ox) const {
+    return ((block * y.out + oy) * x.out + ox) * groups * out * lanes.width;
+  }
+};
+
+/// The matrices of one product.
+struct Pairs {
+  std::vector<const float*> a, b;
+
+  explicit Pairs(Index most) {
+    a.reserve(static_cast<std::size_t>(most));
+    b.reserve(static_cast<std::size_t>(most));
+  }
+  void clear() {
+    a.clear();
+    b.clear();
+  }
+  void add(const float* left, const float* right) {
+    a.push_back(left);
+    b.push_back(right);
+  }
+  Index count() const { return static_cast<Index>(a.size()); }
+};
+
+}  // namespace unisono::cpu

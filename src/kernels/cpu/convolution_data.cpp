@@ -1,0 +1,86 @@
+// The gradient of a convolution's input. An input's position sums over the taps that read it; along a row these are the
+// elements of one residue class modulo the stride, in falling order as the output's positions rise. So W is transposed
+// to [I][KH][class, falling][O] first, and the taps of a row are one run again.
+#include "cpu/convolution.hpp"
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+/// The kernel's elements of a row: class by class, each in falling order.
+std::vector<Index> element_order(const Axis& axis) {
+  std::vector<Index> order;
+  for (Index residue = 0; residue < std::min(axis.stride, axis.kernel); ++residue) {
+    const Index last = residue + (axis.kernel - 1 - residue) / axis.stride * axis.stride;
+    for (Index k = last; k >= residue; k -= axis.stride) order.push_back(k);
+  }
+  return order;
+}
+
+/// An element and the output's position with which it meets an input's position.
+struct Meeting {
+  Index place;  ///< of the element in `element_order`
+  Index element, position;
+};
+
+/// Where an input's position is read, places rising.
+std::vector<Meeting> meetings(const Axis& axis, Index input) {
+  std::vector<Meeting> found;
+  const std::vector<Index> order = element_order(axis);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    const Index distance = input + axis.padding - order[place] * axis.dilation;
+    if (distance < 0 || distance % axis.stride != 0 || distance / axis.stride >= axis.out) continue;
+    found.push_back({static_cast<Index>(place), order[place], distance / axis.stride});
+  }
+  return found;
+}
+
+/// The meetings of all positions of an axis.
+std::vector<std::vector<Meeting>> all_meetings(const Axis& axis) {
+  std::vector<std::vector<Meeting>> all;
+  for (Index input = 0; input < axis.in; ++input) all.push_back(meetings(axis, input));
+  return all;
+}
+
+}  // namespace
+
+void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx) {
+  const Convolution convolution(spec, batch);
+  const Index width = convolution.lanes.width, in = convolution.in, out = convolution.out, taps = convolution.taps();
+  const std::vector<Index> order = element_order(convolution.x);
+  float* const transposed = packed_.floats(convolution.weights());  // [groups][I][KH][KW in order][O]
+  parallel_for(settings_.threads, convolution.groups * taps, [&](Index i) {
+    const Index group = i / taps, ky = i % taps / convolution.x.kernel, place = i % convolution.x.kernel;
+    loops_.transpose(out, in, w.data() + convolution.weight_at(group * out, ky, order[static_cast<std::size_t>(place)]),
+                     taps * in, transposed + (group * in * taps + ky * convolution.x.kernel + place) * out, taps * out);
+  });
+
+  const auto rows = all_meetings(convolution.y), columns = all_meetings(convolution.x);
+  const Index image = convolution.y.in * convolution.x.in;
+  const ProductShape common{.m = width, .n = in, .lda = width, .ldb = taps * out, .ldc = width};
+  parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int) {
+    ProductShape shape = common;
+    Pairs pairs(taps);
+    for (Index i = first; i < end; ++i) {
+      const Index block = i / image, iy = i % image / convolution.x.in, ix = i % convolution.x.in;
+      const auto& row = rows[static_cast<std::size_t>(iy)];
+      const auto& column = columns[static_cast<std::size_t>(ix)];
+      const std::size_t run = convolution.runs ? std::max<std::size_t>(1, column.size()) : 1;
+      shape.k = static_cast<Index>(run) * out;
+      for (Index group = 0; group < convolution.groups; ++group) {
+        pairs.clear();
+        for (const Meeting& y : row) {
+          for (std::size_t j = 0; j < column.size(); j += run) {
+            pairs.add(dy.data() + convolution.output_at(block, y.position, column[j].position) + group * out * width,
+                      transposed + (group * in * taps + y.element * convolution.x.kernel + column[j].place) * out);
+          }
+        }
+        loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
+                       dx.data() + convolution.input_at(block, iy, ix) + group * in * width);
+      }
+    }
+  });
+}
+
+}  // namespace unisono::cpu

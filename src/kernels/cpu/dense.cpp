@@ -1,0 +1,138 @@
+// Dense layers. In a block, x is a matrix [in][lane] and y one [units][lane]; W is [units][in], `in` in the order of
+// activations. A product's M is the lanes, except for the weights' gradient, whose sum runs over them.
+#include <algorithm>
+#include <cassert>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+// What is read again and again should stay in the first or second level of cache.
+constexpr Index kForwardDepth = 2048;             ///< inputs that a sum runs over at a time: 512 KiB of x
+constexpr Index kWeightsAtOnce = Index{1} << 16;  ///< 256 KiB of W, for all blocks of the batch
+constexpr Index kDataDepth = 64;  ///< rows of W that a sum runs over at a time; their stride may be a power of two
+constexpr Index kPanel = 64;      ///< columns of W whose gradients are computed at a time
+constexpr Index kUnitsAtOnce = 48;
+
+struct Dense {
+  Lanes lanes;
+  Index in, units;
+
+  Dense(const DenseSpec& spec, Index batch) : lanes(batch), in(spec.in.size()), units(spec.units) {}
+
+  const float* x(View view, Index block) const { return view.data() + block * in * lanes.width; }
+  template <typename Float>
+  Float* y(std::span<Float> view, Index block) const {
+    return view.data() + block * units * lanes.width;
+  }
+};
+
+/// y of units [first, end), for all blocks.
+void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec, View x, View w, View b, MutableView y,
+                   Index first, Index end) {
+  const Index width = dense.lanes.width, in = dense.in;
+  const Index parts = (in + kForwardDepth - 1) / kForwardDepth;
+  for (Index block = 0; block < dense.lanes.blocks; ++block) {
+    for (Index part = 0; part < parts; ++part) {
+      const Index from = in * part / parts, to = in * (part + 1) / parts;
+      const bool last = part + 1 == parts;
+      const ProductShape shape{.m = width,
+                               .n = end - first,
+                               .k = to - from,
+                               .lda = width,
+                               .ldb = in,
+                               .ldc = width,
+                               .accumulate = part > 0,
+                               .relu = last && spec.activation == Activation::relu};
+      const float* left = dense.x(x, block) + from * width;
+      const float* right = w.data() + first * in + from;
+      loops.product(shape, &left, &right, 1, last && !b.empty() ? b.data() + first : nullptr,
+                    dense.y(y, block) + first * width);
+    }
+  }
+}
+
+/// dx of inputs [first, end) of a block: dx = Σ over slices of W's rows of dyᵀ W.
+void data_inputs(const Loops& loops, const Dense& dense, Index block, View w, View dy, MutableView dx, Index first,
+                 Index end) {
+  const Index width = dense.lanes.width;
+  for (Index unit = 0; unit < dense.units; unit += kDataDepth) {
+    const ProductShape shape{.m = width,
+                             .n = end - first,
+                             .k = std::min(kDataDepth, dense.units - unit),
+                             .lda = width,
+                             .ldb = dense.in,
+                             .ldc = width,
+                             .transposed = true,
+                             .accumulate = unit > 0};
+    const float* left = dense.y(dy, block) + unit * width;
+    const float* right = w.data() + unit * dense.in + first;
+    loops.product(shape, &left, &right, 1, nullptr, dx.data() + (block * dense.in + first) * width);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
+  const Dense dense(spec, batch);
+  assert(static_cast<Index>(w.size()) == dense.units * dense.in);
+  assert(b.empty() || static_cast<Index>(b.size()) == dense.units);
+  const Index tile = std::max<Index>(1, kWeightsAtOnce / dense.in / 6) * 6;
+  parallel_ranges(settings_.threads, dense.units, [&](Index first, Index end, int) {
+    for (Index unit = first; unit < end; unit += tile) {
+      forward_units(loops_, dense, spec, x, w, b, y, unit, std::min(unit + tile, end));
+    }
+  });
+}
+
+void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                                MutableView dx, MutableView dw, MutableView db, Write write) {
+  mask_and_sum({spec.units, 1, 1}, batch, spec.activation == Activation::relu ? y : View{}, dy, db, write);
+  if (!dx.empty()) dense_backward_data(spec, batch, w, dy, dx);
+  if (!dw.empty()) dense_backward_weights(spec, batch, x, dy, dw, write);
+}
+
+void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {
+  const Dense dense(spec, batch);
+  parallel_ranges(settings_.threads, dense.in, [&](Index first, Index end, int) {
+    for (Index block = 0; block < dense.lanes.blocks; ++block) {
+      data_inputs(loops_, dense, block, w, dy, dx, first, end);
+    }
+  });
+}
+
+void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw,
+                                        Write write) {
+  const Dense dense(spec, batch);
+  const Index width = dense.lanes.width, blocks = dense.lanes.blocks, in = dense.in;
+  const Index panels = (in + kPanel - 1) / kPanel, slices = (dense.units + kUnitsAtOnce - 1) / kUnitsAtOnce;
+  // xᵀ as [panel][block][lane][kPanel]
+  float* const transposed = packed_.floats(panels * blocks * width * kPanel);
+  parallel_for(settings_.threads, panels * blocks, [&](Index i) {
+    const Index panel = i / blocks, block = i % blocks, first = panel * kPanel;
+    loops_.transpose(std::min(kPanel, in - first), width, dense.x(x, block) + first * width, width,
+                     transposed + i * width * kPanel, kPanel);
+  });
+  parallel_ranges(settings_.threads, slices * panels, [&](Index from, Index to, int) {
+    std::vector<const float*> left(static_cast<std::size_t>(blocks)), right(left);
+    for (Index i = from; i < to; ++i) {
+      const Index unit = i / panels * kUnitsAtOnce, panel = i % panels, first = panel * kPanel;
+      for (Index block = 0; block < blocks; ++block) {
+        left[static_cast<std::size_t>(block)] = transposed + (panel * blocks + block) * width * kPanel;
+        right[static_cast<std::size_t>(block)] = dense.y(View(dy), block) + unit * width;
+      }
+      const ProductShape shape{.m = std::min(kPanel, in - first),
+                               .n = std::min(kUnitsAtOnce, dense.units - unit),
+                               .k = width,
+                               .lda = kPanel,
+                               .ldb = width,
+                               .ldc = in,
+                               .accumulate = write == Write::add};
+      loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first);
+    }
+  });
+}
+
+}  // namespace unisono::cpu

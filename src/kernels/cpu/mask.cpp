@@ -1,0 +1,41 @@
+#include <algorithm>
+
+#include "cpu/cpu_backend.hpp"
+#include "cpu/parallel.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+constexpr Index kParts = 8;            ///< at most so many parts of the rows are summed apart
+constexpr Index kChannelsAtOnce = 64;  ///< … and of so many channels
+
+}  // namespace
+
+/// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over examples and positions where db is not empty.
+void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write) {
+  if (y.empty() && db.empty()) return;
+  const Lanes lanes(batch);
+  const Index channels = extent.channels, rows = lanes.blocks * extent.height, parts = std::min(rows, kParts);
+  const Index slices = (channels + kChannelsAtOnce - 1) / kChannelsAtOnce;
+  float* const sums = db.empty() ? nullptr : partials_.floats(parts * channels * Lanes::kVector);
+  parallel_for(settings_.threads, parts * slices, [&](Index task) {
+    const Index part = task / slices, channel = task % slices * kChannelsAtOnce;
+    const Index count = std::min(kChannelsAtOnce, channels - channel);
+    float* const sum = sums == nullptr ? nullptr : sums + (part * channels + channel) * Lanes::kVector;
+    if (sum != nullptr) std::fill(sum, sum + count * Lanes::kVector, 0.0F);
+    for (Index i = rows * part / parts * extent.width; i < rows * (part + 1) / parts * extent.width; ++i) {
+      const Index at = (i * channels + channel) * lanes.width;
+      loops_.mask_and_sum(count, lanes.width, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
+    }
+  });
+  for (std::size_t c = 0; c < db.size(); ++c) {
+    float total = write == Write::add ? db[c] : 0.0F;
+    for (Index part = 0; part < parts; ++part) {
+      const float* const sum = sums + (part * channels + static_cast<Index>(c)) * Lanes::kVector;
+      for (Index lane = 0; lane < Lanes::kVector; ++lane) total += sum[lane];
+    }
+    db[c] = total;
+  }
+}
+
+}  // namespace unisono::cpu
