@@ -23,6 +23,12 @@ std::string type_of(const std::vector<T>&) {
 struct OpenList {
   std::vector<std::string> names;  ///< of an element's keys
   std::string path;
+
+  bool has(const std::vector<std::string>& others) const {
+    return std::all_of(others.begin(), others.end(), [this](const auto& other) {
+      return std::find(names.begin(), names.end(), other) != names.end();
+    });
+  }
 };
 
 class Collector final : public UniformVisitor<Collector> {
@@ -102,7 +108,7 @@ void Collector::list(const Field& field, std::size_t size, const std::function<v
   NameCollector names;
   describe(size, names);
   const auto open =
-      std::find_if(lists_.begin(), lists_.end(), [&](const OpenList& l) { return l.names == names.names; });
+      std::find_if(lists_.begin(), lists_.end(), [&](const OpenList& list) { return list.has(names.names); });
   if (open != lists_.end()) {
     add(make_key(field, fmt::format("array of tables like {}", open->path), "[]"));
   } else {

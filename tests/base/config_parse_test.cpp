@@ -112,7 +112,7 @@ TEST_CASE("a wrong value is refused with its place, what it is and what it shoul
        "2:10: 'reader' in [data] is 'magic', which does not exist; it is one of 'auto', 'resident', 'streaming'"},
       {"[model]\nlayers = [{kind = 'danse'}]",
        "2:19: 'kind' in model.layers[0] is 'danse', which does not exist; did you mean 'dense'? It is one of 'dense', "
-       "'convolution', 'residual', 'relu'"},
+       "'convolution', 'relu', 'residual'"},
   }));
   CHECK(complaint(wrong.text) == "runs/a.toml:" + wrong.complaint);
 }

@@ -8,28 +8,38 @@
 
 namespace unisono {
 
-/// An element of a list whose kinds hold lists of the same elements.
+/// An element of a list, of which one kind holds a list of the other kinds.
 struct TestLayer {
   std::string kind;
   std::string name;
   std::int64_t units = 0;
   std::vector<std::int64_t> kernel;
   std::vector<TestLayer> layers;
+  bool inner = false;
 
   void describe(ConfigVisitor& visitor) {
-    visitor.variant({.name = "kind", .meaning = "what the layer computes", .required = true}, kind,
-                    {{"dense", "a full product",
-                      [this](ConfigVisitor& v) {
-                        v.field({.name = "units", .meaning = "outputs", .minimum = 1, .required = true}, units);
-                      }},
-                     {"convolution", "a sliding product",
-                      [this](ConfigVisitor& v) {
-                        v.field({.name = "kernel", .meaning = "its size", .unit = "pixels", .minimum = 1}, kernel);
-                      }},
-                     {"residual", "a branch and its input",
-                      [this](ConfigVisitor& v) { v.list({.name = "layers", .meaning = "the branch"}, layers); }},
-                     {"relu", "the positive part"}});
+    std::vector<Variant> variants = {
+        {"dense", "a full product",
+         [this](ConfigVisitor& v) {
+           v.field({.name = "units", .meaning = "outputs", .minimum = 1, .required = true}, units);
+         }},
+        {"convolution", "a sliding product",
+         [this](ConfigVisitor& v) {
+           v.field({.name = "kernel", .meaning = "its size", .unit = "pixels", .minimum = 1}, kernel);
+         }},
+        {"relu", "the positive part"}};
+    if (!inner) variants.push_back({"residual", "a branch and its input", [this](auto& v) { describe_branch(v); }});
+    visitor.variant({.name = "kind", .meaning = "what the layer computes", .required = true}, kind, variants);
     visitor.field({.name = "name", .meaning = "how messages call it"}, name);
+  }
+
+  void describe_branch(ConfigVisitor& visitor) {
+    visitor.list(
+        {.name = "layers", .meaning = "the branch"}, layers.size(), [this](std::size_t size) { layers.resize(size); },
+        [this](std::size_t i, ConfigVisitor& v) {
+          layers[i].inner = true;
+          layers[i].describe(v);
+        });
   }
 };
 

@@ -11,12 +11,14 @@ namespace {
 TEST_CASE("the effective config holds every key in force, tables behind the keys of their parents", "[config]") {
   TestSettings settings;
   settings.path = "x.h5";
-  settings.layers = {{.kind = "dense", .name = "", .units = 2, .kernel = {}, .layers = {}},
-                     {.kind = "residual",
-                      .name = "r",
-                      .units = 0,
-                      .kernel = {},
-                      .layers = {{.kind = "relu", .name = "", .units = 0, .kernel = {}, .layers = {}}}}};
+  settings.layers.resize(2);
+  settings.layers[0].kind = "dense";
+  settings.layers[0].units = 2;
+  settings.layers[1].kind = "residual";
+  settings.layers[1].name = "r";
+  settings.layers[1].layers.resize(1);
+  settings.layers[1].layers[0].kind = "relu";
+  settings.layers[1].layers[0].inner = true;
   CHECK(effective_config(settings.visitor()) == R"(
 [train]
 epochs = 10

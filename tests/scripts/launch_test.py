@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""scripts/launch: exit codes, signals, binding and bad command lines, with small programs in place of unisono."""
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+LAUNCH = Path(__file__).resolve().parents[2] / "scripts/launch"
+
+# Ends with 75 at USR1, as a training does; says when it is ready for signals.
+RANK = "trap 'exit 75' USR1; echo ready; for i in $(seq 300); do sleep 0.1; done; exit 3"
+DEAF = "trap '' USR1; echo ready; exec sleep 30"
+
+
+def launch(*arguments, **options):
+    return subprocess.run([LAUNCH, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def signalled(ranks, program, signals):
+    """The exit code of a launch that gets the signals once all its ranks are ready."""
+    with subprocess.Popen([LAUNCH, "-n", str(ranks), "bash", "-c", program], stdout=subprocess.PIPE, text=True) as job:
+        for _ in range(ranks):
+            assert job.stdout.readline() == "ready\n"
+        for number in signals:
+            job.send_signal(number)
+            time.sleep(0.5)
+        return job.wait(timeout=30)
+
+
+class Launch(unittest.TestCase):
+    def test_starts_so_many_ranks_also_more_than_there_are_cores(self):
+        for ranks in (1, 2, os.cpu_count() + 1):
+            result = launch("-n", str(ranks), "bash", "-c", "echo rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE")
+            expected = [f"rank {rank} of {ranks}" for rank in range(ranks)]
+            self.assertEqual(sorted(result.stdout.splitlines()), sorted(expected))
+            self.assertEqual(result.stderr, "")
+            self.assertEqual(result.returncode, 0)
+
+    def test_returns_the_code_of_the_ranks_and_adds_no_banner(self):
+        result = launch("-n", "2", "bash", "-c", "exit 4")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (4, "", ""))
+
+    def test_a_training_ends_with_75_at_any_signal(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            self.assertEqual(signalled(2, RANK, [number]), 75, number)
+
+    def test_a_second_signal_kills(self):
+        started = time.monotonic()
+        self.assertNotIn(signalled(2, DEAF, [signal.SIGINT, signal.SIGINT]), (0, 75))
+        self.assertLess(time.monotonic() - started, 20)
+
+    def test_one_rank_may_run_on_every_core(self):
+        result = launch("-n", "1", "nproc")
+        self.assertEqual(int(result.stdout), len(os.sched_getaffinity(0)))
+
+    def test_ranks_stay_on_the_cores_that_the_shell_may_use(self):
+        core = max(os.sched_getaffinity(0))
+        result = launch("-n", "2", "grep", "Cpus_allowed_list", "/proc/self/status",
+                        preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+        self.assertEqual(re.findall(r"list:\s*(\S+)", result.stdout), [str(core)] * 2)
+
+    def test_options_for_mpirun_are_handed_on(self):
+        result = launch("-n", "2", "-o", "-x UNISONO_LAUNCH_TEST=heard", "bash", "-c", "echo $UNISONO_LAUNCH_TEST")
+        self.assertEqual(result.stdout, "heard\nheard\n")
+
+    def test_a_bad_command_line_is_refused_with_the_usage(self):
+        for arguments in ((), ("-n", "2"), ("-n", "0", "true"), ("-n", "two", "true"), ("true",), ("-x", "true")):
+            result = launch(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertIn("scripts/launch -n RANKS", result.stderr)
+
+    def test_a_command_that_is_not_there_is_named(self):
+        result = launch("-n", "2", "./no-such-program")
+        self.assertEqual(result.returncode, 127)
+        self.assertEqual(result.stderr, "launch: './no-such-program' is not there or cannot be executed\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
