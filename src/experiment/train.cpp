@@ -203,7 +203,7 @@ void Run::say_start() const {
   log_.info(fmt::format("{} on {} ranks × {} threads ({}), a rank's batch: {}", config_.strategy.kind, world_.size(),
                         parts_.placement.threads, parts_.device(),
                         local_batch_text(config_.train.batch_size, world_.size())));
-  if (batch_statistics() != "none") log_.info("batch statistics: " + batch_statistics());
+  for (const std::string& note : parts_.model->notes()) log_.info(note);
 }
 
 ExitCode Run::train() {

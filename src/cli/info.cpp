@@ -1,0 +1,39 @@
+#include "unisono/experiment/info.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+namespace {
+
+struct Arguments {
+  ConfigArguments config;
+  ShapeArguments shapes;
+  InfoOptions options;
+};
+
+ExitCode run(Arguments arguments, MpiSession& session, Log& log) {
+  const Config config = read_config_without_data(arguments.config, arguments.shapes);
+  arguments.options.data = arguments.shapes.shape();
+  const auto world = session.world(config.communication, warn_to(log));
+  info(*world, config, arguments.options, log);
+  return ExitCode::success;
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, Chosen& chosen) {
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& command =
+      *app.add_subcommand("info", "a config's layers, and the memory that training takes on these ranks");
+  arguments->config.add_to(command);
+  arguments->shapes.add_to(command);
+  command.add_flag("--json", arguments->options.json, "print one JSON object");
+  command.callback([arguments, &chosen] {
+    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,102 @@
+#include "unisono/experiment/info.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "memory.hpp"
+#include "parts.hpp"
+#include "progress.hpp"
+
+namespace unisono {
+namespace {
+
+/// The set's figures, or those of a set of such examples, which takes no memory.
+DatasetInfo data_info(const Config& config, const std::optional<SyntheticShape>& shape) {
+  const ModelInputs inputs = shapes_of(config, shape);
+  if (!shape) return inspect_dataset(config.data);
+  DatasetInfo info;
+  info.features = inputs.features;
+  info.classes = inputs.classes;
+  info.target_size = inputs.target_size;
+  return info;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  const double mebi = static_cast<double>(bytes) / (1 << 20);
+  return mebi < 1 ? fmt::format("{:.1f} KiB", mebi * 1024) : fmt::format("{:.1f} MiB", mebi);
+}
+
+std::string table_text(const std::vector<LayerSummary>& layers) {
+  std::size_t name = 5, kind = 4, output = 6;
+  for (const LayerSummary& layer : layers) {
+    name = std::max(name, layer.name.size());
+    kind = std::max(kind, layer.kind.size());
+    output = std::max(output, layer.output.size());
+  }
+  std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", "layer", name, "kind", kind, "output",
+                                 output, "parameters", "flops/example", "activations");
+  for (const LayerSummary& layer : layers) {
+    text +=
+        fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", layer.name, name, layer.kind, kind, layer.output,
+                    output, grouped(layer.parameters), grouped(static_cast<std::int64_t>(layer.flops_per_example)),
+                    bytes_text(layer.activation_bytes));
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummary>& layers,
+                               const std::vector<MemoryPart>& memory) {
+  nlohmann::ordered_json json = {{"parameters", model.layout().parameters()},
+                                 {"flops_per_example", model.flops_per_example()},
+                                 {"peak_memory_bytes", sum(memory)},
+                                 {"layers", nlohmann::ordered_json::array()}};
+  for (const LayerSummary& layer : layers) {
+    json["layers"].push_back({{"name", layer.name},
+                              {"kind", layer.kind},
+                              {"output", layer.output},
+                              {"parameters", layer.parameters},
+                              {"flops_per_example", layer.flops_per_example},
+                              {"activation_bytes", layer.activation_bytes}});
+  }
+  for (const MemoryPart& part : memory) json["memory"][part.what] = part.bytes;
+  return json;
+}
+
+std::string text_of(const Model& model, const std::vector<LayerSummary>& layers, Index batch,
+                    const std::vector<MemoryPart>& memory) {
+  std::string text = table_text(layers);
+  text += fmt::format(
+      "{} parameters, {} flops per example and training step; activations are of a rank's {} examples\n",
+      grouped(model.layout().parameters()), grouped(static_cast<std::int64_t>(model.flops_per_example())), batch);
+  for (const std::string& note : model.notes()) text += note + "\n";
+  text += fmt::format("peak memory of a rank, predicted: {}\n", bytes_text(sum(memory)));
+  for (const MemoryPart& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
+  text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+void info(Communicator& world, const Config& config, const InfoOptions& options, Log& log) {
+  const DatasetInfo data = data_info(config, options.data);
+  const auto strategy = make_strategy(config.strategy);
+  const auto backend = make_cpu_backend(place_rank(world, config.train.threads, log).threads);
+  CommunicatorReducer reducer(world);
+  const auto model = make_model(config.model, inputs_of(data),
+                                {.backend = *backend,
+                                 .reducer = reducer,
+                                 .steps_together = strategy->steps_together(),
+                                 .seed = static_cast<std::uint64_t>(config.seed)});
+  const Index batch = (config.train.batch_size + world.size() - 1) / world.size();
+  const auto memory = predict_memory({.config = config,
+                                      .model = *model,
+                                      .data = data,
+                                      .ranks = world.size(),
+                                      .process_bytes = world.max(resident_memory_bytes())});
+  const auto layers = model->summary(batch);
+  log.info(options.json ? json_of(*model, layers, memory).dump() : text_of(*model, layers, batch, memory));
+}
+
+}  // namespace unisono

@@ -1,0 +1,58 @@
+#include "memory.hpp"
+
+#include <algorithm>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/optim/optimizer.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
+
+/// The largest part that a rank has of a micro-batch.
+Index largest_part(const Config& config, int ranks) {
+  const Index micro = (config.train.batch_size + config.train.accumulate - 1) / config.train.accumulate;
+  return (micro + ranks - 1) / ranks;
+}
+
+/// Every rank reads its peers' gradients in place: their pages count as its own.
+std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * n * (2 + (ranks > 1 ? ranks - 1 : 0)); }
+
+Index evaluation_batch(const MemoryContext& context) {
+  const DatasetInfo& data = context.data;
+  const std::int64_t examples = std::max(data.validation, data.test);
+  return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
+}
+
+std::int64_t largest_block(const ParameterLayout& layout) {
+  std::int64_t largest = 0;
+  for (const Block& block : layout.blocks()) largest = std::max<std::int64_t>(largest, block.size());
+  return largest;
+}
+
+}  // namespace
+
+std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
+  const Model& model = context.model;
+  const std::int64_t n = model.layout().size(), statistics = model.statistics_layout().size();
+  const std::int64_t states = optimizer_state_vectors(context.config.optimizer);
+  const Index batch = largest_part(context.config, context.ranks), evaluated = evaluation_batch(context);
+  const std::int64_t example = context.data.features.size() + context.data.target_size;
+  return {{"process, libraries, messages", context.process_bytes},
+          {"parameters and gradient", vectors_bytes(n, context.ranks)},
+          {"optimizer state", kFloat * n * states},
+          {"activations and their gradients", std::max(model.workspace_bytes(batch), model.workspace_bytes(evaluated))},
+          {"examples", context.data.bytes_per_node},
+          {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
+          {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};
+}
+
+std::int64_t sum(const std::vector<MemoryPart>& parts) {
+  std::int64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+}  // namespace unisono
