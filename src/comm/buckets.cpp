@@ -32,7 +32,7 @@ void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
   assert(last + kGapFloats >= final_first_ && first <= final_first_);
   final_first_ = first;
   const ScopedTimer timer(exposed_seconds_);
-  for (const RequestPtr& request : requests_) request->test();  // moves what is under way
+  if (!requests_.empty()) requests_.back()->test();  // moves all that is under way
   start_final_buckets();
 }
 

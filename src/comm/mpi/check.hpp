@@ -1,0 +1,11 @@
+#pragma once
+
+#include <mpi.h>
+
+namespace unisono::mpi {
+
+/// Throws CommunicationError where a call of MPI failed.
+/// \param call its name, for the message
+void check(int code, const char* call, const char* file = __builtin_FILE(), int line = __builtin_LINE());
+
+}  // namespace unisono::mpi

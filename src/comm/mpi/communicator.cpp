@@ -1,0 +1,273 @@
+#include "communicator.hpp"
+
+#include <exception>
+#include <utility>
+
+#include "check.hpp"
+#include "started.hpp"
+#include "unisono/base/hash.hpp"
+
+namespace unisono::mpi {
+namespace {
+
+constexpr std::uint64_t kTags = 32768;  // MPI promises as many
+
+/// Equal for equal arguments, hardly ever for others.
+std::uint64_t mix(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  const std::uint64_t words[] = {a, b, c};
+  return hash_bytes(std::as_bytes(std::span(words)));
+}
+
+}  // namespace
+
+enum class MpiCommunicator::Kind : std::uint64_t {
+  barrier,
+  broadcast,
+  sum_floats,
+  sum_doubles,
+  sum_integers,
+  max_integers,
+  max_doubles,
+  scatter,
+  gather,
+  gather_bytes,
+};
+
+// --- Its life --------------------------------------------------------------------------------------------------------
+
+MpiCommunicator::MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id) : terms_(std::move(terms)) {
+  group_.id = id;
+  group_.timeout_seconds = terms_.settings.timeout_seconds;
+  {
+    const std::lock_guard lock(terms_.job->progress().mutex());
+    make_places(ranks);
+    terms_.job->control().enter(group_);
+  }
+  if (!topology_.one_node()) {
+    node_group_ =
+        std::make_unique<MpiCommunicator>(terms_, node_, mix(id, 0, static_cast<std::uint64_t>(topology_.node)));
+    terms_.job->progress().start_thread();
+  }
+  share_memory();
+}
+
+void MpiCommunicator::make_places(MPI_Comm ranks) {
+  check(MPI_Comm_dup(ranks, &collectives_), "MPI_Comm_dup");
+  check(MPI_Comm_dup(ranks, &messages_), "MPI_Comm_dup");
+  check(MPI_Comm_rank(ranks, &rank_), "MPI_Comm_rank");
+  int size = 0;
+  check(MPI_Comm_size(ranks, &size), "MPI_Comm_size");
+  group_.members.resize(static_cast<std::size_t>(size));
+  const int member = terms_.job->roster().rank();
+  check(MPI_Allgather(&member, 1, MPI_INT, group_.members.data(), 1, MPI_INT, collectives_), "MPI_Allgather");
+  topology_ =
+      make_topology(terms_.job->roster(), group_.members, rank_, static_cast<int>(terms_.settings.ranks_per_node));
+  check(MPI_Comm_split(collectives_, topology_.node, rank_, &node_), "MPI_Comm_split");
+}
+
+void MpiCommunicator::share_memory() {
+  const bool useful = terms_.settings.shared_memory && topology_.largest_node() > 1;
+  bool shares = useful;
+  if (useful) {
+    const bool lacks = SharedWindow::needed_bytes(Board::part_bytes(), node_size()) > SharedWindow::room_bytes();
+    shares = max(lacks ? 1 : 0) == 0;
+    if (lacks && node_rank() == 0 && terms_.warn) {
+      terms_.warn(host() + ": no room for shared memory in " + SharedWindow::backing_folder() +
+                  ": all goes through MPI, which is slower; make that file system larger");
+    }
+  }
+  shared_ =
+      std::make_unique<SharedAllocator>(*this, shares ? node_ : MPI_COMM_NULL, terms_.job->progress(), terms_.warn);
+  if (!shares) return;
+  const std::lock_guard lock(terms_.job->progress().mutex());
+  board_ = std::make_unique<Board>(node_);
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  node_group_.reset();
+  try {
+    if (std::uncaught_exceptions() == 0 && !terms_.job->failed()) release();
+  } catch (const std::exception&) {
+    // A peer failed meanwhile: nobody frees anything.
+  }
+  const std::lock_guard lock(terms_.job->progress().mutex());
+  terms_.job->control().leave(group_);
+}
+
+void MpiCommunicator::release() {
+  barrier();
+  shared_->free_windows();
+  const std::lock_guard lock(terms_.job->progress().mutex());
+  if (board_) board_->free();
+  for (MPI_Comm* communicator : {&node_, &messages_, &collectives_})
+    check(MPI_Comm_free(communicator), "MPI_Comm_free");
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
+  barrier();
+  MPI_Comm part = MPI_COMM_NULL;
+  {
+    const std::lock_guard lock(terms_.job->progress().mutex());
+    check(MPI_Comm_split(collectives_, color, key, &part), "MPI_Comm_split");
+  }
+  auto communicator = std::make_unique<MpiCommunicator>(
+      terms_, part, mix(group_.id, ++splits_, static_cast<std::uint64_t>(static_cast<std::int64_t>(color))));
+  const std::lock_guard lock(terms_.job->progress().mutex());
+  check(MPI_Comm_free(&part), "MPI_Comm_free");
+  return communicator;
+}
+
+std::shared_ptr<std::byte> MpiCommunicator::allocate_on_node(std::size_t bytes) {
+  MpiCommunicator& node = node_group();
+  Allocator& allocator = node.size() == 1 ? plain_allocator() : *node.shared_;
+  std::byte* const memory =
+      node.size() == 1 ? static_cast<std::byte*>(allocator.allocate(bytes)) : node.shared_->allocate_one_copy(bytes);
+  if (memory == nullptr) return nullptr;
+  return {memory, [&allocator](std::byte* pointer) { allocator.deallocate(pointer); }};
+}
+
+// --- Collectives -----------------------------------------------------------------------------------------------------
+
+void MpiCommunicator::arrive(const Place& place, Kind kind, std::size_t size, std::uint64_t where) {
+  if (board_) board_->arrive(place.sequence, mix(static_cast<std::uint64_t>(kind), size, where));
+  group_.begun = place.sequence;
+}
+
+void MpiCommunicator::run(Operation& operation, const Place& place, Kind kind, std::size_t size, std::uint64_t where) {
+  arrive(place, kind, size, where);
+  Progress::Entry entry(terms_.job->progress(), operation);
+  terms_.job->wait([&entry] { return entry.done(); }, place);
+}
+
+Circle MpiCommunicator::circle(const Place& place) const {
+  Circle all{collectives_, {}, rank_, static_cast<int>(place.sequence % kTags)};
+  for (int r = 0; r < size(); ++r) all.ranks.push_back(r);
+  return all;
+}
+
+void MpiCommunicator::barrier() {
+  if (size() == 1) return;
+  const Place place = next("barrier");
+  if (board_ && topology_.one_node()) {
+    InboxCombine<float, Sum> meeting(*board_, {}, place.sequence);
+    return run(meeting, place, Kind::barrier, 0);
+  }
+  Barrier native(collectives_);
+  run(native, place, Kind::barrier, 0);
+}
+
+void MpiCommunicator::broadcast(std::span<std::byte> bytes, int root) {
+  if (size() == 1 || bytes.empty()) return;
+  Broadcast native(bytes, collectives_, root);
+  run(native, next("broadcast"), Kind::broadcast, bytes.size(), static_cast<std::uint64_t>(root));
+}
+
+template <typename T, typename Combine>
+void MpiCommunicator::combine(std::span<T> values, std::string_view name, Kind kind) {
+  if (size() == 1 || values.empty()) return;
+  const Place place = next(name);
+  if (board_ && topology_.one_node() && InboxCombine<T, Combine>::fits(values.size())) {
+    InboxCombine<T, Combine> operation(*board_, values, place.sequence);
+    return run(operation, place, kind, values.size());
+  }
+  MessageCombine<T, Combine> operation(circle(place), values);
+  run(operation, place, kind, values.size());
+}
+
+void MpiCommunicator::allreduce_sum(std::span<double> values) {
+  combine<double, Sum>(values, "allreduce_sum", Kind::sum_doubles);
+}
+void MpiCommunicator::allreduce_sum(std::span<std::int64_t> values) {
+  combine<std::int64_t, Sum>(values, "allreduce_sum", Kind::sum_integers);
+}
+void MpiCommunicator::allreduce_max(std::span<std::int64_t> values) {
+  combine<std::int64_t, Max>(values, "allreduce_max", Kind::max_integers);
+}
+void MpiCommunicator::allreduce_max(std::span<double> values) {
+  combine<double, Max>(values, "allreduce_max", Kind::max_doubles);
+}
+
+std::unique_ptr<Operation> MpiCommunicator::make_sum(std::span<float> values, const Place& place,
+                                                     std::uint64_t& where) {
+  auto window = board_ ? shared_->find(values) : std::nullopt;
+  if (!window) return std::make_unique<MessageCombine<float, Sum>>(circle(place), values);
+  where = window->place;
+  const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
+  if (topology_.one_node()) return std::make_unique<NodeSum>(*board_, std::move(*window), place.sequence, previous);
+  Lanes lanes{topology_.lanes(), {collectives_, {}, topology_.node, static_cast<int>(place.sequence % kTags)}};
+  if (node_rank() < lanes.count) lanes.circle.ranks = topology_.lane(node_rank());
+  return std::make_unique<NodesSum>(*board_, std::move(*window), std::move(lanes), place.sequence, previous);
+}
+
+RequestPtr MpiCommunicator::start_allreduce_sum(std::span<float> values) {
+  if (size() == 1 || values.empty()) return std::make_unique<NothingToDo>();
+  const Place place = next("allreduce_sum");
+  if (in_flight_ >= Board::kMostInFlight) {
+    terms_.job->wait([this] { return in_flight_ < Board::kMostInFlight; }, place);
+  }
+  std::uint64_t where = 0;
+  auto operation = make_sum(values, place, where);
+  arrive(place, Kind::sum_floats, values.size(), where);
+  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
+}
+
+void MpiCommunicator::reduce_scatter_sum(std::span<float> values) {
+  if (size() == 1 || values.empty()) return;
+  const Place place = next("reduce_scatter_sum");
+  auto window = board_ && topology_.one_node() ? shared_->find(values) : std::nullopt;
+  if (window) {
+    const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
+    NodeScatter operation(*board_, std::move(*window), place.sequence, previous);
+    return run(operation, place, Kind::scatter, values.size(), where);
+  }
+  MessageScatter operation(circle(place), values);
+  run(operation, place, Kind::scatter, values.size());
+}
+
+void MpiCommunicator::all_gather(std::span<float> values) {
+  if (size() == 1 || values.empty()) return;
+  const Place place = next("all_gather");
+  auto window = board_ && topology_.one_node() ? shared_->find(values) : std::nullopt;
+  if (window) {
+    const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
+    NodeGather operation(*board_, std::move(*window), place.sequence, previous);
+    return run(operation, place, Kind::gather, values.size(), where);
+  }
+  std::vector<std::span<std::byte>> parts;
+  for (int r = 0; r < size(); ++r) {
+    const Slice slice = slice_of(static_cast<Index>(values.size()), r, size());
+    parts.push_back(std::as_writable_bytes(
+        values.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.last - slice.first))));
+  }
+  MessageGather operation(circle(place), std::move(parts));
+  run(operation, place, Kind::gather, values.size());
+}
+
+std::vector<std::vector<std::byte>> MpiCommunicator::all_gather_bytes(std::span<const std::byte> bytes) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(size()));
+  sizes[static_cast<std::size_t>(rank_)] = static_cast<std::int64_t>(bytes.size());
+  allreduce_sum(sizes);
+  std::vector<std::vector<std::byte>> all(sizes.size());
+  std::vector<std::span<std::byte>> parts;
+  for (std::size_t r = 0; r < all.size(); ++r)
+    parts.emplace_back(all[r] = std::vector<std::byte>(static_cast<std::size_t>(sizes[r])));
+  std::copy(bytes.begin(), bytes.end(), parts[static_cast<std::size_t>(rank_)].begin());
+  const Place place = next("all_gather_bytes");
+  MessageGather operation(circle(place), std::move(parts));
+  run(operation, place, Kind::gather_bytes, 0);
+  return all;
+}
+
+// --- Messages --------------------------------------------------------------------------------------------------------
+
+RequestPtr MpiCommunicator::start_send(std::span<const std::byte> bytes, int peer, int tag) {
+  const Place place{group_, "send", 0, group_.members[static_cast<std::size_t>(peer)]};
+  return std::make_unique<Started>(*terms_.job, std::make_unique<SendOperation>(bytes, messages_, peer, tag), place);
+}
+
+RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, int tag) {
+  const Place place{group_, "receive", 0, group_.members[static_cast<std::size_t>(peer)]};
+  return std::make_unique<Started>(*terms_.job, std::make_unique<ReceiveOperation>(bytes, messages_, peer, tag), place);
+}
+
+}  // namespace unisono::mpi

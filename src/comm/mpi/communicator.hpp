@@ -1,0 +1,94 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "board.hpp"
+#include "group.hpp"
+#include "job.hpp"
+#include "message_operations.hpp"
+#include "shared_allocator.hpp"
+#include "topology.hpp"
+#include "unisono/comm/mpi.hpp"
+
+namespace unisono::mpi {
+
+/// What communicators hand on to those that are split from them.
+struct Terms {
+  std::shared_ptr<MpiJob> job;
+  CommunicationSettings settings;
+  Warn warn;
+};
+
+/// Ranks that are processes. Spans in shared windows, and few values on one node, go through memory; all else goes as
+/// messages. Every collective is counted (`Place::sequence`), and waited for under the eye of MpiJob::wait.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Collective over `ranks`, all of which must be about to call it.
+  MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id);
+  /// Collective where all is well. After a failure, what others may still use is left to the end of the process.
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(group_.members.size()); }
+  int node_rank() const override { return topology_.node_rank; }
+  int node_size() const override { return topology_.node_size(); }
+  std::string host() const override { return terms_.job->roster()[terms_.job->roster().rank()].host; }
+  void set_step(std::int64_t step) override { terms_.job->steps().set(step); }
+
+  void barrier() override;
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  void allreduce_sum(std::span<float> values) override { start_allreduce_sum(values)->wait(); }
+  void allreduce_sum(std::span<double> values) override;
+  void allreduce_sum(std::span<std::int64_t> values) override;
+  void allreduce_max(std::span<std::int64_t> values) override;
+  void allreduce_max(std::span<double> values) override;
+  RequestPtr start_allreduce_sum(std::span<float> values) override;
+  void reduce_scatter_sum(std::span<float> values) override;
+  void all_gather(std::span<float> values) override;
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
+
+  void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
+  void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
+  RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
+  RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
+
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  Allocator& shared_allocator() override { return *shared_; }
+  std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override;
+  void node_barrier() override { node_group().barrier(); }
+
+ private:
+  enum class Kind : std::uint64_t;
+
+  void make_places(MPI_Comm ranks);
+  void share_memory();
+  void release();
+  MpiCommunicator& node_group() { return node_group_ ? *node_group_ : *this; }
+
+  // A collective: it gets the next number, brings what this rank has, and is waited for.
+  Place next(std::string_view name) const { return {group_, name, group_.begun + 1, -1}; }
+  void arrive(const Place& place, Kind kind, std::size_t size, std::uint64_t where = 0);
+  void run(Operation& operation, const Place& place, Kind kind, std::size_t size, std::uint64_t where = 0);
+  template <typename T, typename Combine>
+  void combine(std::span<T> values, std::string_view name, Kind kind);
+  std::unique_ptr<Operation> make_sum(std::span<float> values, const Place& place, std::uint64_t& where);
+  Circle circle(const Place& place) const;
+
+  Terms terms_;
+  Group group_;
+  int rank_ = 0;
+  Topology topology_;
+  MPI_Comm collectives_ = MPI_COMM_NULL, messages_ = MPI_COMM_NULL, node_ = MPI_COMM_NULL;
+  std::unique_ptr<MpiCommunicator> node_group_;  ///< the ranks of this node, where there are several nodes
+  std::unique_ptr<Board> board_;                 ///< of this node; none where it shares no memory
+  std::unique_ptr<SharedAllocator> shared_;
+  std::uint64_t last_in_window_ = 0;  ///< number of the last collective in shared memory
+  std::atomic<int> in_flight_ = 0;    ///< started sums that are not done
+  std::uint64_t splits_ = 0;
+};
+
+}  // namespace unisono::mpi

@@ -1,0 +1,118 @@
+#include "control.hpp"
+
+#include "check.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::mpi {
+namespace {
+
+/// The first word of a message; what follows it.
+enum Kind : std::int64_t {
+  kEnd,       ///< code, how
+  kQuestion,  ///< group
+  kAnswer,    ///< group, begun, and any number of (rank, step)
+};
+
+constexpr int kTag = 0;
+
+}  // namespace
+
+Control::Control(const Roster& roster, const Steps& steps)
+    : roster_(roster), steps_(steps), ends_(static_cast<std::size_t>(roster.size())) {
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &communicator_), "MPI_Comm_dup");
+}
+
+Control::~Control() {
+  for (Sent& sent : sent_) {
+    if (sent.request != MPI_REQUEST_NULL) MPI_Request_free(&sent.request);
+  }
+  MPI_Comm_free(&communicator_);
+}
+
+void Control::poll() {
+  sent_.remove_if([](Sent& sent) {
+    int done = 0;
+    check(MPI_Test(&sent.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  });
+  for (;;) {
+    int found = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check(MPI_Improbe(MPI_ANY_SOURCE, kTag, communicator_, &found, &message, &status), "MPI_Improbe");
+    if (found == 0) return;
+    int length = 0;
+    check(MPI_Get_count(&status, MPI_INT64_T, &length), "MPI_Get_count");
+    Words words(static_cast<std::size_t>(length));
+    check(MPI_Mrecv(words.data(), length, MPI_INT64_T, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    receive(status.MPI_SOURCE, words);
+  }
+}
+
+void Control::send(int rank, Words words) {
+  Sent& sent = sent_.emplace_back(Sent{MPI_REQUEST_NULL, std::move(words)});
+  check(MPI_Isend(sent.words.data(), static_cast<int>(sent.words.size()), MPI_INT64_T, rank, kTag, communicator_,
+                  &sent.request),
+        "MPI_Isend");
+}
+
+void Control::receive(int rank, const Words& words) {
+  const auto unsigned_at = [&](std::size_t i) { return static_cast<std::uint64_t>(words[i]); };
+  switch (words[0]) {
+    case kEnd:
+      ends_[static_cast<std::size_t>(rank)] = End{static_cast<int>(words[1]), End::How{words[2]}};
+      return;
+    case kQuestion:
+      return send(rank, answer_about(unsigned_at(1)));
+    case kAnswer: {
+      if (unsigned_at(1) != asked_) return;
+      Answer& answer = answers_[rank];
+      answer.begun = unsigned_at(2);
+      for (std::size_t i = 3; i + 1 < words.size(); i += 2) answer.steps[static_cast<int>(words[i])] = words[i + 1];
+      return;
+    }
+    default:
+      throw CommunicationError("a control message of unknown kind: are all ranks of the same build?");
+  }
+}
+
+Control::Words Control::answer_about(std::uint64_t group) const {
+  const auto found = groups_.find(group);
+  Words words{kAnswer, static_cast<std::int64_t>(group),
+              static_cast<std::int64_t>(found == groups_.end() ? 0 : found->second->begun.load())};
+  for (const auto& [rank, step] : steps_.known()) {
+    words.push_back(rank);
+    words.push_back(step);
+  }
+  return words;
+}
+
+void Control::announce_end(End end) {
+  for (int rank = 0; rank < roster_.size(); ++rank) {
+    if (rank != roster_.rank()) send(rank, {kEnd, end.code, static_cast<std::int64_t>(end.how)});
+  }
+  ends_[static_cast<std::size_t>(roster_.rank())] = end;
+}
+
+int Control::failed_rank() const {
+  int follower = -1;
+  for (int rank = roster_.size() - 1; rank >= 0; --rank) {
+    const auto& end = ends_[static_cast<std::size_t>(rank)];
+    if (end && end->how == End::How::followed_a_failure) follower = rank;
+  }
+  for (int rank = 0; rank < roster_.size(); ++rank) {
+    const auto& end = ends_[static_cast<std::size_t>(rank)];
+    if (end && end->how == End::How::failed) return rank;
+  }
+  return follower;
+}
+
+void Control::ask(std::uint64_t group, std::span<const int> ranks) {
+  asked_ = group;
+  answers_.clear();
+  for (const int rank : ranks) {
+    if (rank != roster_.rank()) send(rank, {kQuestion, static_cast<std::int64_t>(group)});
+  }
+}
+
+}  // namespace unisono::mpi

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "group.hpp"
+#include "roster.hpp"
+#include "steps.hpp"
+
+namespace unisono::mpi {
+
+/// How a rank ended.
+struct End {
+  enum class How : std::int64_t {
+    normally,
+    failed,              ///< by itself
+    followed_a_failure,  ///< because of another
+  };
+  int code = 0;
+  How how = How::normally;
+};
+
+/// What a rank said when it was asked.
+struct Answer {
+  std::uint64_t begun = 0;            ///< collectives of the group
+  std::map<int, std::int64_t> steps;  ///< where it and its neighbours on its node are, by rank
+};
+
+/// Short messages beside the collectives, on a communicator of their own: who ended and how, who waits for whom. They
+/// are read by whoever waits for anything. All calls with the lock of Progress held.
+class Control {
+ public:
+  /// Collective.
+  Control(const Roster& roster, const Steps& steps);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+
+  /// Reads what has come, and answers questions.
+  void poll();
+
+  // Ends
+  void announce_end(End end);  ///< to all
+  const std::vector<std::optional<End>>& ends() const { return ends_; }
+  /// The lowest rank that failed by itself, or else that failed; −1 where none did.
+  int failed_rank() const;
+
+  // Questions
+  void ask(std::uint64_t group, std::span<const int> ranks);
+  const std::map<int, Answer>& answers() const { return answers_; }  ///< by rank, to the last question
+  void enter(const Group& group) { groups_[group.id] = &group; }
+  void leave(const Group& group) { groups_.erase(group.id); }
+
+ private:
+  using Words = std::vector<std::int64_t>;
+  struct Sent {
+    MPI_Request request = MPI_REQUEST_NULL;
+    Words words;
+  };
+
+  void send(int rank, Words words);
+  void receive(int rank, const Words& words);
+  Words answer_about(std::uint64_t group) const;
+
+  const Roster& roster_;
+  const Steps& steps_;
+  MPI_Comm communicator_ = MPI_COMM_NULL;
+  std::list<Sent> sent_;
+  std::vector<std::optional<End>> ends_;
+  std::map<std::uint64_t, const Group*> groups_;
+  std::uint64_t asked_ = 0;  ///< about this group
+  std::map<int, Answer> answers_;
+};
+
+}  // namespace unisono::mpi

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace unisono::mpi {
+
+/// The ranks of one communicator.
+struct Group {
+  std::uint64_t id = 0;      ///< the same on all its ranks, and no other's
+  std::vector<int> members;  ///< ranks of the job, by rank of the group
+  double timeout_seconds = 0;
+  std::atomic<std::uint64_t> begun = 0;  ///< collectives that this rank has begun
+};
+
+/// What a rank waits for.
+struct Place {
+  const Group& group;
+  std::string_view name;       ///< "allreduce_sum"
+  std::uint64_t sequence = 0;  ///< the collective's number in its group, from 1; 0: a message
+  int peer = -1;               ///< of a message: the other rank, of the job
+};
+
+}  // namespace unisono::mpi

@@ -1,0 +1,75 @@
+#include "launch.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdlib>
+
+namespace unisono::mpi {
+namespace {
+
+/// The number that a variable holds, or `otherwise`.
+int number(const Environment& environment, const char* name, int otherwise) {
+  const std::string text = environment(name);
+  int value = otherwise;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
+}
+
+/// Tasks of the step of which this process is one; 1 where it is none. srun alone sets the step's variables; a batch
+/// script has SLURM_NTASKS and SLURM_PROCID=0, too, and may well start one process by hand.
+int slurm_tasks(const Environment& environment) {
+  const bool is_task = !environment("SLURM_STEP_ID").empty() || !environment("SLURM_STEPID").empty() ||
+                       number(environment, "SLURM_PROCID", 0) > 0;
+  if (!is_task) return 1;
+  return number(environment, "SLURM_STEP_NUM_TASKS", number(environment, "SLURM_NTASKS", 1));
+}
+
+}  // namespace
+
+Environment process_environment() {
+  return [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+}
+
+std::string launch_problem(const Environment& environment, int size) {
+  const auto sees = fmt::format("this process sees {} rank{}", size, size == 1 ? "" : "s");
+  // Open MPI's own launcher knows best: inside an allocation it starts ranks by an srun of its own.
+  if (const int ranks = number(environment, "OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
+    if (ranks == size) return {};
+    return fmt::format(
+        "OMPI_COMM_WORLD_SIZE is {} but {}: it was started by the mpirun of another Open MPI. Start it "
+        "with the mpirun of the MPI that unisono was built with",
+        ranks, sees);
+  }
+  if (const int tasks = slurm_tasks(environment); tasks > size) {
+    return fmt::format(
+        "SLURM_NTASKS is {} but {}: it was started by an srun that does not speak Open MPI's PMIx. Start "
+        "it with 'srun --mpi=pmix', or with mpirun inside the allocation",
+        tasks, sees);
+  }
+  if (const int ranks = number(environment, "PMI_SIZE", 1); ranks > size) {
+    return fmt::format(
+        "PMI_SIZE is {} but {}: it was started by the mpirun of another MPI. Start it with the mpirun of "
+        "the MPI that unisono was built with",
+        ranks, sees);
+  }
+  return {};
+}
+
+bool is_first_of_launch(const Environment& environment) {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (!environment(name).empty()) return number(environment, name, 0) == 0;
+  }
+  return true;
+}
+
+bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores) {
+  // A rank that the launcher bound sees its own cores alone; the others have others.
+  const bool bound = number(environment, "OMPI_MCA_orte_bound_at_launch", 0) != 0;
+  return number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1) > (bound ? all_cores : allowed_cores);
+}
+
+}  // namespace unisono::mpi

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace unisono::mpi {
+
+/// A variable of the environment; empty where it is not set.
+using Environment = std::function<std::string(const char* name)>;
+Environment process_environment();
+
+/// What is wrong with how this process was started, if MPI sees `size` ranks: the launcher says that it is one of more.
+/// Empty where all is well. A shell inside a Slurm allocation is no task of it, however many tasks the allocation has.
+std::string launch_problem(const Environment& environment, int size);
+
+/// Whether the launcher calls this process the first, or there is none.
+bool is_first_of_launch(const Environment& environment);
+
+/// Whether more ranks were started on this node than cores may run them, as far as Open MPI's launcher says.
+bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores);
+
+}  // namespace unisono::mpi

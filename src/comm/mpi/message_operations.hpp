@@ -1,0 +1,226 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "ordered_sum.hpp"
+#include "progress.hpp"
+#include "transfers.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::mpi {
+
+// No constructor here calls MPI: an operation begins with its first step, under the lock of Progress.
+
+/// Ranks that exchange messages for one collective.
+struct Circle {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  std::vector<int> ranks;  ///< of the communicator
+  int me = 0;              ///< place of this rank in `ranks`
+  int tag = 0;             ///< of this collective alone, among those under way
+
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// Everybody's slice to everybody: P − 1 messages from each rank, all at once.
+/// \param incoming where to put what each rank of the circle sends; its own place is not touched
+/// \param outgoing what each rank is sent
+template <typename Incoming, typename Outgoing>
+void exchange(Transfers& transfers, const Circle& circle, Incoming incoming, Outgoing outgoing) {
+  for (int distance = 1; distance < circle.size(); ++distance) {  // each rank begins with another peer
+    const int from = (circle.me + circle.size() - distance) % circle.size();
+    transfers.receive(incoming(from), circle.communicator, circle.ranks[static_cast<std::size_t>(from)], circle.tag);
+  }
+  for (int distance = 1; distance < circle.size(); ++distance) {
+    const int to = (circle.me + distance) % circle.size();
+    transfers.send(outgoing(to), circle.communicator, circle.ranks[static_cast<std::size_t>(to)], circle.tag);
+  }
+}
+
+/// values[i] ← values_0[i] ∘ values_1[i] ∘ …, by messages: rank r collects slice r of all, combines it in rank order
+/// and sends it to all (reduce-scatter and all-gather; Rabenseifner, ICCS 2004, with direct exchange). Each value is
+/// combined by one rank, so that all end with the same bits. Long vectors go in segments, which bounds the scratch.
+/// Cost per rank: 2 (P − 1) messages and 2 n (P − 1) / P values a segment; short vectors: P − 1 messages of n values.
+template <typename T, typename Combine>
+class MessageCombine final : public Operation {
+ public:
+  MessageCombine(Circle circle, std::span<T> values)
+      : circle_(std::move(circle)),
+        values_(values),
+        short_(values.size_bytes() * static_cast<std::size_t>(circle_.size()) <= kShortBytes) {
+    const Index scratch = short_ ? size() * circle_.size() : std::min(size(), kSegment) + circle_.size();
+    scratch_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(scratch));
+  }
+
+  bool advance() override {
+    while (transfers_.test()) {
+      if (first_ == size() || circle_.size() == 1) return true;
+      next_phase();
+    }
+    return false;
+  }
+
+ private:
+  static constexpr std::size_t kShortBytes = 64 << 10;
+  static constexpr Index kSegment = Index{8 << 20} / static_cast<Index>(sizeof(T));
+
+  enum class Phase { begin, collected, spread };
+
+  void next_phase() {
+    switch (phase_) {
+      case Phase::begin:
+        short_ ? collect_whole() : collect_slices();
+        phase_ = Phase::collected;
+        return;
+      case Phase::collected:
+        combine();
+        if (!short_) spread();
+        phase_ = Phase::spread;
+        return;
+      case Phase::spread:
+        first_ += segment();
+        phase_ = Phase::begin;
+        return;
+    }
+  }
+
+  Index size() const { return static_cast<Index>(values_.size()); }
+  Index segment() const { return short_ ? size() : std::min(kSegment, size() - first_); }
+  /// The slice of the segment that rank r combines.
+  std::span<T> slice(int r) const {
+    const Slice bounds = short_ ? Slice{0, size()} : slice_of(segment(), r, circle_.size());
+    return values_.subspan(static_cast<std::size_t>(first_ + bounds.first),
+                           static_cast<std::size_t>(bounds.last - bounds.first));
+  }
+  /// What rank r brought to this rank's slice.
+  std::span<T> brought(int r) const {
+    const std::size_t length = slice(circle_.me).size();
+    return {scratch_.get() + static_cast<std::size_t>(r) * length, length};
+  }
+
+  void collect_whole() {
+    exchange(
+        transfers_, circle_, [&](int from) { return std::as_writable_bytes(brought(from)); },
+        [&](int) { return std::as_bytes(values_); });
+  }
+  void collect_slices() {
+    exchange(
+        transfers_, circle_, [&](int from) { return std::as_writable_bytes(brought(from)); },
+        [&](int to) { return std::as_bytes(slice(to)); });
+  }
+  void spread() {
+    exchange(
+        transfers_, circle_, [&](int from) { return std::as_writable_bytes(slice(from)); },
+        [&](int) { return std::as_bytes(slice(circle_.me)); });
+  }
+  void combine() {
+    const std::span<T> mine = slice(circle_.me);
+    std::vector<const T*> inputs;
+    for (int r = 0; r < circle_.size(); ++r) inputs.push_back(r == circle_.me ? mine.data() : brought(r).data());
+    T* const target = mine.data();
+    combine_in_order<T>(inputs, std::span(&target, 1), static_cast<Index>(mine.size()), Combine{});
+  }
+
+  Circle circle_;
+  std::span<T> values_;
+  bool short_;
+  std::unique_ptr<T[]> scratch_;  // before the transfers, which write into it
+  Transfers transfers_;
+  Index first_ = 0;  ///< of the segment
+  Phase phase_ = Phase::begin;
+};
+
+/// slice_r of rank r ← slice_r of all, added in rank order. P − 1 messages of n / P values from each rank.
+class MessageScatter final : public Operation {
+ public:
+  MessageScatter(Circle circle, std::span<float> values);
+  bool advance() override;
+
+ private:
+  std::span<float> slice(int rank) const;
+  std::span<float> brought(int rank) const;
+
+  Circle circle_;
+  std::span<float> values_;
+  std::unique_ptr<float[]> scratch_;
+  Transfers transfers_;
+  bool begun_ = false;
+};
+
+/// Every rank's bytes to every other: P − 1 messages each.
+class MessageGather final : public Operation {
+ public:
+  /// \param parts the bytes of each rank, this one's filled
+  MessageGather(Circle circle, std::vector<std::span<std::byte>> parts)
+      : circle_(std::move(circle)), parts_(std::move(parts)) {}
+  bool advance() override;
+
+ private:
+  Circle circle_;
+  std::vector<std::span<std::byte>> parts_;
+  Transfers transfers_;
+  bool begun_ = false;
+};
+
+/// One message to a peer.
+class SendOperation final : public Operation {
+ public:
+  SendOperation(std::span<const std::byte> bytes, MPI_Comm communicator, int peer, int tag)
+      : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
+  bool advance() override;
+
+ private:
+  std::span<const std::byte> bytes_;
+  MPI_Comm communicator_;
+  int peer_, tag_;
+  Transfers transfers_;
+  bool begun_ = false;
+};
+
+/// One message from a peer.
+class ReceiveOperation final : public Operation {
+ public:
+  ReceiveOperation(std::span<std::byte> bytes, MPI_Comm communicator, int peer, int tag)
+      : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
+  bool advance() override;
+
+ private:
+  std::span<std::byte> bytes_;
+  MPI_Comm communicator_;
+  int peer_, tag_;
+  Transfers transfers_;
+  bool begun_ = false;
+};
+
+/// MPI's own broadcast, in parts that an int can count.
+class Broadcast final : public Operation {
+ public:
+  Broadcast(std::span<std::byte> bytes, MPI_Comm communicator, int root)
+      : rest_(bytes), communicator_(communicator), root_(root) {}
+  bool advance() override;
+
+ private:
+  std::span<std::byte> rest_;  ///< what has not been begun
+  MPI_Comm communicator_;
+  int root_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+/// MPI's own barrier.
+class Barrier final : public Operation {
+ public:
+  explicit Barrier(MPI_Comm communicator) : communicator_(communicator) {}
+  bool advance() override;
+
+ private:
+  MPI_Comm communicator_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+  bool begun_ = false;
+};
+
+}  // namespace unisono::mpi

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "check.hpp"
+#include "communicator.hpp"
+#include "job.hpp"
+#include "launch.hpp"
+#include "unisono/comm/mpi.hpp"
+
+namespace unisono {
+namespace {
+
+using mpi::check;
+using mpi::End;
+
+/// Open MPI's idle ranks must leave the core to others where there are more ranks than cores; it wants to be told
+/// before it is initialised. A user's own setting stays.
+void yield_when_idle() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  if (mpi::launched_more_ranks_than_cores(mpi::process_environment(), CPU_COUNT(&allowed), all)) {
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  }
+}
+
+bool is_initialised() {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  return initialised != 0;
+}
+
+void initialise(int& argc, char**& argv) {
+  yield_when_idle();
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  int size = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::string problem = mpi::launch_problem(mpi::process_environment(), size);
+  if (problem.empty() && provided < MPI_THREAD_SERIALIZED) {
+    problem =
+        "this MPI does not let several threads call it in turn (MPI_THREAD_SERIALIZED); use one that was built so";
+  }
+  if (problem.empty()) return;
+  MPI_Finalize();
+  throw LaunchError(problem);
+}
+
+int code_of(const std::exception& error) {
+  const auto* const known = dynamic_cast<const Error*>(&error);
+  return static_cast<int>(known != nullptr ? known->code() : ExitCode::other);
+}
+
+/// The code to exit with, given how all ranks ended that could be asked.
+int agreed_code(const mpi::Control& control) {
+  if (const int failed = control.failed_rank(); failed >= 0)
+    return control.ends()[static_cast<std::size_t>(failed)]->code;
+  int largest = 0;
+  for (const auto& end : control.ends()) {
+    if (end) largest = std::max(largest, end->code);
+  }
+  return largest;
+}
+
+/// Ends the processes that cannot be reached, and this one.
+[[noreturn]] void abort_all(int code) {
+  std::fflush(nullptr);
+  MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+}  // namespace
+
+MpiSession::MpiSession(int& argc, char**& argv) {
+  const bool mine = !is_initialised();
+  if (mine) initialise(argc, argv);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  job_ = std::shared_ptr<MpiJob>(new MpiJob, [mine](MpiJob* job) {
+    delete job;
+    if (mine) MPI_Finalize();
+  });
+}
+
+MpiSession::~MpiSession() = default;
+
+int MpiSession::rank() const { return job_->roster().rank(); }
+int MpiSession::size() const { return job_->roster().size(); }
+
+std::unique_ptr<Communicator> MpiSession::world(const CommunicationSettings& settings, Warn warn) {
+  const std::uint64_t number = job_->gather_all(settings.timeout_seconds);
+  if (settings.shared_memory) {
+    const std::lock_guard lock(job_->progress().mutex());
+    job_->steps().share();
+  }
+  return std::make_unique<mpi::MpiCommunicator>(mpi::Terms{job_, settings, std::move(warn)}, MPI_COMM_WORLD, number);
+}
+
+int MpiSession::finish(int code) {
+  {
+    const std::lock_guard lock(job_->progress().mutex());
+    job_->control().announce_end({code, End::How::normally});
+  }
+  const bool met = job_->meet();
+  const std::lock_guard lock(job_->progress().mutex());
+  const int agreed = agreed_code(job_->control());
+  if (!met) {
+    usleep(1'000'000);  // whoever failed prints first, and aborts
+    abort_all(agreed);
+  }
+  return agreed;
+}
+
+int MpiSession::fail(const std::exception& error, const std::function<void()>& print) {
+  const bool follows = dynamic_cast<const PeerFailure*>(&error) != nullptr;
+  {
+    const std::lock_guard lock(job_->progress().mutex());
+    job_->control().announce_end({code_of(error), follows ? End::How::followed_a_failure : End::How::failed});
+  }
+  const bool met = job_->meet();
+  const std::lock_guard lock(job_->progress().mutex());
+  const int agreed = agreed_code(job_->control());
+  const bool speaks = job_->control().failed_rank() == rank();
+  if (speaks) print();
+  if (!met) {
+    if (!speaks) usleep(1'000'000);
+    abort_all(agreed);
+  }
+  return agreed;
+}
+
+bool is_first_of_launch() { return mpi::is_first_of_launch(mpi::process_environment()); }
+
+}  // namespace unisono

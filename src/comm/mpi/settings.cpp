@@ -1,0 +1,22 @@
+#include "unisono/base/config.hpp"
+#include "unisono/comm/mpi.hpp"
+
+namespace unisono {
+
+void CommunicationSettings::describe(ConfigVisitor& visitor) {
+  visitor.field({.name = "timeout_seconds",
+                 .meaning = "a rank that does not arrive at a collective within this time is named and ends the job",
+                 .unit = "s",
+                 .minimum = 0,
+                 .minimum_excluded = true},
+                timeout_seconds);
+  visitor.field({.name = "bucket_bytes",
+                 .meaning = "gradients per started allreduce; 0: chosen by where the ranks are",
+                 .unit = "bytes",
+                 .minimum = 0},
+                bucket_bytes);
+  visitor.field({.name = "shared_memory", .meaning = "ranks of a node reduce in memory that they share"},
+                shared_memory);
+}
+
+}  // namespace unisono

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "progress.hpp"
+#include "shared_window.hpp"
+#include "unisono/comm/mpi.hpp"
+#include "window_operations.hpp"
+
+namespace unisono::mpi {
+
+/// Hands out memory of shared windows, and knows its own again. An allocation is collective over the group, the return
+/// of memory is not: what all ranks have given back is freed at the next allocation, or with the communicator.
+class SharedAllocator final : public Allocator {
+ public:
+  /// \param group agrees on what all do; outlives this
+  /// \param node  the ranks of the group on this node; MPI_COMM_NULL: no windows, plain memory
+  SharedAllocator(Communicator& group, MPI_Comm node, Progress& progress, Warn warn);
+
+  /// Zeroed, first touched by its owner. Plain memory on all ranks where some node has no room.
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* pointer) noexcept override;
+
+  /// One copy for the node, zeroed by its ranks in equal parts; null where there is no room. For a group of one node.
+  std::byte* allocate_one_copy(std::size_t bytes);
+
+  /// Where the span lies in the memory of each rank of the node; nothing for memory that is not of a window.
+  std::optional<WindowSpan> find(std::span<float> span) const;
+
+  /// Frees all windows. Collective over the node, whose ranks must all be about to call it.
+  void free_windows();
+
+ private:
+  struct Entry {
+    std::unique_ptr<SharedWindow> window;
+    std::byte* base;  ///< that was handed out
+    std::size_t bytes;
+    bool in_use = true;  ///< by this rank
+  };
+
+  void agree_on_size(std::size_t bytes);
+  void free_what_none_uses();
+  bool all_have_room(std::size_t window_bytes);
+  std::byte* make_window(std::size_t part_bytes, std::size_t bytes);
+
+  Communicator& group_;
+  MPI_Comm node_;
+  Progress& progress_;
+  Warn warn_;
+  std::vector<Entry> entries_;  ///< in the same order on all ranks
+};
+
+}  // namespace unisono::mpi

@@ -1,0 +1,87 @@
+#include "shared_window.hpp"
+
+#include <sys/statvfs.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "check.hpp"
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono::mpi {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kSpareBytes = std::size_t{8} << 20;  ///< left to others on the node: MPI's own, HDF5's
+
+/// A control variable of the MPI library that is a text, or empty where it has no such variable.
+std::string control_variable(const char* name) {
+  int provided = 0, index = 0;
+  if (MPI_T_init_thread(MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS) return {};
+  std::string value;
+  MPI_T_cvar_handle handle = MPI_T_CVAR_HANDLE_NULL;
+  int count = 0;
+  if (MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS &&
+      MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) == MPI_SUCCESS) {
+    value.resize(static_cast<std::size_t>(count) + 1);
+    if (MPI_T_cvar_read(handle, value.data()) != MPI_SUCCESS) value.clear();
+    value.resize(std::strlen(value.c_str()));
+    MPI_T_cvar_handle_free(&handle);
+  }
+  MPI_T_finalize();
+  return value;
+}
+
+std::byte* align(void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return reinterpret_cast<std::byte*>((address + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes);
+}
+
+}  // namespace
+
+const std::string& SharedWindow::backing_folder() {
+  static const std::string folder = [] {
+    const std::string told = control_variable("osc_sm_backing_directory");
+    return told.empty() ? std::string("/dev/shm") : told;
+  }();
+  return folder;
+}
+
+std::size_t SharedWindow::room_bytes() {
+  struct statvfs status = {};
+  if (statvfs(backing_folder().c_str(), &status) != 0) return 0;
+  const std::size_t free = static_cast<std::size_t>(status.f_bavail) * status.f_frsize;
+  return free > kSpareBytes ? free - kSpareBytes : 0;
+}
+
+std::size_t SharedWindow::needed_bytes(std::size_t part_bytes, int ranks) {
+  const std::size_t pages = (part_bytes + kAlignmentBytes + kPageBytes - 1) / kPageBytes;
+  return (pages * static_cast<std::size_t>(ranks) + 2) * kPageBytes;
+}
+
+SharedWindow::SharedWindow(MPI_Comm node, std::size_t part_bytes) : part_bytes_(part_bytes) {
+  int size = 0;
+  check(MPI_Comm_rank(node, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(node, &size), "MPI_Comm_size");
+  MPI_Info info = MPI_INFO_NULL;
+  check(MPI_Info_create(&info), "MPI_Info_create");
+  check(MPI_Info_set(info, "alloc_shared_noncontig", "true"), "MPI_Info_set");  // parts begin at pages of their own
+  void* base = nullptr;
+  const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(part_bytes + kAlignmentBytes), 1, info, node,
+                                           static_cast<void*>(&base), &window_);
+  MPI_Info_free(&info);
+  check(code, "MPI_Win_allocate_shared");
+  for (int r = 0; r < size; ++r) {
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    check(MPI_Win_shared_query(window_, r, &bytes, &unit, static_cast<void*>(&base)), "MPI_Win_shared_query");
+    parts_.push_back(align(base));
+  }
+}
+
+void SharedWindow::free() {
+  if (window_ != MPI_WIN_NULL) check(MPI_Win_free(&window_), "MPI_Win_free");
+}
+
+}  // namespace unisono::mpi

@@ -1,0 +1,45 @@
+#include "started.hpp"
+
+namespace unisono::mpi {
+
+Started::Started(MpiJob& job, std::unique_ptr<Operation> operation, const Place& place, std::atomic<int>* in_flight)
+    : job_(job),
+      operation_(std::move(operation)),
+      place_(place),
+      in_flight_(in_flight),
+      counted_(in_flight != nullptr ? ++*in_flight : 0),
+      entry_(job.progress(), *this) {
+  test();  // it begins now
+}
+
+Started::~Started() {
+  bool done = false;
+  {
+    const std::lock_guard lock(job_.progress().mutex());
+    done = done_;
+  }
+  if (!done) job_.progress().stop_thread();
+}
+
+void Started::wait() {
+  job_.wait([this] { return entry_.done(); }, place_);
+}
+
+bool Started::test() {
+  const std::lock_guard lock(job_.progress().mutex());
+  job_.progress().poll();
+  return entry_.done();
+}
+
+void Started::wait_for_arrivals() {
+  job_.wait([this] { return entry_.done() || operation_->all_arrived(); }, place_);
+}
+
+bool Started::advance() {
+  if (!operation_->advance()) return false;
+  if (in_flight_ != nullptr) --*in_flight_;
+  done_ = true;
+  return true;
+}
+
+}  // namespace unisono::mpi

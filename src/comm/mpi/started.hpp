@@ -1,0 +1,45 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "job.hpp"
+#include "progress.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::mpi {
+
+/// A request for an operation that is under way.
+class Started final : public Request, private Operation {
+ public:
+  /// \param in_flight counts this one until it is done; may be null
+  Started(MpiJob& job, std::unique_ptr<Operation> operation, const Place& place, std::atomic<int>* in_flight = nullptr);
+  /// Gives the operation up where it is not done.
+  ~Started() override;
+  Started(const Started&) = delete;
+  Started& operator=(const Started&) = delete;
+
+  void wait() override;
+  bool test() override;
+  void wait_for_arrivals() override;
+
+ private:
+  bool advance() override;
+
+  MpiJob& job_;
+  std::unique_ptr<Operation> operation_;
+  Place place_;
+  std::atomic<int>* in_flight_;
+  int counted_;  // keeps the order: counted before it begins
+  bool done_ = false;
+  Progress::Entry entry_;
+};
+
+/// A request that was done before it began.
+class NothingToDo final : public Request {
+ public:
+  void wait() override {}
+  bool test() override { return true; }
+};
+
+}  // namespace unisono::mpi

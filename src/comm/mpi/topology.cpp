@@ -1,0 +1,46 @@
+#include "topology.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace unisono::mpi {
+
+int Topology::largest_node() const {
+  std::size_t largest = 0;
+  for (const auto& ranks : nodes) largest = std::max(largest, ranks.size());
+  return static_cast<int>(largest);
+}
+
+int Topology::lanes() const {
+  std::size_t smallest = nodes.front().size();
+  for (const auto& ranks : nodes) smallest = std::min(smallest, ranks.size());
+  return static_cast<int>(smallest);
+}
+
+std::vector<int> Topology::lane(int number) const {
+  std::vector<int> carriers;
+  for (const auto& ranks : nodes) carriers.push_back(ranks[static_cast<std::size_t>(number)]);
+  return carriers;
+}
+
+Topology make_topology(const Roster& roster, const std::vector<int>& members, int rank, int ranks_per_node) {
+  Topology topology;
+  std::vector<std::pair<int, int>> keys;  // of the nodes: where they are, which part of it
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    const int member = members[r];
+    const std::pair<int, int> key(roster[member].node, ranks_per_node > 0 ? member / ranks_per_node : 0);
+    const auto node = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+    if (node == keys.size()) {
+      keys.push_back(key);
+      topology.nodes.emplace_back();
+    }
+    if (static_cast<int>(r) == rank) {
+      topology.node = static_cast<int>(node);
+      topology.node_rank = static_cast<int>(topology.nodes[node].size());
+    }
+    topology.nodes[node].push_back(static_cast<int>(r));
+  }
+  return topology;
+}
+
+}  // namespace unisono::mpi

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "board.hpp"
+#include "message_operations.hpp"
+#include "ordered_sum.hpp"
+#include "progress.hpp"
+
+namespace unisono::mpi {
+
+/// A span inside a shared window, as this process sees it in the part of each rank of the node.
+struct WindowSpan {
+  std::vector<float*> parts;
+  Index size = 0;           ///< floats
+  std::uint64_t place = 0;  ///< the same on all ranks that name the same place of the same allocation
+};
+
+/// What every collective in shared memory does: wait until all have arrived, do this rank's share of the work on
+/// everybody's memory, wait until all have done theirs. Two rounds of counters, no message, no copy. The shares of
+/// several in flight are worked off in the order of their starts.
+class NodeOperation : public Operation {
+ public:
+  /// \param previous the collective in shared memory before this one; 0: none
+  NodeOperation(Board& board, std::uint64_t sequence, std::uint64_t previous)
+      : board_(board), sequence_(sequence), previous_(previous) {}
+
+  bool advance() override;
+  bool all_arrived() override { return board_.reached(&Board::Part::arrived, sequence_, board_.size(), arrived_); }
+
+ protected:
+  virtual void work() = 0;
+  Board& board() { return board_; }
+  std::uint64_t sequence() const { return sequence_; }
+  std::uint64_t previous() const { return previous_; }
+
+ private:
+  Board& board_;
+  const std::uint64_t sequence_, previous_;
+  int arrived_ = 0, worked_ = 0;  ///< ranks that are known to have
+  bool did_work_ = false;
+};
+
+/// values[i] ← Σ_r values_r[i] on one node: each rank adds its slice in rank order, straight out of all parts, and
+/// writes it to all. Cost per rank: it reads and writes n floats, whatever the number of ranks.
+class NodeSum final : public NodeOperation {
+ public:
+  NodeSum(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+
+ private:
+  void work() override;
+  WindowSpan span_;
+};
+
+/// slice_r of rank r ← Σ of all ranks' slice_r.
+class NodeScatter final : public NodeOperation {
+ public:
+  NodeScatter(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+
+ private:
+  void work() override;
+  WindowSpan span_;
+};
+
+/// slice_r of all ← slice_r of rank r.
+class NodeGather final : public NodeOperation {
+ public:
+  NodeGather(Board& board, WindowSpan span, std::uint64_t sequence, std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)) {}
+
+ private:
+  void work() override;
+  WindowSpan span_;
+};
+
+/// The lanes between nodes: rank l < lanes of each node carries slice l to the others.
+struct Lanes {
+  int count = 0;
+  Circle circle;  ///< of this rank's lane; without ranks where it carries none
+};
+
+/// values[i] ← Σ_r values_r[i] over several nodes: the sum of each node in shared memory, then every lane's slice by
+/// messages between its carriers, which write the result to all of their node. Between M nodes each carrier sends
+/// 2 (n / lanes) (M − 1) / M floats. Same bits everywhere: ranks of a node are added in order, then nodes in order.
+class NodesSum final : public NodeOperation {
+ public:
+  NodesSum(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), span_(std::move(span)), lanes_(std::move(lanes)) {}
+
+  bool advance() override;
+
+ private:
+  void work() override;
+  bool carry();
+  bool carries() { return board().rank() < lanes_.count; }
+
+  WindowSpan span_;
+  Lanes lanes_;
+  bool node_is_done_ = false, carried_mine_ = false;
+  std::optional<MessageCombine<float, Sum>> between_nodes_;
+  int carried_ = 0;
+};
+
+/// values[i] ← values_0[i] ∘ values_1[i] ∘ … of a few values on one node: everybody reads everybody's inbox.
+template <typename T, typename Combine>
+class InboxCombine final : public Operation {
+ public:
+  static bool fits(std::size_t values) { return values * sizeof(T) <= Board::kInboxBytes; }
+
+  /// Fills the inbox: construct it before this rank arrives.
+  InboxCombine(Board& board, std::span<T> values, std::uint64_t sequence)
+      : board_(board), values_(values), sequence_(sequence), slot_(board.next_slot()) {
+    std::copy(values.begin(), values.end(), reinterpret_cast<T*>(board.my_inbox(slot_)));
+  }
+
+  bool all_arrived() override { return board_.reached(&Board::Part::arrived, sequence_, board_.size(), arrived_); }
+  bool advance() override {
+    if (!all_arrived()) return false;
+    board_.check_signatures(sequence_);
+    std::vector<const T*> inputs;
+    for (int r = 0; r < board_.size(); ++r) inputs.push_back(reinterpret_cast<const T*>(board_.inbox(r, slot_)));
+    T* const target = values_.data();
+    combine_in_order<T>(inputs, std::span(&target, 1), static_cast<Index>(values_.size()), Combine{});
+    return true;
+  }
+
+ private:
+  Board& board_;
+  std::span<T> values_;
+  std::uint64_t sequence_;
+  int slot_;
+  int arrived_ = 0;
+};
+
+}  // namespace unisono::mpi
