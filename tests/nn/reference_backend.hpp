@@ -117,7 +117,7 @@ class ReferenceBackend final : public Backend {
     return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double value) { return sum + value * value; });
   }
   void axpby(float a, View x, float b, MutableView y) override {
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + b * y[i];
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + (b == 0 ? 0 : b * y[i]);
   }
   void sgd_update(const SgdStep&, View, MutableView, MutableView) override { no_updates(); }
   void adagrad_update(const AdagradStep&, View, MutableView, MutableView) override { no_updates(); }
