@@ -1,0 +1,112 @@
+#include "cpu_fixture.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+constexpr Activation kAll[] = {Activation::none, Activation::relu, Activation::gelu, Activation::tanh,
+                               Activation::sigmoid};
+
+double value(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::gelu:
+      return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+double slope(Activation activation, double x) {
+  switch (activation) {
+    case Activation::relu:
+      return x > 0 ? 1 : 0;
+    case Activation::gelu:
+      return 0.5 * std::erfc(-x * std::sqrt(0.5)) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+    case Activation::tanh:
+      return 1 - std::pow(std::tanh(x), 2);
+    case Activation::sigmoid:
+      return value(activation, x) * (1 - value(activation, x));
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("activations and their gradients are the reference's, in place, too", "[activation]") {
+  for (const Shape& shape : odd_shapes()) {
+    INFO(shape.text());
+    const Floats x = random_floats(shape.size(), 41, -6, 6), dy = random_floats(shape.size(), 42);
+    for (Activation activation : kAll) {
+      std::vector<double> y, dx;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        y.push_back(value(activation, static_cast<double>(x[i])));
+        dx.push_back(static_cast<double>(dy[i]) * slope(activation, static_cast<double>(x[i])));
+      }
+      everywhere(
+          [&](CpuBackend& backend) {
+            const Buffer device_x = to_device(backend, shape, x, 5);
+            Buffer device_y = fresh(backend, shape), dx_apart = fresh(backend, shape);
+            Buffer device_dy = to_device(backend, shape, dy);
+            backend.activation_forward(activation, shape.extent, shape.batch, device_x.view(), device_y.view());
+            backend.activation_backward(activation, shape.extent, shape.batch, device_x.view(), device_y.view(),
+                                        device_dy.view(), dx_apart.view());
+            backend.activation_backward(activation, shape.extent, shape.batch, device_x.view(), device_y.view(),
+                                        device_dy.view(), device_dy.view());
+            CHECK(largest_unused(shape, dx_apart.view()) == 0);
+            CHECK(from_device(backend, shape, dx_apart) == from_device(backend, shape, device_dy));
+            return Outputs{{from_device(backend, shape, device_y), from_device(backend, shape, device_dy)}, {}};
+          },
+          [&](const Outputs& outputs) {
+            // 9.5 ulps, as math_test.cpp holds them, are at most 19 u |y|. A derivative is at most 1.2: from y it errs
+            // by 2 |y| times that (tanh, 1.4 ulps: 5.6 u), GELU's by 17 u and of x φ(x) ≤ 0.25 by 10 u.
+            CHECK(excess(outputs.tensors[0], y, [&](std::size_t i) { return 19 * kRoundoff * std::abs(y[i]); }) <= 1);
+            CHECK(excess(outputs.tensors[1], dx,
+                         [&](std::size_t i) { return 22 * kRoundoff * std::abs(static_cast<double>(dy[i])); }) <= 1);
+          });
+    }
+  }
+}
+
+TEST_CASE("the reference's slopes are central differences", "[activation]") {
+  for (Activation activation : kAll) {
+    for (double x : {-3.0, -1.0, -0.5, 0.3, 2.0}) {
+      const auto f = [&](const std::vector<double>& at) { return value(activation, at[0]); };
+      CHECK(gradient_error(f, {x}, {slope(activation, x)}) < 1e-8);
+    }
+  }
+}
+
+TEST_CASE("a NaN passes every activation", "[activation]") {
+  const Shape shape{{1, 1, 1}, 1};
+  for (Activation activation : kAll) {
+    for (InstructionSet set : available_instruction_sets()) {
+      CpuBackend backend({.threads = 1, .instruction_set = set});
+      Buffer y(16);
+      const Buffer x = to_device(backend, shape, Floats{std::nanf("")});
+      backend.activation_forward(activation, shape.extent, 1, x.view(), y.view());
+      CHECK(std::isnan(y.data()[0]));
+    }
+  }
+}
+
+TEST_CASE("adding adds", "[activation]") {
+  const Shape shape{{5, 3, 7}, 300};  // more than one chunk
+  const Floats x = random_floats(shape.size(), 43), y = random_floats(shape.size(), 44);
+  Floats sum(y);
+  for (std::size_t i = 0; i < x.size(); ++i) sum[i] += x[i];
+  everywhere(
+      [&](CpuBackend& backend) {
+        Buffer device_y = to_device(backend, shape, y);
+        backend.add(shape.extent, shape.batch, to_device(backend, shape, x).view(), device_y.view());
+        return Outputs{{from_device(backend, shape, device_y)}, {}};
+      },
+      [&](const Outputs& outputs) { CHECK(outputs.tensors[0] == sum); });
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,52 @@
+#include "cpu_fixture.hpp"
+
+namespace unisono::cpu {
+
+TEST_CASE("a squared norm is summed in double, in an order that depends on the size alone", "[algebra]") {
+  for (Index size : {0, 1, 31, 32, 33, 1000, 16384, 100003}) {
+    INFO(size);
+    const Floats x = random_floats(size, 91);
+    double expected = 0;
+    for (float value : x) expected += static_cast<double>(value) * static_cast<double>(value);
+    everywhere(
+        [&](CpuBackend& backend) {
+          return Outputs{{}, {backend.squared_norm(x)}};
+        },
+        [&](const Outputs& outputs) {
+          // Squares of floats are exact in double; n roundings at most on either side.
+          CHECK(std::abs(outputs.sums[0] - expected) <= 2 * static_cast<double>(size) * 0x1p-53 * expected);
+        });
+    // The same numbers elsewhere in memory.
+    for (std::size_t shift : {1U, 3U, 8U}) {
+      Floats moved(shift, 0.0F);
+      moved.insert(moved.end(), x.begin(), x.end());
+      for (InstructionSet set : available_instruction_sets()) {
+        CpuBackend backend({.threads = 2, .instruction_set = set});
+        CHECK(backend.squared_norm(View(moved).subspan(shift)) == backend.squared_norm(x));
+      }
+    }
+  }
+}
+
+TEST_CASE("y ← a x + b y, and with b = 0 y is not read", "[algebra]") {
+  for (Index size : {0, 1, 17, 40001}) {
+    const Floats x = random_floats(size, 92), y = random_floats(size, 93);
+    for (float b : {0.0F, 1.0F, -0.5F}) {
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        expected.push_back(0.75 * static_cast<double>(x[i]) + static_cast<double>(b) * static_cast<double>(y[i]));
+      }
+      everywhere(
+          [&](CpuBackend& backend) {
+            Floats result = b == 0 ? Floats(y.size(), std::nanf("")) : y;
+            backend.axpby(0.75F, x, b, result);
+            return Outputs{{result}, {}};
+          },
+          [&](const Outputs& outputs) {
+            CHECK(excess(outputs.tensors[0], expected, 3 * kRoundoff) <= 1);  // each term, and the sum, below 2
+          });
+    }
+  }
+}
+
+}  // namespace unisono::cpu

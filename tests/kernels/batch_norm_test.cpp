@@ -1,0 +1,234 @@
+#include "cpu_fixture.hpp"
+#include "reference_norm.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+using reference::Over;
+
+Floats narrow(const std::vector<double>& values) { return {values.begin(), values.end()}; }
+
+/// One batch through all four passes. Canonical order.
+struct Case {
+  NormSpec spec;
+  Index batch;
+  Floats x, residual, y, dy, gamma, beta, mean, inverse;  // y: what the backward pass is told that forward gave
+  reference::Statistics statistics;                       // as the device is told: rounded to float
+
+  Case(const Shape& shape, Activation activation, bool with_residual)
+      : spec{shape.extent, 1e-5F, activation},
+        batch(shape.batch),
+        x(random_floats(shape.size(), 11, -1, 3)),
+        residual(with_residual ? random_floats(shape.size(), 12) : Floats{}),
+        y(random_floats(shape.size(), 13)),
+        dy(random_floats(shape.size(), 14)),
+        gamma(random_floats(shape.extent.channels, 15, 0.5F, 1.5F)),
+        beta(random_floats(shape.extent.channels, 16)) {
+    statistics = reference::statistics(Over::channel, spec, batch, widen(x));
+    mean = narrow(statistics.mean);
+    inverse = narrow(statistics.inverse);
+    statistics.mean = widen(mean);
+    statistics.inverse = widen(inverse);
+  }
+  Shape shape() const { return {spec.extent, batch}; }
+  bool relu() const { return spec.activation == Activation::relu; }
+  std::size_t channel(std::size_t i) const { return reference::group_of(Over::channel, spec.extent, i); }
+};
+
+Outputs run(CpuBackend& backend, const Case& c, bool constant_statistics = false) {
+  const Shape shape = c.shape();
+  const auto channels = static_cast<std::size_t>(c.spec.extent.channels);
+  const Buffer x = to_device(backend, shape, c.x, 1e3F), given_y = to_device(backend, shape, c.y, 1);
+  Buffer residual;
+  if (!c.residual.empty()) residual = to_device(backend, shape, c.residual, 7);
+  Buffer y = fresh(backend, shape), dx = fresh(backend, shape), dy = to_device(backend, shape, c.dy, 1e3F);
+  std::vector<double> sums(2 * channels, -1), gradient_sums(2 * channels, -1);
+
+  backend.batch_norm_sums(c.spec, c.batch, x.view(), sums);
+  backend.batch_norm_forward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, c.beta, residual.view(), y.view());
+  backend.batch_norm_backward_sums(c.spec, c.batch, x.view(), c.mean, c.inverse, given_y.view(), dy.view(),
+                                   gradient_sums);
+  backend.batch_norm_backward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, dy.view(), gradient_sums,
+                              constant_statistics ? 0 : c.statistics.count, dx.view());
+  CHECK(std::isfinite(largest_unused(shape, y.view())));
+  CHECK(largest_unused(shape, dx.view()) == 0);
+  Outputs outputs{{from_device(backend, shape, y), from_device(backend, shape, dy), from_device(backend, shape, dx)},
+                  sums};
+  outputs.sums.insert(outputs.sums.end(), gradient_sums.begin(), gradient_sums.end());
+  return outputs;
+}
+
+/// A sum of floats, and how far the device's may be off. It adds up in float the lanes of a pixel (at most 16 vectors
+/// of 4) and a tile's 32 pixels, and the rest in double: with two roundings in a term at most 50 u Σ |terms|.
+struct Sum {
+  double value = 0, size = 0;
+  void add(double term, double term_size) { value += term, size += term_size; }
+  bool near(double actual) const { return std::abs(actual - value) <= 50 * kRoundoff * size; }
+};
+
+/// Σ x, Σ x², Σ dy, Σ dy x̂ for each channel, in the order of Outputs::sums.
+std::vector<Sum> expected_sums(const Case& c, const std::vector<double>& dy) {
+  const auto channels = static_cast<std::size_t>(c.spec.extent.channels);
+  std::vector<Sum> sums(4 * channels);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    const std::size_t k = c.channel(i);
+    const auto x = static_cast<double>(c.x[i]), inverse = c.statistics.inverse[k];
+    sums[k].add(x, std::abs(x));
+    sums[channels + k].add(x * x, x * x);
+    sums[2 * channels + k].add(dy[i], std::abs(dy[i]));
+    const double product = dy[i] * (x - c.statistics.mean[k]) * inverse;
+    sums[3 * channels + k].add(product, std::abs(product));
+  }
+  return sums;
+}
+
+std::vector<double> expected_output(const Case& c) {
+  auto y =
+      reference::norm_forward(Over::channel, c.spec.extent, c.statistics, widen(c.x), widen(c.gamma), widen(c.beta));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (!c.residual.empty()) y[i] += static_cast<double>(c.residual[i]);
+    if (c.relu() && y[i] < 0) y[i] = 0;
+  }
+  return y;
+}
+
+std::vector<double> masked_gradient(const Case& c) {
+  auto dy = widen(c.dy);
+  for (std::size_t i = 0; i < dy.size(); ++i) {
+    if (c.relu() && c.y[i] <= 0) dy[i] = 0;
+  }
+  return dy;
+}
+
+void check(const Case& c, const Outputs& outputs, bool constant_statistics = false) {
+  // |x − mean| inverse γ is below 4 sizes of x times the largest inverse; four roundings of that and of what is added.
+  double inverse = 1;
+  for (double value : c.statistics.inverse) inverse = std::max(inverse, value);
+  const auto dy = masked_gradient(c);
+  CHECK(excess(outputs.tensors[0], expected_output(c), 4 * kRoundoff * (4 * 1.5 * inverse + 2)) <= 1);
+  CHECK(excess(outputs.tensors[1], dy, 0) == 0);
+  const auto expected = expected_sums(c, dy);
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(expected[i].near(outputs.sums[i]));
+
+  const auto dx = reference::norm_backward(Over::channel, c.spec.extent, c.statistics, widen(c.x), widen(c.gamma), dy,
+                                           constant_statistics)
+                      .dx;
+  // Five roundings of each of dy, Σ dy / count and x̂ Σ dy x̂ / count, and the error of these sums.
+  const auto channels = static_cast<std::size_t>(c.spec.extent.channels);
+  CHECK(excess(outputs.tensors[2], dx, [&](std::size_t i) {
+          const std::size_t k = c.channel(i);
+          const double normal = std::abs(static_cast<double>(c.x[i]) - c.statistics.mean[k]) * c.statistics.inverse[k];
+          const double scale = static_cast<double>(c.gamma[k]) * c.statistics.inverse[k];
+          const double means = expected[2 * channels + k].size + normal * expected[3 * channels + k].size;
+          return kRoundoff * scale * (5 * std::abs(dy[i]) + 55 * means / c.statistics.count);
+        }) <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("batch normalisation gives the reference's sums, outputs and gradients", "[batch_norm]") {
+  for (const Shape& shape : odd_shapes()) {
+    INFO(shape.text());
+    for (Activation activation : {Activation::none, Activation::relu}) {
+      const Case c(shape, activation, activation == Activation::relu);
+      everywhere([&](CpuBackend& backend) { return run(backend, c); },
+                 [&](const Outputs& outputs) { check(c, outputs); });
+    }
+  }
+}
+
+TEST_CASE("batch normalisation fuses a residual or a relu alone, too", "[batch_norm]") {
+  for (Activation activation : {Activation::none, Activation::relu}) {
+    const Case c({{20, 7, 5}, 65}, activation, activation == Activation::none);
+    everywhere([&](CpuBackend& backend) { return run(backend, c); },
+               [&](const Outputs& outputs) { check(c, outputs); });
+  }
+}
+
+TEST_CASE("with constant statistics no gradient flows through them", "[batch_norm]") {
+  const Case c({{3, 4, 4}, 17}, Activation::relu, false);
+  everywhere([&](CpuBackend& backend) { return run(backend, c, true); },
+             [&](const Outputs& outputs) { check(c, outputs, true); });
+}
+
+TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
+  // One channel of two examples, x = 1 and 3: Σ x = 4, Σ x² = 10; told mean 2 and inverse deviation 1, γ = 2, β = 1,
+  // the outputs are −1 and 3, after relu 0 and 3. dy = 5 and 7: only the second passes, Σ dy = 7, Σ dy x̂ = 7; dx = 2 (0
+  // − (7 − 7) / 2) and 2 (7 − (7 + 7) / 2).
+  const NormSpec spec{{1, 1, 1}, 1e-5F, Activation::relu};
+  const Shape shape{spec.extent, 2};
+  const Floats mean{2}, inverse{1}, gamma{2}, beta{1};
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const Buffer x = to_device(backend, shape, Floats{1, 3}, 9);
+    Buffer y = fresh(backend, shape), dx = fresh(backend, shape), dy = to_device(backend, shape, Floats{5, 7});
+    std::vector<double> sums(2);
+    backend.batch_norm_sums(spec, 2, x.view(), sums);
+    CHECK(sums == std::vector<double>{4, 10});
+    backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
+    CHECK(from_device(backend, shape, y) == Floats{0, 3});
+    backend.batch_norm_backward_sums(spec, 2, x.view(), mean, inverse, y.view(), dy.view(), sums);
+    CHECK(sums == std::vector<double>{7, 7});
+    backend.batch_norm_backward(spec, 2, x.view(), mean, inverse, gamma, dy.view(), sums, 2, dx.view());
+    CHECK(from_device(backend, shape, dx) == Floats{0, 0});
+  }
+}
+
+TEST_CASE("the variance survives a mean a hundred deviations large", "[batch_norm]") {
+  // Σ x² / n − mean² cancels four of the sum's digits. The tiles' errors average out: less than u of Σ x² remains,
+  // which is 10⁴ u of the variance.
+  const Shape shape{{1, 32, 32}, 64};
+  Floats x = random_floats(shape.size(), 17, -1.7320508F, 1.7320508F);  // variance 1
+  for (float& value : x) value += 100;
+  const auto exact = reference::statistics(Over::channel, {shape.extent, 0, Activation::none}, shape.batch, widen(x));
+  everywhere(
+      [&](CpuBackend& backend) {
+        Outputs outputs{{}, std::vector<double>(2)};
+        backend.batch_norm_sums({shape.extent, 0, Activation::none}, shape.batch, to_device(backend, shape, x).view(),
+                                outputs.sums);
+        return outputs;
+      },
+      [&](const Outputs& outputs) {
+        const double mean = outputs.sums[0] / exact.count;
+        const double variance = outputs.sums[1] / exact.count - mean * mean;
+        CHECK(variance == Approx(std::pow(exact.inverse[0], -2)).epsilon(1e4 * kRoundoff));
+      });
+}
+
+TEST_CASE("a NaN in an activation reaches the sums and passes relu", "[batch_norm]") {
+  const NormSpec spec{{1, 1, 1}, 1e-5F, Activation::relu};
+  const Shape shape{spec.extent, 2};
+  const Floats mean{0}, inverse{1}, gamma{1}, beta{0};
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const Buffer x = to_device(backend, shape, Floats{1, std::nanf("")});
+    Buffer y(x.size());
+    std::vector<double> sums(2);
+    backend.batch_norm_sums(spec, 2, x.view(), sums);
+    backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
+    CHECK(std::isnan(sums[0]));
+    CHECK(std::isnan(sums[1]));
+    CHECK(std::isnan(y.data()[1]));
+  }
+}
+
+TEST_CASE("the reference's gradients of normalisation are central differences", "[batch_norm][layer_norm]") {
+  const NormSpec spec{{2, 2, 3}, 1e-2F, Activation::none};
+  const Index batch = 3;
+  const auto x = widen(random_floats(batch * 12, 18)), dy = widen(random_floats(batch * 12, 19));
+  for (Over over : {Over::channel, Over::example}) {
+    const Index parameters = over == Over::channel ? 2 : 12;
+    const auto gamma = widen(random_floats(parameters, 20)), beta = widen(random_floats(parameters, 21));
+    const auto f = [&](const auto& at_x, const auto& at_gamma, const auto& at_beta) {
+      const auto s = reference::statistics(over, spec, batch, at_x);
+      return dot(dy, reference::norm_forward(over, spec.extent, s, at_x, at_gamma, at_beta));
+    };
+    const auto s = reference::statistics(over, spec, batch, x);
+    const auto gradient = reference::norm_backward(over, spec.extent, s, x, gamma, dy);
+    CHECK(gradient_error([&](const auto& at) { return f(at, gamma, beta); }, x, gradient.dx) < 1e-7);
+    CHECK(gradient_error([&](const auto& at) { return f(x, at, beta); }, gamma, gradient.dgamma) < 1e-9);
+    CHECK(gradient_error([&](const auto& at) { return f(x, gamma, at); }, beta, gradient.dbeta) < 1e-9);
+  }
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,202 @@
+#include <limits>
+#include <numeric>
+
+#include "cpu_fixture.hpp"
+#include "reference_loss.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+using reference::Row;
+using reference::row_of;
+
+/// Sums as outputs, for comparisons bit by bit.
+std::vector<double> listed(const LossSums& s) {
+  return {s.loss,
+          static_cast<double>(s.examples),
+          static_cast<double>(s.correct),
+          static_cast<double>(s.correct_top5),
+          s.squared_error,
+          s.absolute_error,
+          s.target_sum,
+          s.target_squared_sum,
+          static_cast<double>(s.values)};
+}
+
+LossSums begun() { return {.loss = 1000, .examples = 7, .correct = 5, .correct_top5 = 6, .squared_error = 100}; }
+
+constexpr float kScale = 0.25F, kSmoothing = 0.1F;
+
+std::vector<std::int32_t> some_labels(Index batch, Index classes) {
+  std::vector<std::int32_t> labels;
+  for (Index n = 0; n < batch; ++n) labels.push_back(static_cast<std::int32_t>(n * 7 % classes));
+  return labels;
+}
+
+Outputs softmax(CpuBackend& backend, Index classes, const Floats& logits, const std::vector<std::int32_t>& labels,
+                float smoothing) {
+  const Shape shape{{classes, 1, 1}, static_cast<Index>(labels.size())};
+  const Buffer z = to_device(backend, shape, logits, 30);
+  Buffer d = fresh(backend, shape);
+  LossSums sums = begun(), without = begun();
+  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, d.view(), sums);
+  backend.softmax_cross_entropy(classes, shape.batch, z.view(), labels, smoothing, kScale, {}, without);
+  CHECK(same_bits({{}, listed(sums)}, {{}, listed(without)}));  // NaN included
+  CHECK(largest_unused(shape, d.view()) == 0);
+  return {{from_device(backend, shape, d)}, listed(sums)};
+}
+
+}  // namespace
+
+TEST_CASE("softmax cross-entropy gives the reference's losses, hits and gradients", "[loss]") {
+  for (Index batch : {0, 1, 3, 16, 17, 64, 65, 100, 130}) {
+    for (Index classes : {1, 2, 4, 10, 1000}) {
+      for (float smoothing : {0.0F, kSmoothing}) {
+        INFO(batch << " × " << classes << ", smoothing " << smoothing);
+        const auto size = static_cast<std::size_t>(classes);
+        Floats logits = random_floats(batch * classes, 61, -8, 8);
+        for (float& z : logits) z = std::round(4 * z) / 4;  // with ties
+        const auto labels = some_labels(batch, classes);
+        double loss = 1000;
+        Index correct = 5, top5 = 6;
+        Row gradient;
+        for (std::size_t n = 0; n < labels.size(); ++n) {
+          const Row z = row_of(widen(logits), n, size);
+          const Row target = reference::smoothed(size, labels[n], static_cast<double>(smoothing));
+          loss += reference::softmax_loss(z, target);
+          correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
+          top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
+          for (double d : reference::softmax_gradient(z, target)) gradient.push_back(d * static_cast<double>(kScale));
+        }
+        everywhere([&](CpuBackend& backend) { return softmax(backend, classes, logits, labels, smoothing); },
+                   [&](const Outputs& outputs) {
+                     // Exponentials err by 2 u, their sum is in double; z − largest is exact for these logits. The loss
+                     // so errs by 2 u an example, a gradient by 5 u of softmax and 2 u of target, both ≤ 1.
+                     CHECK(std::abs(outputs.sums[0] - loss) <= (2 * static_cast<double>(batch) + 1e-5) * kRoundoff);
+                     CHECK(outputs.sums[1] == 7 + batch);
+                     CHECK(outputs.sums[2] == correct);
+                     CHECK(outputs.sums[3] == top5);
+                     CHECK(excess(outputs.tensors[0], gradient, 7 * kRoundoff * static_cast<double>(kScale)) <= 1);
+                   });
+      }
+    }
+  }
+}
+
+TEST_CASE("softmax cross-entropy is stable where exponentials overflow, and says where a run diverged", "[loss]") {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    // log(e⁰ + e^−2000) + 1000 − (−1000): the label's logit is 2000 below the other.
+    CHECK(softmax(backend, 2, {1000, -1000}, {1}, 0).sums[0] == Approx(1000 + 2000));
+    CHECK(softmax(backend, 2, {1000, -1000}, {0}, 0).sums[0] == 1000);
+    CHECK(softmax(backend, 3, {-infinity, 0, 0}, {1}, 0).sums[0] == Approx(1000 + std::log(2)));
+    for (const Floats& logits : {Floats{nan, 1, 2}, Floats{1, nan, 2}, Floats{1, 2, nan}, Floats{1, infinity, 2}}) {
+      const Outputs outputs = softmax(backend, 3, logits, {1}, 0);
+      CHECK(std::isnan(outputs.sums[0]));
+    }
+    CHECK(softmax(backend, 3, {0, nan, 0}, {1}, 0).sums[2] == 5);  // no hit
+  }
+}
+
+TEST_CASE("the label's rank counts larger logits and equal ones before it", "[loss]") {
+  CpuBackend backend({});
+  const Floats logits{3, 1, 3, 2, 3, 5, 1, 0};  // ranks 1 5 2 4 3 0 6 7
+  const int expected[] = {1, 5, 2, 4, 3, 0, 6, 7};
+  for (std::int32_t label = 0; label < 8; ++label) {
+    const Outputs outputs = softmax(backend, 8, logits, {label}, 0);
+    CHECK(outputs.sums[2] == 5 + (expected[label] < 1 ? 1 : 0));
+    CHECK(outputs.sums[3] == 6 + (expected[label] < 5 ? 1 : 0));
+  }
+}
+
+TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses and gradients", "[loss]") {
+  for (const Shape& shape : odd_shapes()) {
+    INFO(shape.text());
+    const auto size = static_cast<std::size_t>(shape.extent.size());
+    const Floats z = random_floats(shape.size(), 62, -8, 8), targets = random_floats(shape.size(), 63, 0, 1);
+    std::vector<double> sums(9), gradient;
+    double sigmoid_loss = 1000;
+    Row sigmoid_gradient;
+    for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
+      const Row y = row_of(widen(z), n, size), t = row_of(widen(targets), n, size);
+      sums[0] += reference::squared_loss(y, t);
+      for (double d : reference::squared_gradient(y, t)) gradient.push_back(d * static_cast<double>(kScale));
+      sigmoid_loss += reference::sigmoid_loss(y, t, static_cast<double>(kSmoothing));
+      for (double d : reference::sigmoid_gradient(y, t, static_cast<double>(kSmoothing))) {
+        sigmoid_gradient.push_back(d * static_cast<double>(kScale));
+      }
+      for (std::size_t k = 0; k < size; ++k) {
+        sums[4] += std::pow(y[k] - t[k], 2);
+        sums[5] += std::abs(y[k] - t[k]);
+        sums[6] += t[k];
+        sums[7] += t[k] * t[k];
+      }
+    }
+    const LossSums before = begun();
+    everywhere(
+        [&](CpuBackend& backend) {
+          const Buffer device = to_device(backend, shape, z, 30);
+          Buffer d = fresh(backend, shape), d_sigmoid = fresh(backend, shape);
+          LossSums s = before, s_sigmoid = before, without = before, without_sigmoid = before;
+          backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, d.view(), s);
+          backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, {}, without);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), targets, kSmoothing, kScale,
+                                        d_sigmoid.view(), s_sigmoid);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), targets, kSmoothing, kScale, {},
+                                        without_sigmoid);
+          CHECK(listed(s) == listed(without));
+          CHECK(listed(s_sigmoid) == listed(without_sigmoid));
+          CHECK(largest_unused(shape, d.view()) == 0);
+          CHECK(largest_unused(shape, d_sigmoid.view()) == 0);
+          Outputs outputs{{from_device(backend, shape, d), from_device(backend, shape, d_sigmoid)}, listed(s)};
+          outputs.sums.push_back(s_sigmoid.loss);
+          outputs.sums.push_back(static_cast<double>(s_sigmoid.examples));
+          return outputs;
+        },
+        [&](const Outputs& outputs) {
+          // Differences below 9 are rounded once, gradients three times more; squares are summed in double, where the
+          // 1000 and 100 that the sums began with cost 2⁻⁵³ of them a rounding.
+          const auto count = static_cast<double>(shape.batch);
+          CHECK(excess(outputs.tensors[0], gradient, 4 * kRoundoff * 2 * 9 * 0.25 / static_cast<double>(size)) <= 1);
+          CHECK(std::abs(outputs.sums[0] - (1000 + sums[0])) <= 2 * kRoundoff * sums[0] + 1e-12);
+          CHECK(outputs.sums[1] == 7 + shape.batch);
+          CHECK(std::abs(outputs.sums[4] - (100 + sums[4])) <= 2 * kRoundoff * sums[4] + 1e-12);
+          for (std::size_t i : {5U, 6U, 7U}) CHECK(std::abs(outputs.sums[i] - sums[i]) <= kRoundoff * sums[i] + 1e-12);
+          CHECK(outputs.sums[8] == shape.size());
+          // σ errs by 5 u, t by 2 u. A loss is the difference of numbers up to 8, of 6, 3 and 1 roundings.
+          CHECK(excess(outputs.tensors[1], sigmoid_gradient, 9 * kRoundoff * 0.25 / static_cast<double>(size)) <= 1);
+          CHECK(std::abs(outputs.sums[9] - sigmoid_loss) <= 10 * 8 * kRoundoff * count + 1e-12);
+          CHECK(outputs.sums[10] == 7 + shape.batch);
+        });
+  }
+}
+
+TEST_CASE("an element-wise loss of a diverged output is NaN", "[loss]") {
+  const Shape shape{{2, 1, 1}, 3};
+  const Floats outputs{0, 0, 0, std::nanf(""), 0, 0}, targets(6, 0.5F);
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const Buffer device = to_device(backend, shape, outputs);
+    LossSums squared, sigmoid;
+    backend.mean_squared_error(shape.extent, 3, device.view(), targets, 1, {}, squared);
+    backend.sigmoid_cross_entropy(shape.extent, 3, device.view(), targets, 0, 1, {}, sigmoid);
+    CHECK(std::isnan(squared.loss));
+    CHECK(std::isnan(squared.absolute_error));
+    CHECK(std::isnan(sigmoid.loss));
+  }
+}
+
+TEST_CASE("the reference's gradients of losses are central differences", "[loss]") {
+  const Row z = widen(random_floats(6, 64, -2, 2)), t = widen(random_floats(6, 65, 0, 1));
+  const Row target = reference::smoothed(6, 2, 0.1);
+  CHECK(std::accumulate(target.begin(), target.end(), 0.0) == Approx(1));
+  CHECK(gradient_error([&](const Row& at) { return reference::softmax_loss(at, target); }, z,
+                       reference::softmax_gradient(z, target)) < 1e-8);
+  CHECK(gradient_error([&](const Row& at) { return reference::sigmoid_loss(at, t, 0.1); }, z,
+                       reference::sigmoid_gradient(z, t, 0.1)) < 1e-8);
+  CHECK(gradient_error([&](const Row& at) { return reference::squared_loss(at, t); }, z,
+                       reference::squared_gradient(z, t)) < 1e-8);
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "unisono/kernels/backend.hpp"
+
+// Losses in double, one example at a time, on rows [B, K], with gradients of the sum of the losses.
+
+namespace unisono::reference {
+
+using Row = std::vector<double>;
+
+inline Row row_of(const Row& values, std::size_t n, std::size_t size) {
+  const auto first = values.begin() + static_cast<std::ptrdiff_t>(n * size);
+  return {first, first + static_cast<std::ptrdiff_t>(size)};
+}
+
+/// The target that label smoothing makes of a label.
+inline Row smoothed(std::size_t classes, std::int32_t label, double smoothing) {
+  Row target(classes, smoothing / static_cast<double>(classes));
+  target[static_cast<std::size_t>(label)] += 1 - smoothing;
+  return target;
+}
+
+/// − Σ t log softmax(z)
+inline double softmax_loss(const Row& z, const Row& target) {
+  double largest = z[0], sum = 0, loss = 0;
+  for (double value : z) largest = std::max(largest, value);
+  for (double value : z) sum += std::exp(value - largest);
+  for (std::size_t k = 0; k < z.size(); ++k) loss -= target[k] * (z[k] - largest - std::log(sum));
+  return loss;
+}
+
+inline Row softmax_gradient(const Row& z, const Row& target) {
+  double largest = z[0], sum = 0;
+  for (double value : z) largest = std::max(largest, value);
+  for (double value : z) sum += std::exp(value - largest);
+  Row gradient(z.size());
+  for (std::size_t k = 0; k < z.size(); ++k) gradient[k] = std::exp(z[k] - largest) / sum - target[k];
+  return gradient;
+}
+
+/// How many classes come before the label when sorted by logit, equal ones by number.
+inline int rank_of(const Row& z, std::int32_t label) {
+  const auto l = static_cast<std::size_t>(label);
+  int rank = 0;
+  for (std::size_t k = 0; k < z.size(); ++k) rank += z[k] > z[l] || (z[k] == z[l] && k < l) ? 1 : 0;
+  return rank;
+}
+
+/// The mean over the classes of − t log σ(z) − (1 − t) log(1 − σ(z)).
+inline double sigmoid_loss(const Row& z, const Row& targets, double smoothing) {
+  double loss = 0;
+  for (std::size_t k = 0; k < z.size(); ++k) {
+    const double t = targets[k] * (1 - smoothing) + smoothing / 2;
+    loss += (t * std::log1p(std::exp(-z[k])) + (1 - t) * std::log1p(std::exp(z[k]))) / static_cast<double>(z.size());
+  }
+  return loss;
+}
+
+inline Row sigmoid_gradient(const Row& z, const Row& targets, double smoothing) {
+  Row gradient(z.size());
+  for (std::size_t k = 0; k < z.size(); ++k) {
+    const double t = targets[k] * (1 - smoothing) + smoothing / 2;
+    gradient[k] = (1 / (1 + std::exp(-z[k])) - t) / static_cast<double>(z.size());
+  }
+  return gradient;
+}
+
+inline double squared_loss(const Row& y, const Row& targets) {
+  double loss = 0;
+  for (std::size_t k = 0; k < y.size(); ++k) loss += std::pow(y[k] - targets[k], 2) / static_cast<double>(y.size());
+  return loss;
+}
+
+inline Row squared_gradient(const Row& y, const Row& targets) {
+  Row gradient(y.size());
+  for (std::size_t k = 0; k < y.size(); ++k) gradient[k] = 2 * (y[k] - targets[k]) / static_cast<double>(y.size());
+  return gradient;
+}
+
+}  // namespace unisono::reference
