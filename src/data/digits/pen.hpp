@@ -1,0 +1,26 @@
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "digits/glyphs.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/data/digits.hpp"
+
+namespace unisono::digits {
+
+/// Draws lines by distance: a pixel is inked where the nearest point of a line is nearer than half the pen's width, and
+/// in between over one pixel at the edge (anti-aliasing).
+class Sheet {
+ public:
+  /// A line through points in pixels. \param start, end half the width of the pen there, pixels
+  void draw(const std::vector<Point>& line, float start, float end);
+  /// Ink of this strength on paper with noise.
+  void finish(float strength, float noise, RandomStream& random, Digit& digit) const;
+
+ private:
+  void draw_segment(Point from, Point to, float radius);
+  std::array<float, kDigitSide * kDigitSide> ink_{};  ///< 0 to 1
+};
+
+}  // namespace unisono::digits

@@ -1,0 +1,87 @@
+#include "import/set_writer.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::uint64_t kChunkBytes = 256 << 10;
+
+void sync_to_disk(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool synced = file >= 0 && fsync(file) == 0;
+  const int reason = errno;
+  if (file >= 0) close(file);
+  if (!synced) throw OutputError(fmt::format("{}: cannot be written: {}", path, std::strerror(reason)));
+}
+
+}  // namespace
+
+std::uint64_t chunk_rows_for(std::uint64_t row_bytes) {
+  return std::max<std::uint64_t>(1, kChunkBytes / std::max<std::uint64_t>(1, row_bytes));
+}
+
+SetWriter::SetWriter(const ImportOutput& output)
+    : output_(output), unfinished_(fmt::format("{}.unfinished-{}", output.path, getpid())) {
+  std::error_code ignored;
+  if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
+    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", output.path));
+  }
+  file_.emplace(unfinished_, hdf5::File::Mode::create);
+}
+
+SetWriter::~SetWriter() {
+  file_.reset();
+  std::error_code ignored;
+  std::filesystem::remove(unfinished_, ignored);  // where it was finished, there is none
+}
+
+template <typename T>
+void SetWriter::create_features(const std::string& group, std::int64_t examples,
+                                const std::vector<std::int64_t>& shape) {
+  std::vector<std::uint64_t> extent{static_cast<std::uint64_t>(examples)};
+  std::uint64_t row_bytes = sizeof(T);
+  for (const std::int64_t n : shape) {
+    extent.push_back(static_cast<std::uint64_t>(n));
+    row_bytes *= static_cast<std::uint64_t>(n);
+  }
+  file_->create<T>(group + "/features", extent, output_.compression > 0 ? chunk_rows_for(row_bytes) : 0,
+                   output_.compression);
+}
+
+template <typename T>
+void SetWriter::write_features(const std::string& group, std::int64_t first, std::int64_t count, const T* values) {
+  file_->write_rows(group + "/features", static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count), values);
+}
+
+template void SetWriter::create_features<std::uint8_t>(const std::string&, std::int64_t,
+                                                       const std::vector<std::int64_t>&);
+template void SetWriter::create_features<float>(const std::string&, std::int64_t, const std::vector<std::int64_t>&);
+template void SetWriter::write_features<std::uint8_t>(const std::string&, std::int64_t, std::int64_t,
+                                                      const std::uint8_t*);
+template void SetWriter::write_features<float>(const std::string&, std::int64_t, std::int64_t, const float*);
+
+void SetWriter::scale_to_one(const std::string& group) {
+  file_->write_attribute(group + "/features", "scale", 1.0 / 255);
+  file_->write_attribute(group + "/features", "offset", 0.0);
+}
+
+void SetWriter::finish() {
+  file_->flush();
+  file_.reset();
+  sync_to_disk(unfinished_);
+  std::error_code error;
+  std::filesystem::rename(unfinished_, output_.path, error);
+  if (error) throw OutputError(fmt::format("{}: cannot be put in place: {}", output_.path, error.message()));
+}
+
+}  // namespace unisono

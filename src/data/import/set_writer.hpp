@@ -1,0 +1,42 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/data/hdf5.hpp"
+#include "unisono/data/import.hpp"
+
+namespace unisono {
+
+/// Makes a set beside its final place, and renames it when it is complete. What is not finished is removed.
+class SetWriter {
+ public:
+  /// \throws OutputError where the file exists and may not be replaced, or cannot be made
+  explicit SetWriter(const ImportOutput& output);
+  ~SetWriter();
+  SetWriter(const SetWriter&) = delete;
+  SetWriter& operator=(const SetWriter&) = delete;
+
+  hdf5::File& file() { return *file_; }
+  /// Makes a group's features of type T. \param shape of an example
+  template <typename T>
+  void create_features(const std::string& group, std::int64_t examples, const std::vector<std::int64_t>& shape);
+  template <typename T>
+  void write_features(const std::string& group, std::int64_t first, std::int64_t count, const T* values);
+  /// Bytes are grey values: 0 to 255 stand for 0 to 1.
+  void scale_to_one(const std::string& group);
+
+  /// Everything is on the disk and at its place when it returns.
+  void finish();
+
+ private:
+  ImportOutput output_;
+  std::string unfinished_;
+  std::optional<hdf5::File> file_;
+};
+
+/// Rows of a chunk of a compressed dataset: about 256 KiB.
+std::uint64_t chunk_rows_for(std::uint64_t row_bytes);
+
+}  // namespace unisono
