@@ -35,20 +35,24 @@ ImportSummary import_idx(const std::string& folder, const ImportOutput& output);
 ImportSummary import_cifar10(const std::string& folder, const ImportOutput& output);
 
 struct CsvOptions {
-  std::string label;                 ///< name or number (from 1; −1: the last) of the column of classes
-  std::string target;                ///< the same for a number that is to be predicted, in place of classes
-  std::string delimiter = "auto";    ///< auto, or one character
-  std::string header = "auto";       ///< auto, yes, no
-  std::vector<std::string> exclude;  ///< columns that are no features, by name or number
-  bool standardize = false;          ///< numeric features minus the training rows' mean, over their deviation
+  // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
+  std::string label = {};                     ///< the column of classes
+  std::string target = {};                    ///< the column of numbers to be predicted, in place of classes
+  std::vector<std::string> exclude = {};      ///< columns that are no features
+  std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
+  std::string delimiter = "auto";             ///< auto, tab, or one character
+  std::string header = "auto";                ///< auto, yes, no
+  bool standardize = false;                   ///< numeric features minus the training rows' mean, over their deviation
   double validation_fraction = 0, test_fraction = 0;  ///< of the rows, chosen at random
   std::uint64_t seed = 1;                             ///< of that choice
+  std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
 
-/// A table of comma-, semicolon-, tab- or space-separated columns, gzipped or not. Columns of numbers become a feature
-/// each; columns of words become one feature for each word (1 where it stands, 0 elsewhere), in alphabetical order.
-/// Missing values are refused. \param test a second file with the test rows, or empty
-ImportSummary import_csv(const std::string& file, const std::string& test, const CsvOptions& options,
-                         const ImportOutput& output);
+/// A table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. A column of numbers becomes
+/// one feature; a column of words becomes one feature for each of its words (1 where it stands, 0 elsewhere), in
+/// alphabetical order. Classes are numbered in the order of their numbers, or of the alphabet. Missing values are
+/// refused. Without label and target the set has features alone. \throws ConfigError for options that contradict each
+/// other or name a column that is not there
+ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output);
 
 }  // namespace unisono

@@ -1,0 +1,88 @@
+#include "import/bytes.hpp"
+
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr unsigned kBufferBytes = 256 << 10;
+
+/// zlib reads files that are not gzipped as they are.
+class FileBytes final : public ByteSource {
+ public:
+  explicit FileBytes(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb"), gzclose) {
+    if (file_ == nullptr) throw DataError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    gzbuffer(file_.get(), kBufferBytes);
+  }
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = gzfread(buffer.data(), 1, buffer.size(), file_.get());
+    if (count < buffer.size()) check();
+    return count;
+  }
+  const std::string& name() const override { return path_; }
+
+ private:
+  void check() const {
+    int code = Z_OK;
+    const char* reason = gzerror(file_.get(), &code);
+    if (code == Z_OK || code == Z_STREAM_END) return;
+    if (code == Z_ERRNO) reason = std::strerror(errno);
+    throw DataError(fmt::format("{}: cannot be read to its end: {}; it is truncated or damaged, fetch it again", path_,
+                                code == Z_BUF_ERROR ? "unexpected end of file" : reason));
+  }
+
+  std::string path_;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file_;
+};
+
+class MemoryBytes final : public ByteSource {
+ public:
+  MemoryBytes(std::string_view text, const std::string& name) : rest_(text), name_(name) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    const std::size_t count = std::min(buffer.size(), rest_.size());
+    std::copy_n(rest_.begin(), count, buffer.begin());
+    rest_.remove_prefix(count);
+    return count;
+  }
+  const std::string& name() const override { return name_; }
+
+ private:
+  std::string_view rest_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
+  if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
+  return std::make_unique<FileBytes>(path);
+}
+
+std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& name) {
+  return std::make_unique<MemoryBytes>(text, name);
+}
+
+std::vector<std::uint8_t> read_bytes(const std::string& path) {
+  const auto source = open_bytes(path);
+  std::vector<std::uint8_t> bytes;
+  std::vector<char> buffer(kBufferBytes);
+  for (std::size_t count = buffer.size(); count == buffer.size();) {
+    count = source->read(buffer);
+    bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  return bytes;
+}
+
+}  // namespace unisono

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace unisono {
+
+inline constexpr std::int64_t kCifarPixels = 3 * 32 * 32;  ///< [3, 32, 32], row-major
+inline constexpr std::int64_t kCifarRecord = 1 + kCifarPixels;
+inline constexpr int kCifarClasses = 10;
+
+/// One file of CIFAR-10's binary version: records of a label and an image.
+/// https://www.cs.toronto.edu/~kriz/cifar.html
+struct CifarBatch {
+  std::vector<std::uint8_t> labels;  ///< [n]
+  std::vector<std::uint8_t> pixels;  ///< [n, 3, 32, 32]
+};
+
+/// Appends a file's records. \param name of the file, for messages
+/// \throws DataError where the bytes are no whole number of records, at least one, or a label is no class
+void parse_cifar(std::span<const std::uint8_t> bytes, const std::string& name, CifarBatch& batch);
+
+}  // namespace unisono

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <functional>
+
+#include "import/csv_columns.hpp"
+#include "import/csv_output.hpp"
+#include "import/set_writer.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/dataset.hpp"
+
+namespace unisono {
+namespace {
+
+void check_options(const CsvOptions& options) {
+  for (const double fraction : {options.validation_fraction, options.test_fraction}) {
+    if (!(fraction >= 0 && fraction < 1))
+      throw ConfigError(fmt::format("a fraction of {} of the rows: it lies in [0, 1)", fraction));
+  }
+  if (options.validation_fraction + options.test_fraction >= 1) {
+    throw ConfigError("--validation-fraction and --test-fraction leave no row for training");
+  }
+  if (!options.test_file.empty() && options.test_fraction > 0) {
+    throw ConfigError("--test-file and --test-fraction exclude each other");
+  }
+}
+
+using VisitExample = std::function<void(Split, CsvRow&)>;
+
+void for_each_example(const CsvTable& table, const RowSplit& split, const OpenTable& open, const OpenTable& open_test,
+                      const VisitExample& visit) {
+  CsvRow row;
+  std::int64_t number = 0;
+  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+    encode_row(table, line, fields, row);
+    visit(split.of(number++), row);
+  });
+  if (!open_test) return;
+  for_each_row(open_test, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+    encode_row(table, line, fields, row);
+    visit(Split::test, row);
+  });
+}
+
+ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std::string& path) {
+  ImportSummary summary;
+  summary.path = path;
+  summary.train = split.size(Split::train);
+  summary.validation = split.size(Split::validation);
+  summary.test = split.size(Split::test) + table.test_rows;
+  summary.feature_names = table.feature_names();
+  summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
+  if (const CsvColumn* label = table.column_of(ColumnRole::label))
+    summary.classes = static_cast<std::int64_t>(label->texts.size());
+  return summary;
+}
+
+void write_names(const CsvTable& table, SetWriter& writer) {
+  if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
+    writer.file().write_attribute("", "class_names", label->texts);
+    writer.file().write_attribute("", "label_name", label->name);
+  }
+  if (const CsvColumn* target = table.column_of(ColumnRole::target))
+    writer.file().write_attribute("", "target_name", target->name);
+}
+
+}  // namespace
+
+ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
+  check_options(options);
+  const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  OpenTable open_test;
+  if (!options.test_file.empty())
+    open_test = [&options] { return std::make_unique<LineReader>(open_bytes(options.test_file)); };
+  const CsvTable table = scan_table(open, open_test, options);
+  const RowSplit split(table.rows, options);
+  const ImportSummary summary = summarize(table, split, output.path);
+  if (summary.train == 0)
+    throw DataError(fmt::format("{}: of its {} rows none is left for training", path, table.rows));
+
+  Standardizer standardizer(table);
+  if (options.standardize) {
+    for_each_example(table, split, open, {}, [&](Split to, CsvRow& row) {
+      if (to == Split::train) standardizer.add(row.features);
+    });
+  }
+  SetWriter writer(output);
+  std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
+                                       GroupWriter(writer, table, Split::validation, summary.validation),
+                                       GroupWriter(writer, table, Split::test, summary.test)};
+  for_each_example(table, split, open, open_test, [&](Split to, CsvRow& row) {
+    standardizer.apply(row.features);
+    groups[static_cast<std::size_t>(to)].add(row);
+  });
+  for (GroupWriter& group : groups) group.finish();
+  write_names(table, writer);
+  writer.finish();
+  return summary;
+}
+
+}  // namespace unisono

@@ -1,0 +1,60 @@
+#include "import/line_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::size_t kBufferBytes = 256 << 10;
+constexpr std::size_t kLongestLine = 64 << 20;
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+LineReader::LineReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)), buffer_(kBufferBytes) {}
+
+bool LineReader::fill() {
+  at_ = 0;
+  end_ = source_->read(buffer_);
+  return end_ > 0;
+}
+
+bool LineReader::next_raw(std::string& line) {
+  line.clear();
+  if (at_ == end_ && !fill()) return false;
+  for (;;) {
+    const auto* from = buffer_.data() + at_;
+    const auto* stop = buffer_.data() + end_;
+    const auto* newline = std::find(from, stop, '\n');
+    line.append(from, newline);
+    if (line.size() > kLongestLine) {
+      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is no table", name(), number_ + 1,
+                                  kLongestLine >> 20));
+    }
+    at_ = static_cast<std::size_t>(newline - buffer_.data());
+    if (newline != stop) {
+      ++at_;
+      break;
+    }
+    if (!fill()) break;
+  }
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return true;
+}
+
+bool LineReader::next(std::string& line) {
+  while (next_raw(line)) {
+    if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
+    if (line.find('\0') != std::string::npos) {
+      throw DataError(fmt::format("{}:{}: holds a zero byte; this is no text", name(), number_));
+    }
+    if (line.find_first_not_of(" \t") != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace unisono

@@ -1,0 +1,238 @@
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "import/csv_columns.hpp"
+#include "import/csv_output.hpp"
+#include "sets.hpp"
+#include "unisono/data/import.hpp"
+
+using namespace unisono;
+using Catch::Contains;
+using test::TempDir;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+Texts split(const std::string& text, char delimiter) {
+  const LineReader line(bytes_of("", "f"));
+  Texts fields;
+  split_line(line, text, delimiter, fields);
+  return fields;
+}
+
+OpenTable table_of(const std::string& text) {
+  return
+      [text_of = std::make_shared<std::string>(text)] { return std::make_unique<LineReader>(bytes_of(*text_of, "f")); };
+}
+
+struct Imported {
+  ImportSummary summary;
+  std::vector<float> features, targets;
+  std::vector<std::int64_t> labels;
+  Texts class_names;
+};
+
+/// The training group of a table's set.
+Imported import(const std::string& text, const CsvOptions& options) {
+  const TempDir folder;
+  test::write_file(folder / "t.csv", text);
+  Imported imported;
+  imported.summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
+  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  imported.features = file.read<float>("train/features");
+  if (file.exists("train/labels")) imported.labels = file.read<std::int64_t>("train/labels");
+  if (file.exists("train/targets")) imported.targets = file.read<float>("train/targets");
+  if (file.has_attribute("", "class_names")) imported.class_names = file.read_attribute<Texts>("", "class_names");
+  return imported;
+}
+
+template <typename Thrown = DataError>
+std::string refusal(const std::string& text, const CsvOptions& options = {}) {
+  return test::message_of<Thrown>([&] { import(text, options); });
+}
+
+}  // namespace
+
+TEST_CASE("a line is cut at its delimiters, outside of quotes", "[csv]") {
+  CHECK(split("a,b,c", ',') == Texts{"a", "b", "c"});
+  CHECK(split(" a , b ,", ',') == Texts{"a", "b", ""});
+  CHECK(split("\"a,b\",\"say \"\"hi\"\"\"", ',') == Texts{"a,b", "say \"hi\""});
+  CHECK(split("\"a\" ; b", ';') == Texts{"a", "b"});
+  CHECK(split("a\t\tb", '\t') == Texts{"a", "", "b"});
+  CHECK(split("  1   2 3  ", ' ') == Texts{"1", "2", "3"});
+  CHECK(split(",", ',') == Texts{"", ""});
+  CHECK_THAT(test::message_of<DataError>([] { split("a,\"b", ','); }), Contains("column 2: a quote is opened"));
+  CHECK_THAT(test::message_of<DataError>([] { split("\"a\"b,c", ','); }), Contains("column 1: text follows"));
+}
+
+TEST_CASE("numbers are whole fields, and finite", "[csv]") {
+  CHECK(parse_number("-1.5e3") == -1500);
+  CHECK(parse_number("+2") == 2);
+  for (const char* text : {"", "1x", "x", "inf", "nan", "1e999", "1,5", "--1"}) CHECK_FALSE(parse_number(text));
+  for (const char* text : {"", "?", "NA", "nan", "NULL", "n/a"}) CHECK(is_missing(text));
+  CHECK_FALSE(is_missing("0"));
+}
+
+TEST_CASE("delimiter and header are found", "[csv]") {
+  const auto dialect = [](const std::string& text) { return detect_dialect(table_of(text), "auto", "auto"); };
+  CHECK(dialect("a;b\n1;2,5\n").delimiter == ';');
+  CHECK(dialect("a;b\n1;2,5\n").header);
+  CHECK(dialect("1\t2\t3\n").delimiter == '\t');
+  CHECK_FALSE(dialect("1\t2\t3\n").header);
+  CHECK(dialect("1 2\n3  4\n").delimiter == ' ');
+  CHECK(dialect("5.1,red\n4.9,blue\n").header == false);
+  CHECK(dialect("\xEF\xBB\xBFx,colour\n4.9,blue\n").header);
+  CHECK(dialect("7\n8\n").columns == 1);
+  CHECK_THAT(test::message_of<DataError>([&] { dialect("red,big\nblue,small\n"); }), Contains("--header yes"));
+  CHECK_FALSE(detect_dialect(table_of("red,big\nblue,small\n"), "auto", "no").header);
+  CHECK_THAT(test::message_of<DataError>([&] { dialect("\n \n"); }), Contains("f: is empty"));
+  CHECK_THAT(test::message_of<ConfigError>([&] { detect_dialect(table_of("1"), "::", "no"); }),
+             Contains("--delimiter"));
+}
+
+TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[csv]") {
+  LineReader reader(bytes_of("a\r\n\n  \nb", "f"));
+  std::string line;
+  CHECK(reader.next(line));
+  CHECK((line == "a" && reader.number() == 1));
+  CHECK(reader.next(line));
+  CHECK((line == "b" && reader.number() == 4));
+  CHECK_FALSE(reader.next(line));
+  const std::string long_line(600000, 'x');  // longer than the reader's buffer
+  LineReader of_long(bytes_of(long_line + "\ny", "f"));
+  CHECK(of_long.next(line));
+  CHECK(line == long_line);
+  CHECK(of_long.next(line));
+  CHECK(line == "y");
+  const std::string zero("a\0b", 3);
+  LineReader binary(bytes_of(zero, "f"));
+  CHECK_THAT(test::message_of<DataError>([&] { binary.next(line); }), Contains("f:1: holds a zero byte"));
+}
+
+TEST_CASE("numbers become a feature, words one for each of them, classes their number", "[csv]") {
+  const auto set = import("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
+  CHECK(set.summary.feature_names == Texts{"size", "colour=blue", "colour=red"});
+  CHECK(set.features == std::vector<float>{1.5, 0, 1, 2, 1, 0, -3, 0, 1});
+  CHECK(set.labels == std::vector<std::int64_t>{0, 1, 1});
+  CHECK(set.class_names == Texts{"cat", "dog"});
+  CHECK(set.summary.classes == 2);
+}
+
+TEST_CASE("classes that are numbers come in their order, however they are written", "[csv]") {
+  const auto set = import("x,y\n1,10\n2,9\n3,9.0\n", {.label = "-1"});
+  CHECK(set.labels == std::vector<std::int64_t>{1, 0, 0});
+  CHECK(set.class_names == Texts{"9", "10"});
+}
+
+TEST_CASE("columns are named by name or number, left out, or taken as words", "[csv]") {
+  const auto set = import("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
+  CHECK(set.summary.feature_names == Texts{"column1=7", "column1=8"});
+  CHECK(set.features == std::vector<float>{1, 0, 0, 1});
+  CHECK(set.targets == std::vector<float>{1, 2});
+  CHECK(set.summary.classes == 0);
+  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.label = "c"}), Contains("--label 'c'") && Contains("a, b"));
+  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.target = "3"}), Contains("--target '3'"));
+  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.label = "a", .target = "b"}), Contains("exclude each other"));
+}
+
+TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
+  CHECK_THAT(refusal("a,b\n1,2\n\n3,\n"), Contains("t.csv:4: column 'b': the value is missing"));
+  CHECK_THAT(refusal("a,b\n1,2\n3,?\n"), Contains("t.csv:3: column 'b': the value is missing ('?')"));
+  CHECK_THAT(refusal("a,b\n1,2\n3,4x\n"), Contains("t.csv:3: column 'b': '4x' is no number"));
+  CHECK_THAT(refusal("a,b\n1,2\n3,1e39\n"), Contains("t.csv:3: column 'b': '1e39' is no number that a float32"));
+  CHECK_THAT(refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
+  CHECK_THAT(refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 fields"));
+  CHECK_THAT(refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 is written with a decimal comma"));
+  CHECK_THAT(refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
+  CHECK_THAT(refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));
+  CHECK_THAT(refusal("a,b\n", {.header = "yes"}), Contains("holds no row"));
+  CHECK_THAT(refusal("a,b\n1,2\n", {.exclude = {"a", "b"}}), Contains("no column that is a feature"));
+  std::string many = "x,y\n";
+  for (int i = 0; i < 1200; ++i) many += fmt::format("1,{}.5\n", i);
+  CHECK_THAT(refusal(many, {.label = "y"}), Contains("t.csv:1002") && Contains("--target in place of --label"));
+}
+
+TEST_CASE("rows are dealt to groups at random, each to one, the same for the same seed", "[csv]") {
+  const TempDir folder;
+  std::string text = "x,y\n";
+  for (int i = 0; i < 100; ++i) text += fmt::format("{},{}\n", i, i % 2);
+  test::write_file(folder / "t.csv", text);
+  const auto rows = [&](std::uint64_t seed) {
+    const CsvOptions options{.label = "y", .validation_fraction = 0.2, .test_fraction = 0.1, .seed = seed};
+    import_csv(folder / "t.csv", options, {.path = folder / "a.h5", .overwrite = true});
+    const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+    CHECK(file.shape("train/features").rows() == 70);
+    CHECK(file.shape("validation/features").rows() == 20);
+    CHECK(file.shape("test/features").rows() == 10);
+    std::vector<float> all;
+    for (const std::string group : {"train", "validation", "test"}) {
+      const auto part = file.read<float>(group + "/features");
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  };
+  auto all = rows(1);
+  CHECK(all == rows(1));
+  CHECK(all != rows(2));
+  std::sort(all.begin(), all.end());
+  std::vector<float> expected(100);
+  std::iota(expected.begin(), expected.end(), 0.0F);
+  CHECK(all == expected);
+}
+
+TEST_CASE("standardising uses the training rows' mean and deviation, for numbers alone", "[csv]") {
+  // x = 1, 3, 5, 7: mean 4, deviation √5.
+  const auto set = import("x,w,c\n1,a,2\n3,b,2\n5,a,2\n7,a,2\n", {.standardize = true});
+  const float s = std::sqrt(5.0F);
+  const std::vector<float> expected{-3 / s, 1, 0, 0, -1 / s, 0, 1, 0, 1 / s, 1, 0, 0, 3 / s, 1, 0, 0};
+  REQUIRE(set.features.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(set.features[i] == Approx(expected[i]).margin(1e-6));
+}
+
+TEST_CASE("a second table is the test group, and may have words of its own", "[csv]") {
+  const TempDir folder;
+  test::write_file(folder / "t.csv", "x,w,y\n1,a,no\n3,b,yes\n");
+  test::write_file(folder / "s.csv", "x,w,y\n5,c,yes\n");
+  const CsvOptions options{.label = "y", .standardize = true, .test_file = folder / "s.csv"};
+  const auto summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
+  CHECK(summary.test == 1);
+  CHECK(summary.feature_names == Texts{"x", "w=a", "w=b", "w=c"});
+  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  CHECK(file.read<float>("test/features") == std::vector<float>{3, 0, 0, 1});  // (5 − 2) / 1
+  test::write_file(folder / "s.csv", "w,x,y\nc,5,yes\n");
+  CHECK_THAT(test::message_of<DataError>([&] { import_csv(folder / "t.csv", options, {.path = folder / "b.h5"}); }),
+             Contains("s.csv:1: column 1 is named 'w', but 'x' in the training table"));
+  CHECK_THAT(refusal<ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}), Contains("exclude each other"));
+  CHECK_THAT(refusal<ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
+             Contains("no row for training"));
+}
+
+TEST_CASE("well-known tables are imported as they are", "[csv][data]") {
+  const char* root = std::getenv("UNISONO_DATA");
+  if (root == nullptr) {
+    WARN("skipped: UNISONO_DATA does not name a folder with iris, wine-quality and wdbc");
+    return;
+  }
+  const TempDir folder;
+  const std::string data = root;
+  const auto iris = import_csv(data + "/iris/iris.csv", {.label = "-1"}, {.path = folder / "iris.h5"});
+  CHECK(iris.train == 150);
+  CHECK(iris.shape == std::vector<std::int64_t>{4});
+  CHECK(iris.classes == 3);
+  const auto wine =
+      import_csv(data + "/wine-quality/winequality-red.csv", {.target = "quality"}, {.path = folder / "wine.h5"});
+  CHECK(wine.train == 1599);
+  CHECK(wine.feature_names[10] == "alcohol");
+  const auto wdbc = import_csv(data + "/wdbc/wdbc.data", {.label = "2", .exclude = {"1"}, .test_fraction = 0.2},
+                               {.path = folder / "wdbc.h5"});
+  CHECK(wdbc.train + wdbc.test == 569);
+  CHECK(wdbc.shape == std::vector<std::int64_t>{30});
+  const hdf5::File file(folder / "wdbc.h5", hdf5::File::Mode::read);
+  std::int64_t malignant = 0;
+  for (const std::string group : {"train", "test"}) {
+    for (const auto label : file.read<std::int64_t>(group + "/labels")) malignant += label;
+  }
+  CHECK(malignant == 212);  // as wdbc.names says
+}
