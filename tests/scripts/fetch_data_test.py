@@ -62,6 +62,13 @@ class FetchData(ScriptTest):
         self.assertEqual(self.calls("unisono"), 2 * [
             "unisono data import idx data/download/fashion-mnist --output data/fashion-mnist.h5"])
 
+    def test_a_set_that_is_there_is_left_alone(self):
+        (self.folder / "data").mkdir()
+        (self.folder / "data/mnist.h5").touch()
+        self.fake("curl")
+        self.assertEqual(self.fetch("mnist").returncode, 0)
+        self.assertEqual(self.calls("curl") + self.calls("unisono"), [])
+
 
 if __name__ == "__main__":
     unittest.main()
