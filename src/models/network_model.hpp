@@ -21,6 +21,7 @@ class NetworkModel final : public Model {
 
   const ParameterLayout& layout() const override { return network_.parameters(); }
   const ParameterLayout& statistics_layout() const override { return network_.statistics(); }
+  bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;
 
   void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,

@@ -148,6 +148,11 @@ std::vector<LayerRow> Network::rows(Index batch) const {
   return rows;
 }
 
+bool Network::statistics_are_local() const {
+  return std::any_of(graph_->nodes.begin(), graph_->nodes.end(),
+                     [](const Node& node) { return node.layer->traits().local_statistics; });
+}
+
 std::vector<std::string> Network::notes() const {
   std::vector<std::string> notes;
   for (const Node& node : graph_->nodes) {

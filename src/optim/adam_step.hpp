@@ -9,8 +9,10 @@ namespace unisono {
 /// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
 /// \param decoupled λθ is added to the direction and not to the gradient
 inline AdamStep adam_step(const AdamSettings& adam, const RangeStep& step, std::int64_t t, bool decoupled) {
+  // Of β as the kernels see it, rounded to float: the mean square then starts without a bias.
   const auto correction = [t](double beta) {
-    return static_cast<float>(1.0 / (1.0 - std::pow(beta, static_cast<double>(t))));
+    const auto rounded = static_cast<double>(static_cast<float>(beta));
+    return static_cast<float>(1.0 / (1.0 - std::pow(rounded, static_cast<double>(t))));
   };
   return {.rate = step.rate,
           .decay = step.decay,

@@ -60,6 +60,7 @@ struct LayerTraits {
   bool changes_gradient = false;   ///< backward leaves dy ⊙ activation'(y) in dy
   bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
   bool collective = false;         ///< takes part in a pass over no examples, too, because other ranks wait for it
+  bool local_statistics = false;   ///< its running statistics follow this rank's examples alone
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight

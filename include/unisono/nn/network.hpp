@@ -48,6 +48,8 @@ class Network {
   const Shape& out() const;
   const ParameterLayout& parameters() const { return parameters_; }
   const ParameterLayout& statistics() const { return statistics_; }
+  /// Whether the running statistics of any layer follow this rank's examples alone.
+  bool statistics_are_local() const;
 
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;

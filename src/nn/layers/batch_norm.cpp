@@ -24,7 +24,11 @@ BatchNorm::BatchNorm(const Options& options, const Shape& in)
 
 LayerTraits BatchNorm::traits() const {
   const bool relu = spec_.activation == Activation::relu;
-  return {.keeps_input = true, .keeps_output = relu, .changes_gradient = relu, .collective = options_.global};
+  return {.keeps_input = true,
+          .keeps_output = relu,
+          .changes_gradient = relu,
+          .collective = options_.global,
+          .local_statistics = !options_.global};
 }
 
 void BatchNorm::declare(const std::string& name, const Backend&, ParameterLayout& parameters,

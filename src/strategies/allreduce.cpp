@@ -1,0 +1,78 @@
+// Synchronous data-parallel training: all ranks step on the mean gradient over the global batch.
+//     g ← Σ_r (1/n) Σ_{i ∈ batch of r} ∇ℓ_i(θ)          n: examples of the step on all ranks
+//     θ ← θ − rate · direction(g)                        on every rank, with the same bits
+//   Each rank's part counts by its examples, so parts may be uneven or empty. g is summed in buckets, from its end to
+//   its start, each as soon as the backward pass has finished it.
+//   Goyal et al., "Accurate, large minibatch SGD", 2017; Li et al., "PyTorch distributed", VLDB 2020, for the buckets.
+// Cost a step: allreduces of 4N bytes together, N flops; running statistics that are local add one of their own size.
+#include <utility>
+
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/comm/buckets.hpp"
+
+namespace unisono {
+namespace {
+
+/// The steps of a run, and the buckets that they share.
+class AllreduceSteps {
+ public:
+  explicit AllreduceSteps(TrainContext& run)
+      : run_(run),
+        buckets_(run.communicator, run.gradient, run.bucket_bytes),
+        start_bucket_([this](Index first, Index last) { buckets_.ready(first, last); }) {}
+
+  Batch make(double learning_rate) {
+    const Batch batch = accumulate_gradient(run_, MeanOver::all_ranks, start_bucket_, [this] { return waited(); });
+    buckets_.finish();
+    account_for_waiting();
+    update_parameters(run_, learning_rate);
+    average_local_statistics(batch.rank_step_size);
+    return batch;
+  }
+
+ private:
+  /// Running statistics of each rank's own examples: weighted by these, they become one model's.
+  void average_local_statistics(Index examples) {
+    if (!run_.model.statistics_are_local()) return;
+    const ScopedTimer timer(run_.seconds.exposed_communication);
+    run_.communicator.allreduce_weighted_mean(run_.state.statistics, static_cast<double>(examples));
+  }
+
+  double waited() const { return buckets_.exposed_seconds() + buckets_.straggler_wait_seconds(); }
+
+  void account_for_waiting() {
+    const double exposed = buckets_.exposed_seconds(), straggler_wait = buckets_.straggler_wait_seconds();
+    run_.seconds.exposed_communication += exposed - std::exchange(exposed_, exposed);
+    run_.seconds.straggler_wait += straggler_wait - std::exchange(straggler_wait_, straggler_wait);
+  }
+
+  TrainContext& run_;
+  GradientBuckets buckets_;
+  GradientReady start_bucket_;
+  double exposed_ = 0, straggler_wait_ = 0;  ///< of the buckets, as far as accounted for
+};
+
+class Allreduce final : public Strategy {
+ public:
+  void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
+  bool steps_together() const override { return true; }
+  bool optimizer_state_is_local() const override { return false; }
+};
+
+}  // namespace
+
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
+  AllreduceSteps steps(run);
+  bool go_on = true;
+  for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
+    const double rate = run.schedule.rate(step);
+    const Batch batch = steps.make(rate);
+    go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
+  }
+  return go_on;
+}
+
+std::unique_ptr<Strategy> make_allreduce(const StrategySettings&) { return std::make_unique<Allreduce>(); }
+
+}  // namespace unisono

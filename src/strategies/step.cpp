@@ -1,0 +1,56 @@
+#include "step.hpp"
+
+#include <algorithm>
+
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+Batch next_batch(TrainContext& run) {
+  const ScopedTimer timer(run.seconds.input);
+  return run.source.next();
+}
+
+double reducer_seconds(const TrainContext& run) {
+  return run.statistics_reducer != nullptr ? run.statistics_reducer->seconds() : 0.0;
+}
+
+}  // namespace
+
+Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientReady& ready,
+                          const std::function<double()>& waited) {
+  const double reduced_before = reducer_seconds(run), waited_before = waited ? waited() : 0.0;
+  for (Write write = Write::overwrite;; write = Write::add) {
+    const Batch batch = next_batch(run);
+    const Index examples = mean_over == MeanOver::all_ranks ? batch.global_size : batch.rank_step_size;
+    const float scale = 1.0F / static_cast<float>(std::max<Index>(1, examples));
+    {
+      const ScopedTimer timer(run.seconds.compute);
+      run.model.loss_and_gradient(batch, scale, run.state, run.gradient, write,
+                                  batch.last_of_step ? ready : GradientReady{}, run.sums);
+    }
+    if (batch.last_of_step) {
+      const double reduced = reducer_seconds(run) - reduced_before;
+      run.seconds.exposed_communication += reduced;
+      run.seconds.compute -= reduced + (waited ? waited() - waited_before : 0.0);
+      return batch;
+    }
+  }
+}
+
+void update_parameters(TrainContext& run, double learning_rate) {
+  const ScopedTimer timer(run.seconds.optimizer);
+  run.optimizer.step(run.state.parameters, run.gradient, learning_rate);
+}
+
+StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent) {
+  return {.step = step,
+          .epoch = batch.epoch,
+          .last_of_epoch = batch.last_of_epoch,
+          .consistent = consistent,
+          .global_size = batch.global_size,
+          .learning_rate = learning_rate};
+}
+
+}  // namespace unisono

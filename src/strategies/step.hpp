@@ -1,0 +1,31 @@
+#pragma once
+
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// What the gradient of a step is the mean of.
+enum class MeanOver { all_ranks, own_examples };
+
+/// Reads the micro-batches of one step and leaves g = (1/n) Σ ∇loss over this rank's examples; n: the step's examples
+/// on all ranks, or on this one.
+/// \param ready called in the last micro-batch, when ranges of g are final; may be empty
+/// \param waited seconds that `ready` has waited so far for messages, which are no computation; may be empty
+/// \return the last micro-batch
+Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientReady& ready = {},
+                          const std::function<double()>& waited = {});
+
+/// One update of θ from g.
+void update_parameters(TrainContext& run, double learning_rate);
+
+/// \param step steps made, the one of this batch included
+StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent);
+
+/// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
+
+// One file each in this folder.
+std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
+
+}  // namespace unisono
