@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "unisono/tensor/allocator.hpp"
 
@@ -28,18 +29,24 @@ struct Max {
 ///
 /// \param inputs  P pointers to n values
 /// \param targets any number of pointers to n values, overwritten
+/// Bound by memory: each value is read once and written once per target; a cache line stays in registers between.
 template <typename T, typename Combine>
 void combine_in_order(std::span<const T* const> inputs, std::span<T* const> targets, Index n, Combine combine) {
-  constexpr Index kBlock = 2048;  // values: the partial result stays in the first-level cache
-  alignas(kAlignmentBytes) T partial[kBlock];
-  for (Index first = 0; first < n; first += kBlock) {
-    const Index count = std::min(kBlock, n - first);
-    std::copy_n(inputs[0] + first, count, partial);
-    for (const T* input : inputs.subspan(1)) {
-      for (Index i = 0; i < count; ++i) partial[i] = combine(partial[i], input[first + i]);
+  constexpr Index kLine = kAlignmentBytes / sizeof(T);
+  const auto combine_line = [&](Index first, auto count) {  // the count is a constant where it can be
+    T line[kLine];
+    for (Index i = 0; i < count; ++i) line[i] = inputs[0][first + i];
+    for (std::size_t r = 1; r < inputs.size(); ++r) {
+      const T* const input = inputs[r] + first;
+      for (Index i = 0; i < count; ++i) line[i] = combine(line[i], input[i]);
     }
-    for (T* target : targets) std::copy_n(partial, count, target + first);
-  }
+    for (T* const target : targets) {
+      for (Index i = 0; i < count; ++i) target[first + i] = line[i];
+    }
+  };
+  Index first = 0;
+  for (; first + kLine <= n; first += kLine) combine_line(first, std::integral_constant<Index, kLine>{});
+  if (first < n) combine_line(first, n - first);
 }
 
 }  // namespace unisono

@@ -135,8 +135,7 @@ void MpiCommunicator::arrive(const Place& place, Kind kind, std::size_t size, st
 
 void MpiCommunicator::run(Operation& operation, const Place& place, Kind kind, std::size_t size, std::uint64_t where) {
   arrive(place, kind, size, where);
-  Progress::Entry entry(terms_.job->progress(), operation);
-  terms_.job->wait([&entry] { return entry.done(); }, place);
+  terms_.job->run(operation, place);
 }
 
 Circle MpiCommunicator::circle(const Place& place) const {

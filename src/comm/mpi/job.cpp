@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kControlSeconds = 1e-3;  ///< how often control messages are read while waiting
 constexpr double kAnswerSeconds = 1;      ///< how long a rank that is alive and waiting may take to say so
+constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading what is given up
 constexpr double kMeetSeconds = 5;        ///< how long the others may take to learn of a failure
 
 /// Between two looks: stays on the core at first, since a neighbour is mostly there within microseconds, unless it
@@ -125,8 +126,8 @@ MpiJob::~MpiJob() {
 std::uint64_t MpiJob::gather_all(double timeout_seconds) {
   everyone_.timeout_seconds = timeout_seconds;
   mpi::Barrier barrier(communicator_);
-  mpi::Progress::Entry entry(progress_, barrier);
-  wait([&entry] { return entry.done(); }, {everyone_, "the start", ++everyone_.begun, -1});
+  const mpi::Place place{everyone_, "the start", ++everyone_.begun, -1};
+  run(barrier, place);
   return everyone_.begun;
 }
 
@@ -135,7 +136,16 @@ void MpiJob::wait(const std::function<bool()>& done, const mpi::Place& place) {
     wait_in_vigil(done, place);
   } catch (...) {
     gave_up_ = true;
-    progress_.stop_thread();
+    throw;
+  }
+}
+
+void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
+  try {
+    const mpi::Progress::Entry entry(progress_, operation);
+    wait([&entry] { return entry.done(); }, place);
+  } catch (...) {
+    let_go(operation);
     throw;
   }
 }
@@ -152,6 +162,23 @@ void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& 
       if (turn % kTurns == 0) vigil.look_around();
     }
     idle.pause();
+  }
+}
+
+void MpiJob::let_go(mpi::Operation& operation) noexcept {
+  progress_.stop_thread();
+  gave_up_ = true;
+  if (!since_letting_go_) since_letting_go_.emplace();
+  try {
+    while (since_letting_go_->seconds() < kLetGoSeconds) {
+      {
+        const std::lock_guard lock(progress_.mutex());
+        if (operation.let_go()) return;
+      }
+      sched_yield();
+    }
+  } catch (const std::exception&) {
+    // MPI itself has failed: nothing moves any more.
   }
 }
 

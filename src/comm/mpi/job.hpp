@@ -1,12 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "control.hpp"
 #include "group.hpp"
 #include "progress.hpp"
 #include "roster.hpp"
 #include "steps.hpp"
+#include "unisono/base/clock.hpp"
 
 namespace unisono {
 
@@ -34,6 +36,13 @@ class MpiJob {
   /// \throws CommunicationError naming who is missing when the group's timeout has passed
   void wait(const std::function<bool()>& done, const mpi::Place& place);
 
+  /// Carries an operation out; where that fails, gives it up.
+  void run(mpi::Operation& operation, const mpi::Place& place);
+
+  /// Gives an operation up: its memory may go away afterwards. Peers that are still reading it get up to a second in
+  /// all to finish; whoever has failed too will never read it.
+  void let_go(mpi::Operation& operation) noexcept;
+
   /// Waits until all ranks have announced their end, or until five seconds after the first failure became known.
   /// \return whether all have
   bool meet();
@@ -49,6 +58,7 @@ class MpiJob {
   mpi::Control control_;
   mpi::Progress progress_;  // last: its thread ends first
   bool gave_up_ = false;
+  std::optional<Stopwatch> since_letting_go_;
 };
 
 }  // namespace unisono

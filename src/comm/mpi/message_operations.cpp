@@ -75,6 +75,11 @@ bool Broadcast::advance() {
   return false;
 }
 
+bool Broadcast::let_go() {
+  rest_ = {};
+  return test(request_);
+}
+
 bool Barrier::advance() {
   if (!std::exchange(begun_, true)) check(MPI_Ibarrier(communicator_, &request_), "MPI_Ibarrier");
   return test(request_);

@@ -57,6 +57,7 @@ class MessageCombine final : public Operation {
     scratch_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(scratch));
   }
 
+  bool let_go() override { return transfers_.let_go(); }
   bool advance() override {
     while (transfers_.test()) {
       if (first_ == size() || circle_.size() == 1) return true;
@@ -140,6 +141,7 @@ class MessageScatter final : public Operation {
  public:
   MessageScatter(Circle circle, std::span<float> values);
   bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
 
  private:
   std::span<float> slice(int rank) const;
@@ -159,6 +161,7 @@ class MessageGather final : public Operation {
   MessageGather(Circle circle, std::vector<std::span<std::byte>> parts)
       : circle_(std::move(circle)), parts_(std::move(parts)) {}
   bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
 
  private:
   Circle circle_;
@@ -173,6 +176,7 @@ class SendOperation final : public Operation {
   SendOperation(std::span<const std::byte> bytes, MPI_Comm communicator, int peer, int tag)
       : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
   bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
 
  private:
   std::span<const std::byte> bytes_;
@@ -188,6 +192,7 @@ class ReceiveOperation final : public Operation {
   ReceiveOperation(std::span<std::byte> bytes, MPI_Comm communicator, int peer, int tag)
       : bytes_(bytes), communicator_(communicator), peer_(peer), tag_(tag) {}
   bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
 
  private:
   std::span<std::byte> bytes_;
@@ -203,6 +208,7 @@ class Broadcast final : public Operation {
   Broadcast(std::span<std::byte> bytes, MPI_Comm communicator, int root)
       : rest_(bytes), communicator_(communicator), root_(root) {}
   bool advance() override;
+  bool let_go() override;
 
  private:
   std::span<std::byte> rest_;  ///< what has not been begun

@@ -16,6 +16,9 @@ class Operation {
   virtual bool advance() = 0;
   /// Whether all ranks have begun it, as far as this one can tell.
   virtual bool all_arrived() { return true; }
+  /// Gives up: receives nothing more. \return whether no peer can touch this rank's memory any more; call until it is
+  /// so
+  virtual bool let_go() { return true; }
 };
 
 /// The operations of this process that are under way. Whoever waits for one moves all, since a peer may wait for

@@ -18,7 +18,7 @@ Started::~Started() {
     const std::lock_guard lock(job_.progress().mutex());
     done = done_;
   }
-  if (!done) job_.progress().stop_thread();
+  if (!done) job_.let_go(*this);
 }
 
 void Started::wait() {

@@ -25,6 +25,7 @@ class Started final : public Request, private Operation {
 
  private:
   bool advance() override;
+  bool let_go() override { return operation_->let_go(); }
 
   MpiJob& job_;
   std::unique_ptr<Operation> operation_;

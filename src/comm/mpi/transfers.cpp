@@ -28,13 +28,10 @@ bool test_all(std::vector<MPI_Request>& requests) {
 }  // namespace
 
 Transfers::~Transfers() {
-  for (MPI_Request& request : receives_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
-  }
-  for (MPI_Request& request : sends_) {
-    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  for (auto* requests : {&receives_, &sends_}) {
+    for (MPI_Request& request : *requests) {
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+    }
   }
 }
 
@@ -57,6 +54,14 @@ void Transfers::receive(std::span<std::byte> bytes, MPI_Comm communicator, int p
 bool Transfers::test() {
   const bool received = test_all(receives_);
   return test_all(sends_) && received;
+}
+
+bool Transfers::let_go() {
+  for (MPI_Request& request : receives_) {
+    if (!cancelled_ && request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+  }
+  cancelled_ = true;
+  return test();
 }
 
 }  // namespace unisono::mpi

@@ -15,7 +15,7 @@ inline constexpr std::size_t kLongestMessage = std::size_t{1} << 30;
 class Transfers {
  public:
   Transfers() = default;
-  /// Gives up what is still under way: receives are cancelled, so that nothing writes into their memory any more.
+  /// Forgets what is still under way: only for messages that no peer will ever ask for or send (see let_go).
   ~Transfers();
   Transfers(const Transfers&) = delete;
   Transfers& operator=(const Transfers&) = delete;
@@ -25,9 +25,12 @@ class Transfers {
 
   /// Whether all have arrived; never waits.
   bool test();
+  /// Cancels what is not yet being received. \return whether nothing is under way any more; never waits
+  bool let_go();
 
  private:
   std::vector<MPI_Request> sends_, receives_;
+  bool cancelled_ = false;
 };
 
 }  // namespace unisono::mpi

@@ -92,6 +92,7 @@ class NodesSum final : public NodeOperation {
       : NodeOperation(board, sequence, previous), span_(std::move(span)), lanes_(std::move(lanes)) {}
 
   bool advance() override;
+  bool let_go() override { return !between_nodes_ || between_nodes_->let_go(); }
 
  private:
   void work() override;
