@@ -34,7 +34,7 @@ std::string message(const std::function<void(File&)>& make, DataSettings setting
     File file(settings.path, File::Mode::create);
     make(file);
   }
-  settings.reader = GENERATE("resident");
+  settings.reader = GENERATE("resident", "streaming");
   std::string text = test::message_of<DataError>([&] {
     const auto set = open_dataset(settings, 1);
     const auto source = set->train({.batch_size = 2});

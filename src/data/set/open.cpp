@@ -6,6 +6,7 @@
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
 #include "source/train_source.hpp"
+#include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -89,7 +90,19 @@ std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOption
     return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),
                                           settings_.shuffle, options.seed, number);
   }
-  throw DataError("data.reader = \"streaming\" is not there yet; use \"resident\"");
+  const GroupSchema& group = *plan_.group(Split::train);
+  LaneSettings settings;
+  settings.blocks = blocks_of(positions, schedule.share(), block_rows(group));
+  settings.examples = schedule.share().size();
+  settings.batch = schedule.order_batch();
+  settings.shuffle = settings_.shuffle;
+  settings.seed = options.seed;
+  settings.number = number;
+  const std::int64_t window = fixed() ? plan_.window_bytes / options.size : plan_.window_bytes;
+  const std::int64_t block_bytes = block_rows(group) * group.bytes_per_example();
+  const auto blocks = static_cast<std::int64_t>(settings.blocks.size());
+  settings.shape = choose_lanes(window, block_bytes, blocks, settings.shuffle ? settings.batch : 1);
+  return std::make_unique<StreamingFeed>(*file_, group, std::move(settings), schedule, window);
 }
 
 std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {

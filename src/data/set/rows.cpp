@@ -107,12 +107,11 @@ OwnedRows::OwnedRows(const GroupSchema& group, Range rows)
 
 std::int64_t block_rows(const GroupSchema& group) {
   const std::int64_t chunk = group.stored.chunk.empty() ? 1 : static_cast<std::int64_t>(group.stored.chunk[0]);
-  const std::int64_t chunk_bytes = chunk * group.bytes_per_example();
+  const std::int64_t row_bytes = group.features.size() * static_cast<std::int64_t>(size_of(group.storage));
+  const std::int64_t rows = std::max<std::int64_t>(1, kBlockBytes / row_bytes);
   // Chunks that are not compressed can be read in parts.
-  if (chunk_bytes > kBlockBytes && !group.stored.compressed) {
-    return std::max<std::int64_t>(1, kBlockBytes / group.bytes_per_example());
-  }
-  return chunk * std::max<std::int64_t>(1, kBlockBytes / chunk_bytes);
+  if (chunk > rows && !group.stored.compressed) return rows;
+  return chunk * std::max<std::int64_t>(1, rows / chunk);
 }
 
 }  // namespace unisono

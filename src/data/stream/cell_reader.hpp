@@ -1,0 +1,90 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "set/rows.hpp"
+#include "stream/lane_order.hpp"
+
+namespace unisono {
+
+/// A cell's examples in memory.
+class LoadedCell {
+ public:
+  LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell, bool shuffle);
+
+  const Cell& cell() const { return cell_; }
+  /// \param place in the cell
+  RawExample example(std::int64_t place) const;
+  /// Memory of a cell.
+  static std::int64_t bytes(const GroupSchema& group, const Cell& cell);
+
+ private:
+  Cell cell_;
+  bool shuffle_;
+  KeyedPermutation order_;
+  std::vector<OwnedRows> parts_;
+  std::vector<std::int64_t> starts_;  ///< of the parts, in the cell
+};
+
+/// A thread that reads the cells that a rank's schedule will need, in the order in which it needs them, as far ahead as
+/// its memory allows.
+class CellReader {
+ public:
+  struct Key {
+    std::int64_t epoch, lane, group;
+    auto operator<=>(const Key&) const = default;
+  };
+
+  /// \param budget_bytes of cells that are read and not yet released
+  CellReader(const hdf5::File& file, const GroupSchema& group, const LaneSettings& settings, const Schedule& schedule,
+             std::int64_t budget_bytes);
+  ~CellReader();
+
+  /// Begins with the cells of this step.
+  void start(const DataCursor& cursor);
+  /// Forgets all cells. Ends a `take` that waits. May be called by another thread.
+  void stop();
+
+  /// Waits for a cell and hands it over. Each is taken once, in the schedule's order.
+  /// \throws DataError that reading it threw
+  std::unique_ptr<LoadedCell> take(const Key& key);
+  /// So much memory of cells that were taken is free again.
+  void release(std::int64_t bytes);
+  /// A micro-batch is done: the thread may look further ahead.
+  void note_done();
+
+  std::int64_t bytes_read() const;
+  std::int64_t peak_bytes() const;
+
+ private:
+  void run();
+  void read_for(const MicroBatch& batch);
+  void load(const LaneOrder& order, const Key& key, const Cell& cell);
+
+  const hdf5::File& file_;
+  const GroupSchema& group_;
+  const LaneSettings& settings_;
+  Schedule schedule_;
+  LaneOrders orders_;
+  std::int64_t budget_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> newest_;  ///< by lane: (epoch, group) of the last cell read
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::unique_ptr<LoadedCell>> ready_;
+  std::int64_t held_ = 0, peak_ = 0, read_ = 0, ahead_ = 0;
+  bool stopped_ = true;
+  std::optional<Key> wanted_;  ///< that the schedule waits for
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace unisono

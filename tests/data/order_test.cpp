@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "order/keyed_permutation.hpp"
+#include "order/row_runs.hpp"
+#include "order/schedule.hpp"
+#include "order/slice.hpp"
+
+using namespace unisono;
+
+namespace {
+
+std::vector<std::uint64_t> all_of(const KeyedPermutation& order) {
+  std::vector<std::uint64_t> values;
+  for (std::uint64_t i = 0; i < order.size(); ++i) values.push_back(order(i));
+  return values;
+}
+
+KeyedPermutation keyed(std::uint64_t n, std::uint64_t seed) { return {n, RandomStream(seed, Purpose::test)}; }
+
+std::vector<std::int64_t> rows_of(const RowRuns& runs) {
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < runs.size(); ++i) rows.push_back(runs.row(i));
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("a keyed permutation holds every number once", "[order]") {
+  for (const std::uint64_t n : {1, 2, 3, 4, 5, 10, 16, 17, 100, 1000, 65536, 65537}) {
+    for (const std::uint64_t seed : {1, 2}) {
+      auto values = all_of(keyed(n, seed));
+      std::sort(values.begin(), values.end());
+      std::vector<std::uint64_t> expected(n);
+      std::iota(expected.begin(), expected.end(), 0);
+      CHECK(values == expected);
+    }
+  }
+  const auto huge = keyed(std::uint64_t{1} << 40, 1);
+  CHECK(huge(123456789) < huge.size());
+  CHECK(huge(0) != huge(1));
+}
+
+TEST_CASE("a keyed permutation is as uniform as random ones are", "[order]") {
+  // Where 20 numbers go to, over 4000 keys: χ² of the 20 × 20 table has 19 · 19 degrees of freedom: mean 361, deviation
+  // √722 = 27; 5 deviations are allowed.
+  constexpr int n = 20, keys = 4000;
+  std::vector<int> table(n * n, 0);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, int> neighbours;
+  for (int key = 0; key < keys; ++key) {
+    const auto values = all_of(keyed(n, static_cast<std::uint64_t>(key)));
+    for (std::size_t i = 0; i < n; ++i) ++table[i * n + values[i]];
+    ++neighbours[{values[0], values[1]}];
+  }
+  double chi2 = 0;
+  const double expected = static_cast<double>(keys) / n;
+  for (const int count : table) chi2 += (count - expected) * (count - expected) / expected;
+  CHECK(chi2 < 361 + 5 * 27);
+  CHECK(chi2 > 361 - 5 * 27);
+  // The first two are any of the 380 pairs: χ² with 379 degrees of freedom, deviation √758 = 27.5.
+  double pairs = 0;
+  const double each = keys / 380.0;
+  for (const auto& [pair, count] : neighbours) pairs += (count - each) * (count - each) / each;
+  pairs += each * static_cast<double>(380 - neighbours.size());
+  CHECK(std::abs(pairs - 379) < 5 * 27.5);
+}
+
+TEST_CASE("parts are contiguous, as equal as whole numbers allow, and do not overflow", "[order]") {
+  for (const std::int64_t n : {0, 1, 7, 64, 100}) {
+    for (const std::int64_t parts : {1, 2, 3, 5, 64, 200}) {
+      std::int64_t end = 0;
+      for (std::int64_t i = 0; i < parts; ++i) {
+        const Range part = part_of(n, i, parts);
+        CHECK(part.first == end);
+        CHECK(part.first == i * n / parts);
+        CHECK((part.size() == n / parts || part.size() == n / parts + 1));
+        end = part.last;
+      }
+      CHECK(end == n);
+    }
+  }
+  const std::int64_t large = std::int64_t{1} << 60;
+  CHECK(part_of(large, 1000, 1024).first == large / 1024 * 1000);
+}
+
+TEST_CASE("row runs count positions across gaps", "[order]") {
+  RowRuns runs;
+  runs.append(0, 2);
+  runs.append(2, 1);  // joins the first
+  runs.append(5, 3);
+  runs.append(9, 0);
+  CHECK(runs.size() == 6);
+  CHECK(rows_of(runs) == std::vector<std::int64_t>{0, 1, 2, 5, 6, 7});
+  const auto cut = runs.runs({2, 5});
+  REQUIRE(cut.size() == 2);
+  CHECK((cut[0].first_row == 2 && cut[0].rows == 1 && cut[0].first_position == 2));
+  CHECK((cut[1].first_row == 5 && cut[1].rows == 2 && cut[1].first_position == 3));
+  CHECK(runs.span({1, 4}) == Range{1, 6});
+  CHECK(runs.span({3, 3}) == Range{0, 0});
+}
+
+TEST_CASE("a validation split takes each row once, a fraction for validation, by the seed", "[order]") {
+  for (const std::int64_t unit : {1, 7}) {
+    const auto split = split_validation(100, unit, 0.3, 5);
+    std::set<std::int64_t> seen;
+    for (const RowRuns* part : {&split.train, &split.validation}) {
+      const auto rows = rows_of(*part);
+      CHECK(std::is_sorted(rows.begin(), rows.end()));
+      seen.insert(rows.begin(), rows.end());
+    }
+    CHECK(seen.size() == 100);
+    CHECK(split.validation.size() == validation_units(100 / unit, 0.3) * unit);
+    CHECK(rows_of(split.validation) == rows_of(split_validation(100, unit, 0.3, 5).validation));
+    CHECK(rows_of(split.validation) != rows_of(split_validation(100, unit, 0.3, 6).validation));
+  }
+  CHECK(split_validation(2, 1, 0.001, 1).validation.size() == 1);
+  CHECK(split_validation(2, 1, 0.999, 1).train.size() == 1);
+}
+
+TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]") {
+  // 10 examples, 4 a step, 2 micro-batches, rank 1 of 3: micro-batches [0, 2), [2, 4); slices [0, 0) [0, 1) [1, 2).
+  Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .accumulate = 2}, false);
+  CHECK(schedule.steps_per_epoch() == 3);
+  MicroBatch batch = schedule.current();
+  CHECK(batch.step_places == Range{0, 4});
+  CHECK(batch.places == Range{0, 1});
+  CHECK(batch.micro_batch_size == 2);
+  CHECK(batch.global_size == 4);
+  CHECK(batch.rank_step_size == 2);
+  CHECK_FALSE(batch.last_of_step);
+  schedule.advance();
+  batch = schedule.current();
+  CHECK(batch.places == Range{2, 3});
+  CHECK(batch.last_of_step);
+  CHECK_FALSE(batch.last_of_epoch);
+  schedule.seek({0, 2});  // the last step has 2 examples
+  batch = schedule.current();
+  CHECK(batch.step_places == Range{8, 10});
+  CHECK(batch.places == Range{0, 0});  // [0, 1) is cut into [0, 0) [0, 0) [0, 1)
+  CHECK(batch.micro_batch_size == 1);
+  schedule.advance();
+  CHECK(schedule.current().last_of_epoch);
+  schedule.advance();
+  CHECK(schedule.current().epoch == 1);
+  CHECK(schedule.current().step == 0);
+}
+
+TEST_CASE("a step has no more micro-batches than examples", "[order]") {
+  Schedule schedule(5, {.batch_size = 4, .accumulate = 3}, false);
+  schedule.seek({0, 1});
+  CHECK(schedule.current().micro_batch_size == 1);
+  CHECK(schedule.current().last_of_step);
+}
+
+TEST_CASE("fixed parts: every rank makes the steps of the slowest, with the sizes of all", "[order]") {
+  // 100 examples and 10 a step over 3 ranks: parts of 33, 33, 34 and 3, 3, 4 a step: 11, 11 and 9 steps.
+  std::vector<Schedule> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back(100, SourceOptions{.rank = rank, .size = 3, .batch_size = 10}, true);
+  CHECK(ranks[2].share() == Range{66, 100});
+  for (int step = 0; step < 11; ++step) {
+    Index sum = 0;
+    for (auto& rank : ranks) {
+      CHECK(rank.steps_per_epoch() == 11);
+      sum += rank.current().places.size();
+    }
+    for (auto& rank : ranks) {
+      CHECK(rank.current().global_size == sum);
+      CHECK(rank.current().micro_batch_size == sum);
+      rank.advance();
+    }
+    CHECK(sum == (step < 8 ? 10 : step == 8 ? 8 : 6));
+  }
+}
