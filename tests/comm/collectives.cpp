@@ -135,6 +135,23 @@ void started_sums_are_matched_in_the_order_of_their_starts(Communicator& communi
   }
 }
 
+void any_number_of_sums_may_be_in_flight(Communicator& communicator) {
+  constexpr Index kSums = 150, kEach = 40;
+  Buffer shared(kSums * kEach, communicator.shared_allocator());
+  std::fill_n(shared.data(), shared.size(), static_cast<float>(communicator.rank() + 1));
+  Floats plain(shared.data(), shared.data() + shared.size());
+  std::vector<RequestPtr> requests;
+  for (Index k = 0; k < kSums; ++k) {
+    for (const MutableView values : {shared.view(), MutableView(plain)}) {
+      requests.push_back(communicator.start_allreduce_sum(values.subspan(static_cast<std::size_t>(k * kEach), kEach)));
+    }
+  }
+  for (const auto& request : requests) request->wait();
+  const auto sum = static_cast<float>(communicator.size() * (communicator.size() + 1) / 2);
+  EXPECT(plain == Floats(plain.size(), sum));
+  EXPECT(std::equal(plain.begin(), plain.end(), shared.data()));
+}
+
 void a_started_sum_ends_by_testing_alone(Communicator& communicator) {
   Floats values = values_of(communicator.rank(), 50'000);
   const RequestPtr request = communicator.start_allreduce_sum(values);
@@ -333,6 +350,7 @@ const std::vector<Promise>& promises() {
       {"allreduce takes the largest", allreduce_takes_the_largest},
       {"a sum has the same bits on every rank and in every run", every_rank_and_run_gets_the_same_bits},
       {"started sums are matched in the order of their starts", started_sums_are_matched_in_the_order_of_their_starts},
+      {"any number of sums may be in flight", any_number_of_sums_may_be_in_flight},
       {"a started sum ends by testing alone", a_started_sum_ends_by_testing_alone},
       {"shared memory reduces like plain memory", shared_memory_reduces_like_plain},
       {"parts of shared memory reduce alone", parts_of_shared_memory_reduce_alone},
