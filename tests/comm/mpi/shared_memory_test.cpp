@@ -82,8 +82,8 @@ TEST_CASE("memory that all have given back is freed at the next allocation", "[s
   World world;
   Communicator& communicator = *world.communicator;
   if (communicator.size() == 1 || !has_room()) return;
-  constexpr Index kFloats = Index{4} << 20;  // 16 MiB
-  constexpr int kRounds = 40;
+  constexpr Index kFloats = Index{8} << 20;  // 32 MiB
+  constexpr int kRounds = 12;
   const auto before = static_cast<std::int64_t>(mpi::SharedWindow::room_bytes());
   for (int round = 0; round < kRounds; ++round) Buffer buffer(kFloats, communicator.shared_allocator());
   const std::int64_t taken = before - static_cast<std::int64_t>(mpi::SharedWindow::room_bytes());
