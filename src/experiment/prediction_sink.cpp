@@ -34,6 +34,12 @@ class Hdf5Sink final : public PredictionSink {
     if (options.classes) file_->create<std::int32_t>("classes", {examples});
   }
 
+  ~Hdf5Sink() override {
+    file_.reset();
+    std::error_code ignored;
+    std::filesystem::remove(aside(), ignored);
+  }
+
   void write(int, std::int64_t first, View rows) override {
     const auto outputs = static_cast<std::size_t>(options_.outputs);
     const std::size_t count = rows.size() / outputs;

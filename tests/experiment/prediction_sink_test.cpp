@@ -1,0 +1,67 @@
+#include "prediction_sink.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <vector>
+
+#include "scratch_folder.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/hdf5.hpp"
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::bytes_of;
+using testing::ScratchFolder;
+
+/// Three examples of two outputs: rank 0 has the first two, rank 1 the last, which comes first.
+void write_three(PredictionSink& sink) {
+  const std::vector<float> last = {0.5F, 0.25F}, first = {0, 1}, second = {0.125F, 3};
+  sink.write(1, 2, last);
+  sink.write(0, 0, first);
+  sink.write(0, 1, second);
+  sink.finish();
+}
+
+TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto options = [&](const char* name, bool classes) {
+    return SinkOptions{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = classes, .ranks = 2};
+  };
+  write_three(*make_prediction_sink(options("a.csv", true)));
+  CHECK(bytes_of(folder.path("a.csv")) == "example,class,p0,p1\n0,1,0,1\n1,1,0.125,3\n2,0,0.5,0.25\n");
+  write_three(*make_prediction_sink(options("b.csv", false)));
+  CHECK(bytes_of(folder.path("b.csv")) == "example,y0,y1\n0,0,1\n1,0.125,3\n2,0.5,0.25\n");
+
+  write_three(*make_prediction_sink(options("c.h5", true)));
+  const hdf5::File file(folder.path("c.h5"), hdf5::File::Mode::read);
+  std::vector<float> values(6);
+  std::vector<std::int32_t> classes(3);
+  file.read_rows<float>("predictions", 0, 3, values.data());
+  file.read_rows<std::int32_t>("classes", 0, 3, classes.data());
+  CHECK(values == std::vector<float>{0, 1, 0.125F, 3, 0.5F, 0.25F});
+  CHECK(classes == std::vector<std::int32_t>{1, 1, 0});
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 3);  // nothing was left aside
+}
+
+TEST_CASE("a file that is not finished never appears under its name", "[prediction_sink]") {
+  const ScratchFolder folder;
+  for (const char* name : {"a.csv", "a.h5"}) {
+    folder.file(name, "earlier");
+    make_prediction_sink({.path = folder.path(name), .examples = 3, .outputs = 2, .classes = false, .ranks = 1});
+    CHECK(bytes_of(folder.path(name)) == "earlier");
+  }
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+}
+
+TEST_CASE("an unknown ending and a folder that is not there are refused", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto make = [&](const char* name) { make_prediction_sink({.path = folder.path(name), .ranks = 1}); };
+  CHECK_THROWS_AS(make("a.txt"), ConfigError);
+  CHECK_THROWS_AS(make("none/a.csv"), OutputError);
+  CHECK_THROWS_WITH(make("none/a.h5"), Contains("none/a.h5"));
+}
+
+}  // namespace
+}  // namespace unisono

@@ -1,0 +1,34 @@
+#include "progress.hpp"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("times and counts are written for people", "[progress]") {
+  CHECK(clock_text(0.4) == "0:00");
+  CHECK(clock_text(59.6) == "1:00");
+  CHECK(clock_text(3723) == "1:02:03");
+  CHECK(clock_text(-1) == "0:00");
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-123456) == "-123,456");
+  CHECK(grouped(1234567890) == "1,234,567,890");
+}
+
+TEST_CASE("the bar says where the run stands, and never wraps", "[progress]") {
+  const Position position{
+      .epoch = 2, .epochs = 4, .step = 50, .steps = 100, .loss = 0.5, .examples_per_second = 12345, .seconds_left = 61};
+  CHECK(bar_text(position, 200) ==
+        "[============            ] epoch 2/4  step 50/100  loss 0.5  12,345 examples/s  1:01 left");
+  CHECK(bar_text(position, 40).size() == 39);
+  CHECK(bar_text({.steps = 0, .loss = std::numeric_limits<double>::quiet_NaN()}, 200).find("loss") ==
+        std::string::npos);
+}
+
+}  // namespace
+}  // namespace unisono

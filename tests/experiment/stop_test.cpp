@@ -1,0 +1,58 @@
+#include "stop.hpp"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <thread>
+
+#include "expect.hpp"
+
+namespace unisono {
+namespace {
+
+TEST_CASE("signals mean the wish to stop while somebody listens", "[stop]") {
+  const auto handler = [] {
+    struct sigaction action {};
+    sigaction(SIGTERM, nullptr, &action);
+    return action.sa_handler;
+  };
+  const auto before = handler();
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    const StopSignals signals;
+    CHECK(signals.received() == 0);
+    std::raise(signal);
+    CHECK(signals.received() == signal);
+    std::raise(SIGTERM);  // a second one changes nothing
+    CHECK(signals.received() == signal);
+  }
+  CHECK(handler() == before);
+}
+
+TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]") {
+  const StopSignals signals;
+  std::atomic<std::int64_t> stopped_at{0};
+  std::raise(SIGUSR1);
+  run_as_threads(3, [&](Communicator& world) {
+    StopAgreement agreement(world, signals, 100);
+    std::int64_t step = 101;
+    while (agreement.agreed(step) == 0) ++step;
+    EXPECT(step == 101);
+    stopped_at += step;
+  });
+  CHECK(stopped_at == 303);
+}
+
+TEST_CASE("ranks that nobody stops agree seldom, and at the same steps", "[stop]") {
+  const StopSignals signals;
+  run_as_threads(2, [&](Communicator& world) {
+    StopAgreement agreement(world, signals, 0);
+    // Ranks of different speed: were their next steps not agreed, they would wait for each other for ever.
+    for (std::int64_t step = 1; step <= 40; ++step) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 0 ? 1 : 2));
+      EXPECT(agreement.agreed(step) == 0);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace unisono
