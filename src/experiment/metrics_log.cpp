@@ -47,7 +47,7 @@ nlohmann::ordered_json to_json(const Seconds& seconds) {
 }
 
 MetricsLog::MetricsLog(std::string path, std::int64_t step) : path_(std::move(path)) {
-  if (std::filesystem::exists(path_)) write_text_file(path_, lines_until(read_text_file(path_), step));
+  if (std::filesystem::is_regular_file(path_)) write_text_file(path_, lines_until(read_text_file(path_), step));
   file_.open(path_, std::ios::app);
 }
 
