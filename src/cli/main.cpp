@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "application.hpp"
+
+int main(int argc, char** argv) { return unisono::cli::run(argc, argv); }
