@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_version_flag("--version", UNISONO_VERSION);
   Chosen chosen;
-  for (const auto add : {add_train, add_evaluate, add_predict, add_info, add_bench, add_config}) {
+  for (const auto add : {add_train, add_evaluate, add_predict, add_info, add_bench, add_data, add_config}) {
     add(app, chosen);
   }
   try {
