@@ -11,9 +11,10 @@ void CpuBackend::activation_forward(Activation activation, const Extent& extent,
 
 void CpuBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
                                      MutableView dx) {
+  const float* const v = activation == Activation::gelu ? x.data() : y.data();  // none reads neither
   parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
-    loops_.activation.backward(activation, x.data() + first, y.data() + first, dy.data() + first, dx.data() + first,
-                               length);
+    const float* const part = activation == Activation::none ? nullptr : v + first;
+    loops_.activation.backward(activation, part, dy.data() + first, dx.data() + first, length);
   });
 }
 

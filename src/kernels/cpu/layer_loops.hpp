@@ -75,8 +75,8 @@ struct LayerNormLoops {
 
 struct ActivationLoops {
   void (*forward)(Activation activation, const float* x, float* y, Count n);
-  /// dx = dy · activation'(x); dx may be dy.
-  void (*backward)(Activation activation, const float* x, const float* y, const float* dy, float* dx, Count n);
+  /// dx = dy · activation'; dx may be dy. \param v x for GELU, else y; none reads neither
+  void (*backward)(Activation activation, const float* v, const float* dy, float* dx, Count n);
 };
 
 /// Dropout of one block, see dropout.cpp for the formula.

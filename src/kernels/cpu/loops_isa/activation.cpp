@@ -30,30 +30,30 @@ void forward(Activation activation, const float* x, float* y, Count n) {
   }
 }
 
-/// dx = dy · derivative(x, y)
+/// dx = dy · derivative(v); v is x or y, whichever the derivative is simpler in
 template <typename Derivative>
-void chain(const float* x, const float* y, const float* dy, float* dx, Count n, Derivative derivative) {
+void chain(const float* v, const float* dy, float* dx, Count n, Derivative derivative) {
 #pragma omp simd
-  for (Count i = 0; i < n; ++i) dx[i] = dy[i] * derivative(x[i], y[i]);
+  for (Count i = 0; i < n; ++i) dx[i] = dy[i] * derivative(v[i]);
 }
 
-float gelu_derivative(float x, float) {
+float gelu_derivative(float x) {
   const float b = bell(x);
   return normal_distribution(x, b) + x * b * kInverseRootTwoPi;
 }
 
-void backward(Activation activation, const float* x, const float* y, const float* dy, float* dx, Count n) {
+void backward(Activation activation, const float* v, const float* dy, float* dx, Count n) {
   switch (activation) {
     case Activation::none:
-      return chain(x, y, dy, dx, n, [](float, float) { return 1.0F; });
+      return chain(dy, dy, dx, n, [](float) { return 1.0F; });
     case Activation::relu:
-      return chain(x, y, dy, dx, n, [](float v, float) { return v > 0.0F ? 1.0F : 0.0F; });
+      return chain(v, dy, dx, n, [](float y) { return y > 0.0F ? 1.0F : 0.0F; });
     case Activation::gelu:
-      return chain(x, y, dy, dx, n, gelu_derivative);
+      return chain(v, dy, dx, n, gelu_derivative);
     case Activation::tanh:
-      return chain(x, y, dy, dx, n, [](float, float v) { return 1.0F - v * v; });
+      return chain(v, dy, dx, n, [](float y) { return 1.0F - y * y; });
     case Activation::sigmoid:
-      return chain(x, y, dy, dx, n, [](float, float v) { return v * (1.0F - v); });
+      return chain(v, dy, dx, n, [](float y) { return y * (1.0F - y); });
   }
 }
 
