@@ -1,0 +1,199 @@
+#include <catch2/catch.hpp>
+
+#include "least_squares.hpp"
+#include "rounding.hpp"
+#include "small_network.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/hdf5.hpp"
+
+namespace unisono {
+namespace {
+
+OptimizerSettings momentum_sgd(double rate) {
+  OptimizerSettings settings{.kind = "sgd", .learning_rate = rate};
+  settings.sgd.momentum = 0.9;
+  return settings;
+}
+
+/// ε lies far above the rounding of g, so that a gradient of nearly zero is no coin toss.
+OptimizerSettings tame_adam() {
+  OptimizerSettings settings{.kind = "adam", .learning_rate = 0.02};
+  settings.adam.epsilon = 1e-3;
+  return settings;
+}
+
+/// 23 examples in batches of 7: the last step of an epoch has 2 examples, fewer than there may be ranks.
+void check_ranks_equal_one(const Examples& examples, Training training) {
+  training.ranks = 1;
+  const auto serial = train(examples, training);
+  const Tolerance tolerance = spread_of_permuted_sums(examples, training);
+  const double moved = largest_difference(serial[0].trajectory.front(), serial[0].parameters);
+  REQUIRE(tolerance.parameters > 0);
+  REQUIRE(tolerance.parameters < 1e-3 * moved);  // what it allows is far from what a wrong run would do
+  for (const int ranks : {2, 3, 4}) {
+    INFO(ranks << " ranks");
+    training.ranks = ranks;
+    const auto parallel = train(examples, training);
+    CHECK(ranks_agree(parallel));
+    CHECK(largest_difference(parallel[0].parameters, serial[0].parameters) <= tolerance.parameters);
+    CHECK(largest_difference(parallel[0].statistics, serial[0].statistics) <= tolerance.statistics);
+    CHECK(largest_difference(losses_over_ranks(parallel), losses_over_ranks(serial)) <= tolerance.losses);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("one allreduce step is the step on the mean over the whole batch, however uneven the parts", "[allreduce]") {
+  // y = w + b with x = 1 and targets 3, 6, −3: at 0 the mean gradient is −2 · (3 + 6 − 3) / 3 = −4 for both, and a step
+  // of 1/4 leads to w = b = 1.
+  const Examples examples{.shape = {}, .features = {1, 1, 1}, .targets = {3, 6, -3}};
+  for (const int ranks : {1, 2, 3, 4}) {
+    INFO(ranks << " ranks");
+    const auto outcome = train(examples, {.model = least_squares(),
+                                          .optimizer = {.kind = "sgd", .learning_rate = 0.25},
+                                          .ranks = ranks,
+                                          .batch_size = 3});
+    // 1/3 and three terms of at most 4 are rounded, and their sums: at most 8 roundings of 4.
+    CHECK(outcome[0].parameters[0] == Approx(1).margin(8 * 4 * kUnitRoundoff));
+    CHECK(outcome[0].parameters[16] == Approx(1).margin(8 * 4 * kUnitRoundoff));
+    CHECK(losses_over_ranks(outcome)[0] == 9 + 36 + 9);
+    CHECK(ranks_agree(outcome));
+  }
+}
+
+TEST_CASE("allreduce on any number of ranks trains a linear model as one rank does", "[allreduce]") {
+  const Examples examples = random_examples(23, {.channels = 3}, 0);
+  for (const Index accumulate : {1, 2, 3}) {
+    Training training{
+        .model = least_squares(), .optimizer = momentum_sgd(0.03125), .batch_size = 7, .accumulate = 1, .epochs = 2};
+    const auto serial = train(examples, training);
+    REQUIRE(serial[0].records.size() == 8);
+    const double tolerance = rounding_of(serial[0], training, 3);
+    CHECK(tolerance < 1e-3 * largest_difference(serial[0].trajectory.front(), serial[0].parameters));
+    training.accumulate = accumulate;
+    for (const int ranks : {1, 2, 3, 4}) {
+      INFO(ranks << " ranks, " << accumulate << " micro-batches");
+      training.ranks = ranks;
+      const auto parallel = train(examples, training);
+      CHECK(largest_difference(parallel[0].parameters, serial[0].parameters) <= tolerance);
+      CHECK(ranks_agree(parallel));
+    }
+  }
+}
+
+TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch norm, uneven batches", "[allreduce]") {
+  const Examples examples = small_images();
+  Training training{.model = small_network(true), .batch_size = 7, .epochs = 2};
+  SECTION("momentum") {
+    training.optimizer = momentum_sgd(0.05);
+    check_ranks_equal_one(examples, training);
+  }
+  SECTION("Adam") {
+    training.optimizer = tame_adam();
+    check_ranks_equal_one(examples, training);
+  }
+  SECTION("accumulation") {
+    training.optimizer = momentum_sgd(0.05);
+    training.accumulate = 2;
+    check_ranks_equal_one(examples, training);
+  }
+  SECTION("clipping, decay, a schedule, and one bucket") {
+    training.optimizer = momentum_sgd(0.05);
+    training.optimizer.clip_norm = 0.5;
+    training.optimizer.weight_decay = 0.01;
+    training.schedule = {.kind = "cosine", .warmup_epochs = 0.5};
+    training.bucket_bytes = 0;
+    check_ranks_equal_one(examples, training);
+  }
+  SECTION("LAMB") {
+    training.optimizer = {.kind = "lamb", .learning_rate = 0.02};
+    training.optimizer.lamb.epsilon = 1e-3;
+    check_ranks_equal_one(examples, training);
+  }
+}
+
+TEST_CASE("allreduce on any number of ranks equals one on a set that is shuffled and augmented", "[allreduce]") {
+  const Examples images = small_images();
+  const std::string path = "allreduce_test.h5";
+  {
+    hdf5::File file(path, hdf5::File::Mode::create);
+    const auto count = static_cast<std::uint64_t>(images.count());
+    file.create<float>("train/features", {count, 1, 6, 6});
+    file.write_rows("train/features", 0, count, images.features.data());
+    file.write("train/labels", std::vector<std::int64_t>(images.labels.begin(), images.labels.end()));
+    file.write_attribute("", "classes", std::int64_t{3});
+  }
+  DataSettings settings;
+  settings.path = path;
+  settings.augmentation.horizontal_flip = true;
+  settings.augmentation.crop_padding = 1;
+  // What a source reads of its set.
+  struct Opened final : BatchSource {
+    Opened(const DataSettings& data, const SourceOptions& options)
+        : set(open_dataset(data, options.seed)), source(set->train(options)) {}
+    Batch next() override { return source->next(); }
+    std::int64_t steps_per_epoch() const override { return source->steps_per_epoch(); }
+    std::int64_t examples_per_epoch() const override { return source->examples_per_epoch(); }
+    void seek(const DataCursor& cursor) override { source->seek(cursor); }
+    double wait_seconds() const override { return source->wait_seconds(); }
+    std::unique_ptr<Dataset> set;
+    std::unique_ptr<BatchSource> source;
+  };
+  const auto open = [&](const SourceOptions& options) { return std::make_unique<Opened>(settings, options); };
+
+  // The spread of permuted sums is that of the same images without augmentation.
+  Training training{.model = small_network(true), .optimizer = momentum_sgd(0.05), .batch_size = 7, .epochs = 2};
+  const Tolerance tolerance = spread_of_permuted_sums(images, training);
+  training.source = open;
+  const auto serial = train(images, training);
+  for (const int ranks : {2, 3, 4}) {
+    INFO(ranks << " ranks");
+    training.ranks = ranks;
+    const auto parallel = train(images, training);
+    CHECK(ranks_agree(parallel));
+    CHECK(largest_difference(parallel[0].parameters, serial[0].parameters) <= tolerance.parameters);
+    CHECK(largest_difference(losses_over_ranks(parallel), losses_over_ranks(serial)) <= tolerance.losses);
+  }
+}
+
+TEST_CASE("local running statistics are averaged by the examples that made them, every step", "[allreduce]") {
+  // Rank 0 sees 4, rank 1 sees 1 and 7: their running means after one step are 2 and 2 with weight 1/2 … by hand
+  // (1/2 · 4) · 1/3 + (1/2 · 4) · 2/3 = 2; then 8 against 2 and 2: (1 + 4) · 1/3 + (1 + 1) · 2/3 = 3.
+  const Examples examples{.shape = {}, .features = {4, 1, 7, 8, 2, 2}, .targets = {0, 0, 0, 0, 0, 0}};
+  const auto outcome = train(examples, {.model = least_squares(0.5F),
+                                        .optimizer = {.kind = "sgd", .learning_rate = 0},
+                                        .ranks = 2,
+                                        .batch_size = 3,
+                                        .shuffle = false});
+  CHECK(outcome[0].statistics[0] == Approx(3).margin(8 * 3 * kUnitRoundoff));  // eight roundings or fewer
+  CHECK(ranks_agree(outcome));
+}
+
+TEST_CASE("a network with local batch statistics ends as one model on every rank", "[allreduce]") {
+  const auto outcome =
+      train(small_images(),
+            {.model = small_network(true, "local"), .optimizer = momentum_sgd(0.05), .ranks = 3, .batch_size = 12});
+  CHECK(ranks_agree(outcome));
+}
+
+TEST_CASE("allreduce reports every step as consistent, and stops when the observer wishes", "[allreduce]") {
+  const Examples examples = random_examples(10, {.channels = 2}, 0);
+  Training training{.model = least_squares(), .ranks = 2, .batch_size = 4, .epochs = 2};
+  const auto whole = train(examples, training);
+  REQUIRE(whole[0].records.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    const StepRecord& record = whole[1].records[i];
+    CHECK(record.step == static_cast<std::int64_t>(i) + 1);
+    CHECK(record.epoch == static_cast<std::int64_t>(i) / 3);
+    CHECK(record.last_of_epoch == (i % 3 == 2));
+    CHECK(record.global_size == (i % 3 == 2 ? 2 : 4));
+    CHECK(record.consistent);
+    CHECK(record.learning_rate == training.optimizer.learning_rate);
+  }
+  training.stop_after = 4;
+  const auto stopped = train(examples, training);
+  CHECK(stopped[0].records.size() == 4);
+  CHECK(stopped[1].parameters == whole[1].trajectory[3]);
+}
+
+}  // namespace unisono

@@ -1,0 +1,109 @@
+#include "memory_source.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "unisono/base/random.hpp"
+
+namespace unisono {
+namespace {
+
+Index size_of(const Slice& slice) { return slice.last - slice.first; }
+
+}  // namespace
+
+Examples random_examples(Index count, const FeatureShape& shape, Index classes) {
+  Examples examples{.shape = shape, .classes = classes};
+  RandomStream random(1, Purpose::test);
+  for (Index i = 0; i < count; ++i) {
+    float sum = 0;
+    for (Index j = 0; j < shape.size(); ++j) {
+      examples.features.push_back(random.uniform(-1, 1));
+      sum += j % 2 == 0 ? examples.features.back() : -examples.features.back();
+    }
+    if (classes > 0) {
+      const float share = (std::tanh(sum) + 1) / 2;
+      const auto label = static_cast<std::int32_t>(share * static_cast<float>(classes));
+      examples.labels.push_back(std::min(label, static_cast<std::int32_t>(classes - 1)));
+    } else {
+      examples.targets.push_back(sum + random.uniform(-0.5F, 0.5F));
+    }
+  }
+  return examples;
+}
+
+std::int64_t MemorySource::steps_per_epoch() const {
+  return (examples_.count() + dealing_.options.batch_size - 1) / dealing_.options.batch_size;
+}
+
+void MemorySource::seek(const DataCursor& cursor) {
+  cursor_ = cursor;
+  micro_ = 0;
+}
+
+std::vector<std::uint64_t> MemorySource::order_of_epoch() const {
+  const auto count = static_cast<std::uint64_t>(examples_.count());
+  const auto epoch = static_cast<std::uint64_t>(cursor_.epoch);
+  if (dealing_.shuffle) return permutation(count, RandomStream(dealing_.options.seed, Purpose::order, epoch));
+  std::vector<std::uint64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+Slice MemorySource::step_places() const {
+  const Index first = cursor_.step * dealing_.options.batch_size;
+  return {first, std::min(first + dealing_.options.batch_size, examples_.count())};
+}
+
+Slice MemorySource::micro_places(Index micro) const {
+  const Slice step = step_places();
+  const Slice part = slice_of(size_of(step), static_cast<int>(micro), static_cast<int>(dealing_.options.accumulate));
+  return {step.first + part.first, step.first + part.last};
+}
+
+Slice MemorySource::own_places(Index micro) const {
+  const Slice all = micro_places(micro);
+  const Slice own = slice_of(size_of(all), dealing_.options.rank, dealing_.options.size);
+  return {all.first + own.first, all.first + own.last};
+}
+
+void MemorySource::gather() {
+  numbers_.clear();
+  features_.clear();
+  labels_.clear();
+  targets_.clear();
+  const std::vector<std::uint64_t> order = order_of_epoch();
+  const Slice all = micro_places(micro_), own = own_places(micro_);
+  for (Index place = own.first; place < own.last; ++place) {
+    const Index rotated = all.first + (place - all.first + dealing_.rotation) % size_of(all);
+    const std::uint64_t number = order[static_cast<std::size_t>(rotated)];
+    numbers_.push_back(number);
+    const auto features = examples_.features.begin() + static_cast<Index>(number) * examples_.shape.size();
+    features_.insert(features_.end(), features, features + examples_.shape.size());
+    if (!examples_.labels.empty()) labels_.push_back(examples_.labels[number]);
+    if (!examples_.targets.empty()) targets_.push_back(examples_.targets[number]);
+  }
+}
+
+Batch MemorySource::next() {
+  gather();
+  const Index micros = dealing_.options.accumulate;
+  Batch batch{.size = static_cast<Index>(numbers_.size()),
+              .micro_batch_size = size_of(micro_places(micro_)),
+              .global_size = size_of(step_places()),
+              .epoch = cursor_.epoch,
+              .last_of_step = micro_ + 1 == micros,
+              .last_of_epoch = cursor_.step + 1 == steps_per_epoch(),
+              .examples = numbers_,
+              .features = features_,
+              .labels = labels_,
+              .targets = targets_};
+  for (Index micro = 0; micro < micros; ++micro) batch.rank_step_size += size_of(own_places(micro));
+  if (++micro_ == micros) {
+    seek(batch.last_of_epoch ? DataCursor{cursor_.epoch + 1, 0} : DataCursor{cursor_.epoch, cursor_.step + 1});
+  }
+  return batch;
+}
+
+}  // namespace unisono

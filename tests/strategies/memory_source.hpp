@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
+
+namespace unisono {
+
+struct Examples {
+  FeatureShape shape;
+  Index classes = 0;                   ///< 0: targets, one value an example
+  std::vector<float> features{};       ///< [count, C, H, W]
+  std::vector<std::int32_t> labels{};  ///< [count], or empty
+  std::vector<float> targets{};        ///< [count], or empty
+
+  Index count() const { return static_cast<Index>(features.size()) / shape.size(); }
+};
+
+/// Uniform features in [−1, 1), and labels or targets that depend on them.
+Examples random_examples(Index count, const FeatureShape& shape, Index classes);
+
+/// How a source deals out its examples.
+struct Dealing {
+  SourceOptions options;
+  bool shuffle = true;
+  /// The examples of a micro-batch are rotated by so many places: the same training, summed in another order.
+  Index rotation = 0;
+};
+
+/// Deals a global order of the examples out to the ranks, in memory and without haste.
+class MemorySource final : public BatchSource {
+ public:
+  MemorySource(const Examples& examples, const Dealing& dealing) : examples_(examples), dealing_(dealing) {}
+  Batch next() override;
+  std::int64_t steps_per_epoch() const override;
+  std::int64_t examples_per_epoch() const override { return examples_.count(); }
+  void seek(const DataCursor& cursor) override;
+  double wait_seconds() const override { return 0; }
+
+ private:
+  std::vector<std::uint64_t> order_of_epoch() const;
+  Slice step_places() const;              ///< within the epoch's order
+  Slice micro_places(Index micro) const;  ///< likewise, of all ranks
+  Slice own_places(Index micro) const;    ///< likewise, of this rank
+  void gather();
+
+  const Examples& examples_;
+  Dealing dealing_;
+  DataCursor cursor_;
+  Index micro_ = 0;
+  std::vector<std::uint64_t> numbers_{};
+  std::vector<float> features_{}, targets_{};
+  std::vector<std::int32_t> labels_{};
+};
+
+}  // namespace unisono

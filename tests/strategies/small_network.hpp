@@ -1,0 +1,69 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "training.hpp"
+
+namespace unisono {
+
+/// A layer of this kind; `change` sets what differs from the defaults.
+template <typename Change>
+LayerSettings layer(const std::string& kind, Change change) {
+  LayerSettings settings;
+  settings.kind = kind;
+  change(settings);
+  return settings;
+}
+inline LayerSettings layer(const std::string& kind) {
+  return layer(kind, [](LayerSettings&) {});
+}
+
+/// Convolution, batch norm where wanted, dropout and two dense layers; a few hundred parameters.
+inline MakeModel small_network(bool batch_norm, const std::string& statistics = "auto") {
+  ModelSettings settings;
+  const auto add = [&](LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
+  add(layer("convolution", [](LayerSettings& l) {
+    l.channels = 4;
+    l.kernel = {3};
+    l.bias = false;
+  }));
+  if (batch_norm) add(layer("batch_norm", [&](LayerSettings& l) { l.statistics = statistics; }));
+  add(layer("relu"));
+  add(layer("flatten"));
+  add(layer("dropout", [](LayerSettings& l) { l.rate = 0.25; }));
+  add(layer("dense", [](LayerSettings& l) { l.units = 8; }));
+  add(layer("tanh"));
+  add(layer("dense", [](LayerSettings& l) { l.units = 3; }));
+  return [settings](const ModelInputs& inputs, const ModelContext& context) {
+    return make_model(settings, inputs, context);
+  };
+}
+
+inline Examples small_images(Index count = 23) {
+  return random_examples(count, {.channels = 1, .height = 6, .width = 6}, 3);
+}
+
+/// How far two runs may lie apart.
+struct Tolerance {
+  double parameters = 0, statistics = 0, losses = 0;
+};
+
+/// Four times the spread of serial runs that only sum the examples of a micro-batch in another order: three of these
+/// against the plain one. P ranks sum in yet another order, of the same number of terms.
+inline Tolerance spread_of_permuted_sums(const Examples& examples, Training training) {
+  training.ranks = 1;
+  const auto plain = train(examples, training);
+  Tolerance tolerance;
+  for (Index rotation = 1; rotation <= 3; ++rotation) {
+    training.rotation = rotation;
+    const auto rotated = train(examples, training);
+    const auto widen = [](double& to, double spread) { to = std::max(to, 4 * spread); };
+    widen(tolerance.parameters, largest_difference(plain[0].parameters, rotated[0].parameters));
+    widen(tolerance.statistics, largest_difference(plain[0].statistics, rotated[0].statistics));
+    widen(tolerance.losses, largest_difference(plain[0].losses, rotated[0].losses));
+  }
+  return tolerance;
+}
+
+}  // namespace unisono

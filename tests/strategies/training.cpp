@@ -1,0 +1,157 @@
+#include "training.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+
+/// Writes down every step, and wishes to stop after some.
+class Recorder final : public Observer {
+ public:
+  Recorder(Outcome& outcome, ModelState state, LossSums& sums, std::int64_t stop_after)
+      : outcome_(outcome), state_(state), sums_(sums), stop_after_(stop_after) {}
+
+  bool step(const StepRecord& record) override {
+    outcome_.records.push_back(record);
+    outcome_.losses.push_back(std::exchange(sums_, {}).loss);
+    outcome_.trajectory.emplace_back(state_.parameters.begin(), state_.parameters.end());
+    return !record.consistent || record.step < stop_after_;
+  }
+
+ private:
+  Outcome& outcome_;
+  ModelState state_;
+  LossSums& sums_;
+  std::int64_t stop_after_;
+};
+
+std::vector<float> copy(View values) { return {values.begin(), values.end()}; }
+
+/// What a rank owns while it trains; the strategy borrows it.
+class Rank {
+ public:
+  Rank(const Examples& examples, const Training& training, Communicator& communicator)
+      : training_(training),
+        communicator_(communicator),
+        backend_(make_cpu_backend(1)),
+        strategy_(make_strategy(training.strategy)),
+        statistics_group_(communicator.split(0, communicator.rank())),
+        reducer_(*statistics_group_),
+        model_(training.model(
+            {.features = examples.shape, .classes = examples.classes, .target_size = examples.classes > 0 ? 0 : 1},
+            {.backend = *backend_, .reducer = reducer_, .steps_together = strategy_->steps_together(), .seed = kSeed})),
+        theta_(model_->layout().size(), communicator.shared_allocator()),
+        gradient_(model_->layout().size(), communicator.shared_allocator()),
+        statistics_(model_->statistics_layout().size()),
+        source_(make_source(examples)),
+        optimizer_(make_optimizer(training.optimizer, model_->layout(), *backend_)) {
+    model_->initialise(kSeed, state());
+  }
+
+  Outcome train() {
+    Outcome outcome;
+    LossSums sums;
+    const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
+    const Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
+    Recorder recorder(outcome, state(), sums, training_.stop_after);
+    TrainContext run{.communicator = communicator_,
+                     .model = *model_,
+                     .optimizer = *optimizer_,
+                     .source = *source_,
+                     .schedule = schedule,
+                     .observer = recorder,
+                     .state = state(),
+                     .gradient = gradient_.view(),
+                     .sums = sums,
+                     .seconds = outcome.seconds,
+                     .first_step = 0,
+                     .total_steps = total_steps,
+                     .bucket_bytes = training_.bucket_bytes,
+                     .statistics_reducer = &reducer_};
+    const Stopwatch watch;
+    strategy_->train(run);
+    outcome.total_seconds = watch.seconds();
+    outcome.parameters = copy(theta_.view());
+    outcome.statistics = copy(statistics_.view());
+    outcome.optimizer_steps = optimizer_->steps();
+    outcome.optimizer_state = std::move(optimizer_->state());
+    communicator_.barrier();  // shared memory goes when all are done with it
+    return outcome;
+  }
+
+ private:
+  ModelState state() { return {theta_.view(), statistics_.view()}; }
+
+  std::unique_ptr<BatchSource> make_source(const Examples& examples) const {
+    const SourceOptions options{.rank = communicator_.rank(),
+                                .size = communicator_.size(),
+                                .batch_size = training_.batch_size,
+                                .accumulate = training_.accumulate,
+                                .seed = kSeed};
+    if (training_.source) return training_.source(options);
+    return std::make_unique<MemorySource>(
+        examples, Dealing{.options = options, .shuffle = training_.shuffle, .rotation = training_.rotation});
+  }
+
+  const Training& training_;
+  Communicator& communicator_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Strategy> strategy_;
+  std::unique_ptr<Communicator> statistics_group_;
+  CommunicatorReducer reducer_;
+  std::unique_ptr<Model> model_;
+  Buffer theta_, gradient_, statistics_;
+  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<Optimizer> optimizer_;
+};
+
+template <typename Value>
+double largest(const std::vector<Value>& a, const std::vector<Value>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    difference = std::isnan(apart) ? INFINITY : std::max(difference, apart);
+  }
+  return difference;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+}  // namespace
+
+std::vector<Outcome> train(const Examples& examples, const Training& training) {
+  std::vector<Outcome> outcomes(static_cast<std::size_t>(training.ranks));
+  run_as_threads(training.ranks, [&](Communicator& communicator) {
+    outcomes[static_cast<std::size_t>(communicator.rank())] = Rank(examples, training, communicator).train();
+  });
+  return outcomes;
+}
+
+std::vector<double> losses_over_ranks(const std::vector<Outcome>& ranks) {
+  std::vector<double> losses(ranks.front().losses.size());
+  for (const Outcome& rank : ranks) {
+    for (std::size_t i = 0; i < losses.size(); ++i) losses[i] += rank.losses.at(i);
+  }
+  return losses;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) { return largest(a, b); }
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) { return largest(a, b); }
+
+bool ranks_agree(const std::vector<Outcome>& ranks) {
+  return std::ranges::all_of(ranks, [&](const Outcome& rank) {
+    return same_bits(rank.parameters, ranks.front().parameters) && same_bits(rank.statistics, ranks.front().statistics);
+  });
+}
+
+}  // namespace unisono

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memory_source.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+// Trainings on ranks that are threads of this process, on examples in memory.
+
+namespace unisono {
+
+/// A model for one rank.
+using MakeModel = std::function<std::unique_ptr<Model>(const ModelInputs&, const ModelContext&)>;
+using MakeSource = std::function<std::unique_ptr<BatchSource>(const SourceOptions&)>;
+
+struct Training {
+  MakeModel model;
+  StrategySettings strategy{};
+  OptimizerSettings optimizer{};
+  ScheduleSettings schedule{};
+  int ranks = 1;
+  Index batch_size = 4, accumulate = 1;
+  std::int64_t epochs = 1;
+  bool shuffle = true;
+  Index rotation = 0;
+  std::int64_t stop_after = 1'000'000;  ///< the observer wishes to stop once so many steps are made
+  Index bucket_bytes = 64;              ///< so that even small models have several
+  MakeSource source{};                  ///< empty: a MemorySource
+};
+
+/// What one rank was left with.
+struct Outcome {
+  std::vector<float> parameters{}, statistics{};
+  std::vector<OptimizerState> optimizer_state{};
+  std::int64_t optimizer_steps = 0;
+  std::vector<StepRecord> records{};
+  std::vector<double> losses{};                  ///< this rank's sums, a step each
+  std::vector<std::vector<float>> trajectory{};  ///< θ after each step
+  Seconds seconds{};
+  double total_seconds = 0;
+};
+
+/// Trains and returns what each rank was left with.
+std::vector<Outcome> train(const Examples& examples, const Training& training);
+
+/// Losses of each step, over all ranks.
+std::vector<double> losses_over_ranks(const std::vector<Outcome>& ranks);
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+/// Whether all ranks hold the same bits of parameters and running statistics.
+bool ranks_agree(const std::vector<Outcome>& ranks);
+
+}  // namespace unisono
