@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "../data/support.hpp"
 #include "least_squares.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"
@@ -40,6 +41,40 @@ void check_ranks_equal_one(const Examples& examples, Training training) {
     CHECK(largest_difference(losses_over_ranks(parallel), losses_over_ranks(serial)) <= tolerance.losses);
   }
 }
+
+std::string write_set(const std::string& path, const Examples& images) {
+  hdf5::File file(path, hdf5::File::Mode::create);
+  const auto count = static_cast<std::uint64_t>(images.count());
+  file.create<float>("train/features", {count, 1, 6, 6});
+  file.write_rows("train/features", 0, count, images.features.data());
+  file.write("train/labels", std::vector<std::int64_t>(images.labels.begin(), images.labels.end()));
+  file.write_attribute("", "classes", std::int64_t{3});
+  return path;
+}
+
+DataSettings augmented(const std::string& path) {
+  DataSettings settings;
+  settings.path = path;
+  settings.augmentation.horizontal_flip = true;
+  settings.augmentation.crop_padding = 1;
+  return settings;
+}
+
+/// A source that keeps the set it reads.
+class OpenedSet final : public BatchSource {
+ public:
+  OpenedSet(const DataSettings& settings, const SourceOptions& options)
+      : set_(open_dataset(settings, options.seed)), source_(set_->train(options)) {}
+  Batch next() override { return source_->next(); }
+  std::int64_t steps_per_epoch() const override { return source_->steps_per_epoch(); }
+  std::int64_t examples_per_epoch() const override { return source_->examples_per_epoch(); }
+  void seek(const DataCursor& cursor) override { source_->seek(cursor); }
+  double wait_seconds() const override { return source_->wait_seconds(); }
+
+ private:
+  std::unique_ptr<Dataset> set_;
+  std::unique_ptr<BatchSource> source_;
+};
 
 }  // namespace
 
@@ -114,32 +149,9 @@ TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch no
 
 TEST_CASE("allreduce on any number of ranks equals one on a set that is shuffled and augmented", "[allreduce]") {
   const Examples images = small_images();
-  const std::string path = "allreduce_test.h5";
-  {
-    hdf5::File file(path, hdf5::File::Mode::create);
-    const auto count = static_cast<std::uint64_t>(images.count());
-    file.create<float>("train/features", {count, 1, 6, 6});
-    file.write_rows("train/features", 0, count, images.features.data());
-    file.write("train/labels", std::vector<std::int64_t>(images.labels.begin(), images.labels.end()));
-    file.write_attribute("", "classes", std::int64_t{3});
-  }
-  DataSettings settings;
-  settings.path = path;
-  settings.augmentation.horizontal_flip = true;
-  settings.augmentation.crop_padding = 1;
-  // What a source reads of its set.
-  struct Opened final : BatchSource {
-    Opened(const DataSettings& data, const SourceOptions& options)
-        : set(open_dataset(data, options.seed)), source(set->train(options)) {}
-    Batch next() override { return source->next(); }
-    std::int64_t steps_per_epoch() const override { return source->steps_per_epoch(); }
-    std::int64_t examples_per_epoch() const override { return source->examples_per_epoch(); }
-    void seek(const DataCursor& cursor) override { source->seek(cursor); }
-    double wait_seconds() const override { return source->wait_seconds(); }
-    std::unique_ptr<Dataset> set;
-    std::unique_ptr<BatchSource> source;
-  };
-  const auto open = [&](const SourceOptions& options) { return std::make_unique<Opened>(settings, options); };
+  const test::TempDir folder;
+  const DataSettings settings = augmented(write_set(folder / "images.h5", images));
+  const auto open = [&](const SourceOptions& options) { return std::make_unique<OpenedSet>(settings, options); };
 
   // The spread of permuted sums is that of the same images without augmentation.
   Training training{.model = small_network(true), .optimizer = momentum_sgd(0.05), .batch_size = 7, .epochs = 2};

@@ -131,6 +131,50 @@ TEST_CASE("a rank without examples leaves everything to the others", "[averaging
   CHECK(ranks_agree(parallel));
 }
 
+TEST_CASE("a rank without examples in a step keeps its parameters and its state in it", "[averaging]") {
+  // μ = 1/2, rate 1/4; rank 0 has one of three examples, then none of one.
+  //   rank 0: target 4: v = −8, b = 2; then as it was          1 example
+  //   rank 1: targets 2 and 4: v = −6, b = 3/2; target 1: v = −3 + 1 = −2, b = 2          3 examples
+  Training training{.model = least_squares(),
+                    .strategy = averaging(2),
+                    .optimizer = {.kind = "sgd", .learning_rate = 0.25},
+                    .ranks = 2,
+                    .batch_size = 3,
+                    .shuffle = false};
+  training.optimizer.sgd.momentum = 0.5;
+  const auto outcome = train(targets_alone({4, 2, 4, 1}), training);
+  REQUIRE(outcome[0].records.size() == 2);
+  CHECK(outcome[0].parameters[kBias] == 2);
+  CHECK(outcome[1].optimizer_state[0].values.view()[kBias] == (-8.0F + 3 * -2.0F) / 4);
+}
+
+TEST_CASE("a run stopped at an average and resumed on as many ranks goes on bit for bit", "[averaging]") {
+  const Examples examples = small_images();
+  for (const char* optimizer_state : {"average", "keep", "reset"}) {
+    INFO(optimizer_state);
+    Training training{.model = small_network(true),
+                      .strategy = averaging(3, optimizer_state, 1),
+                      .optimizer = {.kind = "adam", .learning_rate = 0.02},
+                      .schedule = {.kind = "linear"},
+                      .ranks = 3,
+                      .batch_size = 7,
+                      .epochs = 4};
+    const auto whole = train(examples, training);
+    for (const std::int64_t stop : {2, 4, 6, 9}) {  // in the allreduce phase, at its end, at averages
+      INFO("stopped after step " << stop);
+      training.stop_after = stop;
+      const auto stopped = train(examples, training);
+      REQUIRE(stopped[0].records.back().step == stop);
+      training.stop_after = 1000;
+      training.resumed = &stopped;
+      const auto resumed = train(examples, training);
+      training.resumed = nullptr;
+      CHECK(resumed[0].parameters == whole[0].parameters);
+      CHECK(resumed[1].statistics == whole[1].statistics);
+    }
+  }
+}
+
 TEST_CASE("on one rank averaging is the serial run, bit for bit", "[averaging]") {
   const Examples examples = small_images();
   Training training{

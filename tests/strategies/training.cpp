@@ -53,6 +53,7 @@ class Rank {
         source_(make_source(examples)),
         optimizer_(make_optimizer(training.optimizer, model_->layout(), *backend_)) {
     model_->initialise(kSeed, state());
+    if (training.resumed != nullptr) resume(training.resumed->at(static_cast<std::size_t>(communicator.rank())));
   }
 
   Outcome train() {
@@ -71,7 +72,7 @@ class Rank {
                      .gradient = gradient_.view(),
                      .sums = sums,
                      .seconds = outcome.seconds,
-                     .first_step = 0,
+                     .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,
                      .statistics_reducer = &reducer_};
@@ -87,6 +88,17 @@ class Rank {
   }
 
  private:
+  void resume(const Outcome& stopped) {
+    first_step_ = stopped.records.back().step;
+    source_->seek({first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()});
+    std::ranges::copy(stopped.parameters, theta_.data());
+    std::ranges::copy(stopped.statistics, statistics_.data());
+    for (std::size_t i = 0; i < stopped.optimizer_state.size(); ++i) {
+      std::ranges::copy(stopped.optimizer_state[i].values.view(), optimizer_->state()[i].values.data());
+    }
+    optimizer_->set_steps(stopped.optimizer_steps);
+  }
+
   ModelState state() { return {theta_.view(), statistics_.view()}; }
 
   std::unique_ptr<BatchSource> make_source(const Examples& examples) const {
@@ -110,6 +122,7 @@ class Rank {
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::int64_t first_step_ = 0;
 };
 
 template <typename Value>

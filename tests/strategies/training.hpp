@@ -17,6 +17,8 @@ namespace unisono {
 using MakeModel = std::function<std::unique_ptr<Model>(const ModelInputs&, const ModelContext&)>;
 using MakeSource = std::function<std::unique_ptr<BatchSource>(const SourceOptions&)>;
 
+struct Outcome;
+
 struct Training {
   MakeModel model;
   StrategySettings strategy{};
@@ -27,9 +29,10 @@ struct Training {
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
-  std::int64_t stop_after = 1'000'000;  ///< the observer wishes to stop once so many steps are made
-  Index bucket_bytes = 64;              ///< so that even small models have several
-  MakeSource source{};                  ///< empty: a MemorySource
+  std::int64_t stop_after = 1'000'000;            ///< the observer wishes to stop once so many steps are made
+  Index bucket_bytes = 64;                        ///< so that even small models have several
+  MakeSource source{};                            ///< empty: a MemorySource
+  const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped
 };
 
 /// What one rank was left with.
