@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+
+namespace unisono {
+
+/// What a set holds, as text of some lines: groups, shapes, types, chunking, ranges, class balance, a few images.
+/// \throws DataError where the file is no set
+std::string describe_set(const std::string& path);
+
+}  // namespace unisono

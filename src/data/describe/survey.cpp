@@ -1,0 +1,90 @@
+#include "describe/survey.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "set/convert.hpp"
+#include "set/labels.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::int64_t kMostBlocks = 256;
+
+/// Range, and mean and deviation by sums in double that are shifted by the first value.
+class Tally {
+ public:
+  void add(const float* values, std::size_t count) {
+    if (count_ == 0 && count > 0) shift_ = values[0];
+    for (std::size_t i = 0; i < count; ++i) {
+      const double x = values[i] - shift_;
+      sum_ += x;
+      squares_ += x * x;
+      low_ = std::min(low_, values[i]);
+      high_ = std::max(high_, values[i]);
+    }
+    count_ += static_cast<double>(count);
+  }
+  Survey survey(std::int64_t examples) const {
+    const double mean = sum_ / count_;
+    return {low_, high_, shift_ + mean, std::sqrt(std::max(0.0, squares_ / count_ - mean * mean)), examples};
+  }
+
+ private:
+  double count_ = 0, shift_ = 0, sum_ = 0, squares_ = 0;
+  float low_ = std::numeric_limits<float>::max(), high_ = std::numeric_limits<float>::lowest();
+};
+
+/// Calls visit for the rows of evenly spread blocks. \return how many rows these are
+template <typename Visit>
+std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visit visit) {
+  const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
+  const std::int64_t visited = std::min(blocks, kMostBlocks);
+  std::int64_t examples = 0;
+  for (std::int64_t i = 0; i < visited; ++i) {
+    const std::int64_t first = part_of(blocks, i, visited).first * rows;
+    OwnedRows read(group, {first, std::min(first + rows, group.examples)});
+    read.block.read(file, group, read.block.rows());
+    for (std::int64_t row = read.block.rows().first; row < read.block.rows().last; ++row)
+      visit(read.block.example(row));
+    examples += read.block.rows().size();
+  }
+  return examples;
+}
+
+}  // namespace
+
+Survey survey_features(const hdf5::File& file, const GroupSchema& group) {
+  Tally tally;
+  std::vector<float> values(static_cast<std::size_t>(group.features.size()));
+  const std::int64_t examples = visit_blocks(file, group, [&](const RawExample& example) {
+    convert(group.storage, example.features, values.size(), group.scale, group.offset, values.data());
+    tally.add(values.data(), values.size());
+  });
+  return tally.survey(examples);
+}
+
+Survey survey_targets(const hdf5::File& file, const GroupSchema& group) {
+  Tally tally;
+  const std::int64_t examples = visit_blocks(file, group, [&](const RawExample& example) {
+    tally.add(example.targets, static_cast<std::size_t>(group.target_size));
+  });
+  return tally.survey(examples);
+}
+
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema& group) {
+  constexpr std::int64_t rows_at_a_time = 1 << 18;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t first = 0; first < group.examples; first += rows_at_a_time) {
+    const Range rows{first, std::min(first + rows_at_a_time, group.examples)};
+    std::vector<std::int32_t> labels(static_cast<std::size_t>(rows.size()));
+    read_labels(file, group, rows, labels.data());
+    const auto largest = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
+    if (largest >= counts.size()) counts.resize(largest + 1);
+    for (const std::int32_t label : labels) ++counts[static_cast<std::size_t>(label)];
+  }
+  return counts;
+}
+
+}  // namespace unisono

@@ -1,0 +1,59 @@
+// The reader of tables on any bytes: rows of finite features and known classes, or a DataError or ConfigError that says
+// where. The first byte chooses options: which column is the label or target, the delimiter, the header.
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "import/csv_columns.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace {
+
+using namespace unisono;
+
+CsvOptions options_of(std::uint8_t choice) {
+  CsvOptions options;
+  if ((choice & 3) == 1) options.label = "-1";
+  if ((choice & 3) == 2) options.target = "1";
+  if ((choice & 3) == 3) options.categorical = {"1"};
+  if ((choice & 4) != 0) options.delimiter = ";";
+  if ((choice & 8) != 0) options.delimiter = "tab";
+  if ((choice & 16) != 0) options.header = "no";
+  if ((choice & 32) != 0) options.header = "yes";
+  return options;
+}
+
+void check(const std::string& text, const CsvOptions& options) {
+  const OpenTable open = [&text] { return std::make_unique<LineReader>(bytes_of(text, "fuzzed")); };
+  const CsvTable table = scan_table(open, {}, options);
+  const std::size_t width = table.feature_names().size();
+  CsvRow row;
+  std::int64_t rows = 0;
+  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+    encode_row(table, line, fields, row);
+    ++rows;
+    if (row.features.size() != width || !std::isfinite(row.target)) std::abort();
+    for (const float value : row.features) {
+      if (!std::isfinite(value)) std::abort();
+    }
+    const CsvColumn* label = table.column_of(ColumnRole::label);
+    if (label != nullptr && (row.label < 0 || row.label >= static_cast<std::int64_t>(label->texts.size())))
+      std::abort();
+  });
+  if (rows != table.rows || rows == 0) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  try {
+    check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0]));
+  } catch (const DataError& error) {
+    if (std::string(error.what()).find("fuzzed") == std::string::npos) std::abort();  // says no place
+  } catch (const ConfigError&) {
+  }
+  return 0;
+}
