@@ -43,6 +43,23 @@ void measure(Communicator& communicator, std::vector<Contender>& contenders, int
   }
 }
 
+/// The part of `seconds` that a sum still takes after computing so long beside it.
+double exposed_share(Communicator& communicator, MutableView values, double seconds, int rounds) {
+  std::vector<double> exposed;
+  for (int round = 0; round < rounds; ++round) {
+    communicator.barrier();
+    const RequestPtr request = communicator.start_allreduce_sum(values);
+    for (const Stopwatch computing; computing.seconds() < seconds;) {
+    }
+    const Stopwatch watch;
+    request->wait();
+    double waited = watch.seconds();
+    communicator.allreduce_max(std::span(&waited, 1));
+    exposed.push_back(waited);
+  }
+  return median(exposed) / seconds;
+}
+
 void compare(Communicator& communicator, Index n, int rounds) {
   Buffer shared(n, communicator.shared_allocator()), plain(n), theirs(n);
   std::vector<Contender> contenders{
@@ -50,13 +67,14 @@ void compare(Communicator& communicator, Index n, int rounds) {
         MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       }}};
   measure(communicator, contenders, rounds);
-  if (!communicator.is_root()) return;
-  constexpr double kMicro = 1e6;
   const double window = median(contenders[0].seconds), messages = median(contenders[1].seconds),
                library = median(contenders[2].seconds);
-  fmt::print("{:>12} {:>12.1f} {:>12.1f} {:>12.1f} {:>10.2f} {:>10.2f} {:>10.2f}\n", n * 4, window * kMicro,
+  const double exposed = exposed_share(communicator, shared.view(), window, rounds);
+  if (!communicator.is_root()) return;
+  constexpr double kMicro = 1e6;
+  fmt::print("{:>12} {:>12.1f} {:>12.1f} {:>12.1f} {:>10.2f} {:>10.2f} {:>10.2f} {:>9.0f}%\n", n * 4, window * kMicro,
              messages * kMicro, library * kMicro, library / window, library / messages,
-             static_cast<double>(n) * 4 / window * 1e-9);
+             static_cast<double>(n) * 4 / window * 1e-9, 100 * exposed);
 }
 
 }  // namespace
@@ -69,8 +87,8 @@ int main(int argc, char** argv) {
     if (communicator->is_root()) {
       fmt::print("{} ranks, {} on a node; microseconds, the library's over ours, GB/s of the vector\n",
                  communicator->size(), communicator->node_size());
-      fmt::print("{:>12} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10}\n", "bytes", "shared", "messages", "MPI", "×shared",
-                 "×messages", "GB/s");
+      fmt::print("{:>12} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10} {:>10}\n", "bytes", "shared", "messages", "MPI",
+                 "×shared", "×messages", "GB/s", "exposed");
     }
     for (const Index n : {1, 256, 4096, 65'536, 262'144, 669'706, 4'194'304, 20'037'642}) {
       compare(*communicator, n, n < 100'000 ? 10 * rounds : rounds);

@@ -29,6 +29,8 @@ bool is_shared(Communicator& communicator, MutableView span) {
   return dynamic_cast<mpi::SharedAllocator&>(communicator.shared_allocator()).find(span).has_value();
 }
 
+bool is_on_one_node(const Communicator& communicator) { return communicator.node_size() == communicator.size(); }
+
 bool has_room() { return mpi::SharedWindow::room_bytes() > (std::size_t{1} << 30); }
 
 }  // namespace
@@ -37,6 +39,7 @@ TEST_CASE("ranks of a node get a window, where there is room; all others are tol
   World world;
   Communicator& communicator = *world.communicator;
   Buffer buffer(1000, communicator.shared_allocator());
+  if (!is_on_one_node(communicator)) return;
   const bool expected = communicator.size() > 1 && has_room();
   CHECK(is_shared(communicator, buffer.view()) == expected);
   CHECK(is_shared(communicator, buffer.view().subspan(999)) == expected);
@@ -51,7 +54,7 @@ TEST_CASE("ranks of a node get a window, where there is room; all others are tol
 TEST_CASE("a window that is too large for the node becomes plain memory on all ranks, aloud", "[shared]") {
   World world;
   Communicator& communicator = *world.communicator;
-  if (communicator.size() == 1 || !has_room()) return;
+  if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   // Half of the room for each rank, and a little more: all together have none. Zeroed plain memory of this size would
   // be touched, so only the one copy per node is asked for.
   const std::size_t bytes = mpi::SharedWindow::room_bytes() + (std::size_t{64} << 20);
@@ -73,7 +76,7 @@ TEST_CASE("without shared memory nothing is a window", "[shared]") {
 TEST_CASE("ranks that ask for different sizes are told", "[shared]") {
   World world;
   Communicator& communicator = *world.communicator;
-  if (communicator.size() == 1 || !has_room()) return;
+  if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   const auto bytes = static_cast<std::size_t>(1000 + communicator.rank());
   CHECK_THROWS_WITH(communicator.shared_allocator().allocate(bytes), Contains("different sizes: 1000 to"));
 }
@@ -81,7 +84,7 @@ TEST_CASE("ranks that ask for different sizes are told", "[shared]") {
 TEST_CASE("memory that all have given back is freed at the next allocation", "[shared]") {
   World world;
   Communicator& communicator = *world.communicator;
-  if (communicator.size() == 1 || !has_room()) return;
+  if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   constexpr Index kFloats = Index{8} << 20;  // 32 MiB
   constexpr int kRounds = 12;
   const auto before = static_cast<std::int64_t>(mpi::SharedWindow::room_bytes());
@@ -95,7 +98,7 @@ TEST_CASE("on one node, waiting for a straggler is told apart from the transfer"
   constexpr double kDelay = 0.3;
   World world;
   Communicator& communicator = *world.communicator;
-  if (communicator.size() == 1 || !has_room()) return;
+  if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   Buffer gradient(100'000, communicator.shared_allocator());
   GradientBuckets buckets(communicator, gradient.view(), 1 << 16);
   const bool is_late = communicator.rank() == communicator.size() - 1;
