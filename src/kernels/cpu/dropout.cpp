@@ -25,23 +25,25 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
     low[i] = static_cast<std::uint32_t>(examples[i]);
     high[i] = static_cast<std::uint32_t>(examples[i] >> 32);
   }
+  const Index pixels = extent.height * extent.width;
+  const bool image = pixels > 1;  // else features count as pixels: what matters is which are neighbours
   const DropoutBlock first_block{
       .key = stream_key(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout),
       .epoch = key.epoch,
       .threshold = static_cast<std::uint32_t>(std::ceil(std::ldexp(key.rate, 24))),
       .scale = 1.0F / (1.0F - key.rate),
-      .channels = extent.channels,
-      .pixels = extent.height * extent.width,
+      .channels = image ? extent.channels : 1,
+      .pixels = image ? pixels : extent.channels,
       .width = lanes.width,
   };
-  constexpr Index kGroups = 32;  // of four elements
-  const Index groups = (extent.size() + 3) / 4, parts = (groups + kGroups - 1) / kGroups;
+  constexpr Index kPixels = 16;  // so few pages at a time that they are prefetched
+  const Index parts = (first_block.pixels + kPixels - 1) / kPixels;
   parallel_for(settings_.threads, lanes.blocks * parts, [&](Index i) {
-    const Index number = i / parts, first = i % parts * kGroups, at = number * lanes.block_size(extent);
+    const Index number = i / parts, first = i % parts * kPixels, at = number * lanes.block_size(extent);
     DropoutBlock block = first_block;
     block.example_low = low.data() + number * lanes.width;
     block.example_high = high.data() + number * lanes.width;
-    loops_.dropout.apply(block, first, std::min(first + kGroups, groups), x.data() + at, y.data() + at);
+    loops_.dropout.apply(block, first, std::min(first + kPixels, block.pixels), x.data() + at, y.data() + at);
   });
 }
 

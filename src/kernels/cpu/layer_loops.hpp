@@ -91,7 +91,7 @@ struct DropoutBlock {
 };
 
 struct DropoutLoops {
-  /// Elements [4 first, 4 last) in canonical order. y may be x.
+  /// Pixels [first, last) of all channels. y may be x.
   void (*apply)(const DropoutBlock& block, Count first, Count last, const float* x, float* y);
 };
 
