@@ -47,17 +47,19 @@ double CpuBackend::measure_peak_flops_per_second() {
 
 double CpuBackend::measure_bandwidth_bytes_per_second() {
   constexpr Index kFloats = Index{1} << 23;  // of each vector a thread: 96 MiB in all, more than its share of a cache
-  constexpr Index kTile = Index{1} << 16;
   const Index size = kFloats * settings_.threads;
   Buffer a(size), b(size), c(size);
-  return best_rate([&](Index units) {
-    const Index floats = std::min(units * kTile, kFloats);
+  double best = 0;
+  const Stopwatch all;
+  for (int round = 0; round < 3 || all.seconds() < kSeconds; ++round) {  // always all of it: a part could fit a cache
+    const Stopwatch watch;
     parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
       const Index first = thread * kFloats;
-      loops_.triad(floats, a.data() + first, b.data() + first, c.data() + first);
+      loops_.triad(kFloats, a.data() + first, b.data() + first, c.data() + first);
     });
-    return static_cast<double>(floats * settings_.threads) * 3 * sizeof(float);
-  });
+    best = std::max(best, static_cast<double>(size) * 3 * sizeof(float) / watch.seconds());
+  }
+  return best;
 }
 
 }  // namespace unisono::cpu

@@ -7,51 +7,39 @@
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
 
-/// A sum of many terms, lane by lane: runs of 32 in float, these in double.
-class LaneSum {
- public:
-  void add(Vector v) {
-    run_ += v;
-    if (++length_ == kRun) flush();
+/// means[i][lane] = the mean over the elements of the i-th sum that `add` adds to: runs of 32 in float, these in
+/// double. A run of all lanes is read at a time, which is 8 KiB in one piece. \param add called as add(sums, element,
+/// lane)
+template <int kSums, typename Add>
+void means_of(const Columns& columns, float (*means)[kMaximumLanes], const Add& add) {
+  constexpr Count kRun = 32;
+  double totals[kSums][kMaximumLanes] = {};
+  for (Count first = 0; first < columns.elements; first += kRun) {
+    const Count last = columns.elements - first < kRun ? columns.elements : first + kRun;
+    for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
+      Vector sums[kSums] = {};
+      for (Count e = first; e < last; ++e) add(sums, e, lane);
+      for (int sum = 0; sum < kSums; ++sum) {
+        for (Count i = 0; i < kLanes; ++i) totals[sum][lane + i] += static_cast<double>(sums[sum][i]);
+      }
+    }
   }
-  Vector mean(Count elements) {
-    flush();
-    Vector result{};
-    for (int i = 0; i < kLanes; ++i) result[i] = static_cast<float>(total_[i] / static_cast<double>(elements));
-    return result;
+  for (int sum = 0; sum < kSums; ++sum) {
+    for (Count lane = 0; lane < columns.lanes; ++lane) {
+      means[sum][lane] = static_cast<float>(totals[sum][lane] / static_cast<double>(columns.elements));
+    }
   }
-
- private:
-  static constexpr int kRun = 32;
-  void flush() {
-    for (int i = 0; i < kLanes; ++i) total_[i] += static_cast<double>(run_[i]);
-    run_ = Vector{};
-    length_ = 0;
-  }
-
-  Vector run_{};
-  int length_ = 0;
-  double total_[kLanes] = {};
-};
-
-/// 1 / √v
-Vector inverse_root(Vector v) {
-  for (int i = 0; i < kLanes; ++i) v[i] = 1.0F / __builtin_sqrtf(v[i]);
-  return v;
 }
 
 void moments(const Columns& columns, const float* x, float epsilon, float* mean, float* inverse) {
-  for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
-    LaneSum sum, squares;
-    for (Count e = 0; e < columns.elements; ++e) sum.add(load(x + e * columns.stride + lane));
-    const Vector middle = sum.mean(columns.elements);
-    for (Count e = 0; e < columns.elements; ++e) {
-      const Vector v = load(x + e * columns.stride + lane) - middle;
-      squares.add(v * v);
-    }
-    store(mean + lane, middle);
-    store(inverse + lane, inverse_root(squares.mean(columns.elements) + epsilon));
-  }
+  float means[1][kMaximumLanes];
+  means_of<1>(columns, means, [&](Vector* sum, Count e, Count lane) { *sum += load(x + e * columns.stride + lane); });
+  for (Count lane = 0; lane < columns.lanes; ++lane) mean[lane] = means[0][lane];
+  means_of<1>(columns, means, [&](Vector* sum, Count e, Count lane) {
+    const Vector v = load(x + e * columns.stride + lane) - load(mean + lane);
+    *sum += v * v;
+  });
+  for (Count lane = 0; lane < columns.lanes; ++lane) inverse[lane] = 1.0F / __builtin_sqrtf(means[0][lane] + epsilon);
 }
 
 void forward(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* gamma,
@@ -66,20 +54,20 @@ void forward(const Columns& columns, const float* x, const float* mean, const fl
 
 void backward(const Columns& columns, const float* x, const float* mean, const float* inverse, const float* gamma,
               const float* dy, float* dx) {
-  for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
-    const Vector middle = load(mean + lane), scale = load(inverse + lane);
-    LaneSum sum, products;
-    for (Count e = 0; e < columns.elements; ++e) {
+  const auto normal = [&](Count e, Count lane) {
+    return (load(x + e * columns.stride + lane) - load(mean + lane)) * load(inverse + lane);
+  };
+  float means[2][kMaximumLanes];  // of d = gamma dy, and of d x̂
+  means_of<2>(columns, means, [&](Vector* sums, Count e, Count lane) {
+    const Vector d = load(dy + e * columns.stride + lane) * gamma[e];
+    sums[0] += d;
+    sums[1] += d * normal(e, lane);
+  });
+  for (Count e = 0; e < columns.elements; ++e) {
+    for (Count lane = 0; lane < columns.lanes; lane += kLanes) {
       const Count at = e * columns.stride + lane;
-      const Vector d = load(dy + at) * gamma[e];
-      sum.add(d);
-      products.add(d * ((load(x + at) - middle) * scale));
-    }
-    const Vector mean_d = sum.mean(columns.elements), mean_product = products.mean(columns.elements);
-    for (Count e = 0; e < columns.elements; ++e) {
-      const Count at = e * columns.stride + lane;
-      const Vector normal = (load(x + at) - middle) * scale;
-      store(dx + at, scale * (load(dy + at) * gamma[e] - mean_d - normal * mean_product));
+      const Vector through = load(means[0] + lane) + normal(e, lane) * load(means[1] + lane);
+      store(dx + at, load(inverse + lane) * (load(dy + at) * gamma[e] - through));
     }
   }
 }
