@@ -18,7 +18,7 @@ using test::TempDir;
 
 namespace {
 
-std::string fixture() { return (std::filesystem::path(__FILE__).parent_path() / "fixtures" / "h5py.h5").string(); }
+std::string fixture() { return UNISONO_SOURCE_DIR "/tests/data/fixtures/h5py.h5"; }
 
 /// Limits the size of files that this process writes; a write beyond it fails as on a full disk.
 class FileSizeLimit {

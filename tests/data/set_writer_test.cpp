@@ -42,8 +42,11 @@ TEST_CASE("what is not finished leaves nothing behind", "[import]") {
   CHECK(files_in(folder) == 0);
 }
 
-TEST_CASE("an output folder that is not there is named", "[import]") {
+TEST_CASE("an output folder is made, and one that cannot be made is named", "[import]") {
   const TempDir folder;
-  CHECK_THAT(test::message_of<OutputError>([&] { SetWriter(ImportOutput{.path = folder / "none/a.h5"}); }),
-             Contains("none/a.h5") && Contains("cannot be created") && Contains("folder"));
+  { SetWriter(ImportOutput{.path = folder / "new/folder/a.h5"}); }
+  CHECK(std::filesystem::is_directory(folder / "new/folder"));
+  std::ofstream(folder / "file") << "no folder";
+  CHECK_THAT(test::message_of<OutputError>([&] { SetWriter(ImportOutput{.path = folder / "file/a.h5"}); }),
+             Contains("file/a.h5") && Contains("cannot be created") && Contains("folder"));
 }

@@ -10,7 +10,7 @@ namespace {
 
 /// All TOML files of a folder of the project.
 std::vector<std::string> configs_in(const std::string& folder) {
-  const auto root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+  const auto root = std::filesystem::path(UNISONO_SOURCE_DIR);
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
     if (entry.path().extension() == ".toml") paths.push_back(entry.path().string());

@@ -17,6 +17,9 @@ herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
 }  // namespace
 
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
+  // At exit the library would close what is still open, and crash on a file that could not be written to its end.
+  static const herr_t no_cleanup_at_exit = H5dont_atexit();
+  static_cast<void>(no_cleanup_at_exit);
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors become exceptions; nothing is printed
 }
 
