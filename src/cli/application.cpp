@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <exception>
 
-#include "application.hpp"
 #include "commands.hpp"
+#include "unisono/cli/application.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -61,12 +61,12 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, const ModelKinds& models) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   CLI::App app("Trains models in parallel from one config file, on one rank or many.", "unisono");
   app.require_subcommand(1);
   app.set_version_flag("--version", UNISONO_VERSION);
-  Chosen chosen;
+  Chosen chosen{.models = models};
   for (const auto add : {add_train, add_evaluate, add_predict, add_info, add_bench, add_data, add_config}) {
     add(app, chosen);
   }

@@ -13,8 +13,9 @@ struct Arguments {
   std::string output;
 };
 
-std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command) {
+std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
+  arguments->options.models = chosen.models;
   command.add_option("model", arguments->options.model, "a run folder (its newest checkpoint), or a checkpoint file")
       ->required()
       ->type_name("RUN|CHECKPOINT");
@@ -31,7 +32,7 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command) {
 
 void add_evaluate(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("evaluate", "a trained model's figures on a set, on any number of ranks");
-  const auto arguments = add_apply_arguments(command);
+  const auto arguments = add_apply_arguments(command, chosen);
   command.add_flag("--json", arguments->json, "print one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](MpiSession& session, Log& log) {
@@ -44,7 +45,7 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
 
 void add_predict(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("predict", "write a trained model's outputs, on any number of ranks");
-  const auto arguments = add_apply_arguments(command);
+  const auto arguments = add_apply_arguments(command, chosen);
   command.add_option("--output", arguments->output, "FILE.h5 or FILE.csv")->required()->type_name("FILE");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](MpiSession& session, Log& log) {

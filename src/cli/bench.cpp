@@ -20,11 +20,12 @@ std::optional<SyntheticShape> ShapeArguments::shape() const {
   return SyntheticShape{.features = parse_feature_shape(features), .classes = classes};
 }
 
-Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes) {
+Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                const ModelKinds& models) {
   std::vector<std::string> overrides = arguments.overrides;
   // A config without a data file will do where the shapes are given.
   if (!shapes.features.empty()) overrides.insert(overrides.begin(), "data.path=\"none: random data\"");
-  return parse_config(read_config(arguments.path, overrides));
+  return parse_config(read_config(arguments.path, overrides), models);
 }
 
 namespace {
@@ -35,8 +36,8 @@ struct Arguments {
   BenchOptions options;
 };
 
-ExitCode run(Arguments arguments, MpiSession& session, Log& log) {
-  const Config config = read_config_without_data(arguments.config, arguments.shapes);
+ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session, Log& log) {
+  const Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   bench(*world, config, arguments.options, log);
@@ -58,7 +59,9 @@ void add_bench(CLI::App& app, Chosen& chosen) {
       ->check(CLI::PositiveNumber);
   command.add_flag("--json", arguments->options.json, "print one JSON object");
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+      return run(*arguments, chosen.models, session, log);
+    };
   });
 }
 

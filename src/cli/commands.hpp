@@ -16,8 +16,9 @@ namespace unisono::cli {
 /// What the command line asks for: work that one process does, without MPI (however many were started), or work for all
 /// ranks.
 struct Chosen {
-  std::function<void()> alone;
-  std::function<ExitCode(MpiSession&, Log&)> together;
+  const ModelKinds& models;  ///< of one's own
+  std::function<void()> alone = {};
+  std::function<ExitCode(MpiSession&, Log&)> together = {};
 };
 
 // Each adds its command; parsing fills `chosen`, which must outlive it.
@@ -45,6 +46,7 @@ struct ShapeArguments {
 };
 
 /// The config, which needs no data where shapes are given.
-Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes);
+Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                const ModelKinds& models);
 
 }  // namespace unisono::cli

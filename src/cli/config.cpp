@@ -17,8 +17,9 @@ void add_config(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<ConfigArguments>();
   arguments->add_to(check);
   check.callback([arguments, &chosen] {
-    chosen.alone = [arguments] {
-      fmt::print("{}", effective_config(parse_config(read_config(arguments->path, arguments->overrides))));
+    chosen.alone = [arguments, &chosen] {
+      const ConfigText text = read_config(arguments->path, arguments->overrides);
+      fmt::print("{}", effective_config(parse_config(text, chosen.models)));
     };
   });
 
@@ -26,8 +27,9 @@ void add_config(CLI::App& app, Chosen& chosen) {
   const auto markdown = std::make_shared<bool>(false);
   reference.add_flag("--markdown", *markdown, "as docs/config.md");
   reference.callback([markdown, &chosen] {
-    chosen.alone = [markdown] {
-      fmt::print("{}", config_reference(*markdown ? ReferenceFormat::markdown : ReferenceFormat::text));
+    chosen.alone = [markdown, &chosen] {
+      const auto format = *markdown ? ReferenceFormat::markdown : ReferenceFormat::text;
+      fmt::print("{}", config_reference(format, chosen.models));
     };
   });
 }

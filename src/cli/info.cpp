@@ -14,8 +14,8 @@ struct Arguments {
   InfoOptions options;
 };
 
-ExitCode run(Arguments arguments, MpiSession& session, Log& log) {
-  const Config config = read_config_without_data(arguments.config, arguments.shapes);
+ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session, Log& log) {
+  const Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   info(*world, config, arguments.options, log);
@@ -32,7 +32,9 @@ void add_info(CLI::App& app, Chosen& chosen) {
   arguments->shapes.add_to(command);
   command.add_flag("--json", arguments->options.json, "print one JSON object");
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+      return run(*arguments, chosen.models, session, log);
+    };
   });
 }
 

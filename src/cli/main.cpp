@@ -1,3 +1,3 @@
-#include "application.hpp"
+#include "unisono/cli/application.hpp"
 
 int main(int argc, char** argv) { return unisono::cli::run(argc, argv); }

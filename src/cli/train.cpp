@@ -21,8 +21,8 @@ Watching watching(const std::string& name) {
   return name == "none" ? Watching::none : Watching::automatic;
 }
 
-ExitCode run(const Arguments& arguments, MpiSession& session, Log& log) {
-  Config config = parse_config(read_config(arguments.config.path, arguments.config.overrides));
+ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& session, Log& log) {
+  Config config = parse_config(read_config(arguments.config.path, arguments.config.overrides), models);
   if (!arguments.output.empty()) config.output = arguments.output;
   TrainOptions options{.existing = Existing::refuse, .watching = watching(arguments.progress)};
   if (arguments.resume) options.existing = Existing::resume;
@@ -44,7 +44,9 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->capture_default_str();
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments](MpiSession& session, Log& log) { return run(*arguments, session, log); };
+    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+      return run(*arguments, chosen.models, session, log);
+    };
   });
 }
 

@@ -89,8 +89,9 @@ void Config::describe(ConfigVisitor& visitor) {
       "\"allreduce\" or more epochs");
 }
 
-Config parse_config(const ConfigText& text) {
+Config parse_config(const ConfigText& text, const ModelKinds& models) {
   Config config;
+  config.model.own = make_kinds(models);
   parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   return config;
 }
@@ -100,8 +101,9 @@ std::string effective_config(const Config& config) {
   return effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); });
 }
 
-std::string config_reference(ReferenceFormat format) {
+std::string config_reference(ReferenceFormat format, const ModelKinds& models) {
   Config defaults;
+  defaults.model.own = make_kinds(models);
   return config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
 }
 

@@ -26,3 +26,23 @@ expect() { # EXPECTED COMMAND…
 expect "lenet: 3 epochs" "$work/consumer/consumer" "$source/configs/lenet.toml"
 expect "config error: nowhere.toml: cannot be read: No such file or directory" "$work/consumer/consumer" nowhere.toml
 "$work/prefix/bin/unisono" --version
+
+# The example of a model of one's own, built outside the tree, learns y = 2 a − b + 3 and is resumed, on 2 ranks.
+cmake -S "$source/examples/own-model" -B "$work/own-model" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$work/prefix"
+cmake --build "$work/own-model"
+cd "$work"
+awk 'BEGIN { srand(1); print "a,b,y"; for (i = 0; i < 500; ++i) { a = rand(); b = rand(); print a "," b "," 2 * a - b + 3 } }' >table.csv
+prefix/bin/unisono data import csv table.csv --target y --test-fraction 0.2 --output wine.h5
+train() {
+  "$source/scripts/launch" -n 2 own-model/own-model train "$source/examples/own-model/own-model.toml" \
+    --set model.penalty=0 --output own-run --progress none "$@"
+}
+train --set train.epochs=30
+train --set train.epochs=120 --resume
+"$source/scripts/launch" -n 2 own-model/own-model evaluate own-run --json | python3 -c '
+import json, sys
+figures = json.loads(sys.stdin.read().strip().splitlines()[-1])
+print(figures)
+# The error falls by 7 % an epoch: from 1 to below 1e-3 in 100 epochs.
+assert 0 <= figures["rmse"] < 1e-3, figures'

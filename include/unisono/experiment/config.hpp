@@ -51,12 +51,13 @@ struct Config {
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
 };
 
-/// Reads, checks and cross-checks. \throws ConfigError
-Config parse_config(const ConfigText& text);
+/// Reads, checks and cross-checks.
+/// \param models kinds of one's own. \throws ConfigError
+Config parse_config(const ConfigText& text, const ModelKinds& models = {});
 /// The effective config as TOML: every key in force.
 std::string effective_config(const Config& config);
 /// `unisono config reference`, and docs/config.md.
-std::string config_reference(ReferenceFormat format);
+std::string config_reference(ReferenceFormat format, const ModelKinds& models = {});
 
 /// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
 /// when a run is resumed: its length, name, place, reports, checkpoints, threads and communication.

@@ -6,6 +6,7 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/models/factory.hpp"
 
 namespace unisono {
 
@@ -15,6 +16,7 @@ struct ApplyOptions {
   std::string data;          ///< an HDF5 set; empty: the one it was trained on
   std::string split;         ///< train, validation or test; empty: test, or what there is of the three
   std::int64_t threads = 0;  ///< per rank; 0: the fair share
+  ModelKinds models = {};    ///< of one's own
 };
 
 /// Prints the model's figures on a split. Collective; every example counts exactly once.
