@@ -118,6 +118,11 @@ void Run::begin(const TrainOptions& options) {
 
 void Run::resume(const std::optional<Checkpoint>& checkpoint) {
   if (checkpoint) check_resumable(checkpoint->header);
+  if (checkpoint && checkpoint->optimizer.size() > 1 &&
+      static_cast<int>(checkpoint->optimizer.size()) != world_.size()) {
+    log_.info(fmt::format("{} ranks kept optimizer states of their own: every rank goes on with their mean",
+                          checkpoint->optimizer.size()));
+  }
   const CheckpointHeader stored = restore_state(parts_, training_, checkpoint);
   say_differences(stored);
   header_.step = stored.step;

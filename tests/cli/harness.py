@@ -1,0 +1,188 @@
+"""What the tests of the binary share: they run it on some ranks, on small sets of digits, and look at what it leaves.
+
+    UNISONO=build/release/bin/unisono python3 tests/cli/train_test.py [TestClass.test_name]
+"""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+
+import h5py
+import numpy
+
+BINARY = os.environ["UNISONO"]
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-q"]
+INTERRUPTED = 75
+
+# Everything that a run's continuation depends on: moments, dropout, batch statistics, augmentation, shuffling.
+CONFIG = """
+name = "test"
+seed = 3
+[data]
+path = "digits.h5"
+[data.augmentation]
+shift = 1
+[model]
+kind = "network"
+loss = "softmax_cross_entropy"
+layers = [
+  { kind = "convolution", channels = 4, kernel = 5, stride = 2, bias = false },
+  { kind = "batch_norm" },
+  { kind = "relu" },
+  { kind = "flatten" },
+  { kind = "dropout", rate = 0.2 },
+  { kind = "dense", units = 10 },
+]
+[optimizer]
+kind = "adam"
+learning_rate = 0.01
+[train]
+epochs = 2
+batch_size = 24
+threads = 1
+report_every_steps = 1
+"""
+
+
+def command(ranks, *arguments):
+    words = [BINARY, *map(str, arguments)]
+    return words if ranks == 0 else [*MPIRUN, "-n", str(ranks), *words]
+
+
+class Result:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __str__(self):
+        return f"exit code {self.code}\n{self.out}\n{self.err}"
+
+
+class BinaryTest(unittest.TestCase):
+    """A test with a folder of its own. Ranks: 0 is the bare binary, others go through mpirun."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory(prefix="unisono-test-")
+        cls.digits = pathlib.Path(cls.shared.name) / "digits.h5"
+        subprocess.run([BINARY, "data", "digits", "--train", "240", "--test", "101", "--output", cls.digits], check=True,
+                       stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.cleanup()
+
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory(prefix="unisono-test-")
+        self.folder = pathlib.Path(self.scratch.name)
+        os.symlink(self.digits, self.folder / "digits.h5")
+        self.write("config.toml", CONFIG)
+
+    def tearDown(self):
+        self.scratch.cleanup()
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def unisono(self, *arguments, ranks=0, timeout=120, environment=None):
+        done = subprocess.run(command(ranks, *arguments), cwd=self.folder, timeout=timeout, text=True,
+                              capture_output=True, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def succeed(self, *arguments, **options):
+        result = self.unisono(*arguments, **options)
+        self.assertEqual(result.code, 0, result)
+        return result
+
+    def train(self, output, *arguments, ranks=0, code=0, config="config.toml"):
+        result = self.unisono("train", config, "--output", output, *arguments, ranks=ranks)
+        self.assertEqual(result.code, code, result)
+        return result
+
+    @contextlib.contextmanager
+    def started(self, *arguments, ranks=0):
+        """A run in the background, which is gone when the block ends."""
+        process = subprocess.Popen(command(ranks, *arguments), cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def wait_for_step(self, run, step, process, timeout=60):
+        """Until metrics.jsonl of a run says that this step was made."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if self.last_step(run) >= step:
+                return
+            self.assertIsNone(process.poll(), "it ended before it was stopped")
+            time.sleep(0.005)
+        self.fail(f"step {step} was not made")
+
+    def last_step(self, run):
+        with contextlib.suppress(FileNotFoundError):
+            return max((line["step"] for line in self.metrics(run)), default=0)
+        return 0
+
+    def summary(self, run):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+    def metrics(self, run):
+        text = (self.folder / run / "metrics.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+
+    def checkpoints(self, run):
+        return sorted((self.folder / run / "checkpoints").glob("step-*.h5"))
+
+    def vectors(self, run):
+        """Every array of a run's last checkpoint: parameters, statistics, optimizer state."""
+        arrays = {}
+
+        def collect(name, item):
+            if isinstance(item, h5py.Dataset) and item.dtype == numpy.float32:
+                arrays[name] = item[()]
+
+        with h5py.File(self.checkpoints(run)[-1], "r") as file:
+            file.visititems(collect)
+        return arrays
+
+    def assert_same_bits(self, run, other):
+        a, b = self.vectors(run), self.vectors(other)
+        self.assertEqual(a.keys(), b.keys())
+        for name in a:
+            self.assertEqual(a[name].tobytes(), b[name].tobytes(), name)
+
+    def assert_close(self, run, other, tolerance, groups=("parameters", "statistics")):
+        """Elements differ by at most `tolerance` times the largest one of their array."""
+        a, b = self.vectors(run), self.vectors(other)
+        for name in a:
+            if not name.startswith(groups):
+                continue
+            scale = float(numpy.abs(a[name]).max())
+            self.assertLessEqual(float(numpy.abs(a[name] - b[name]).max()), tolerance * scale, name)
+
+
+def ranks_of(process):
+    """The ids of a run's ranks: mpirun's children, or the process itself."""
+    found = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            text = stat.read_text()
+            if "(unisono)" in text and int(text.rsplit(")", 1)[1].split()[1]) == process.pid:
+                found.append(int(stat.parent.name))
+    return sorted(found) or [process.pid]
+
+
+def messages(result):
+    """The lines in which unisono says what went wrong."""
+    return re.findall(r"^unisono: .*error: .*$", result.out + "\n" + result.err, re.MULTILINE)

@@ -1,0 +1,128 @@
+"""A run that was stopped anywhere and resumed goes on as if it had not stopped."""
+import os
+import random
+import signal
+import time
+import unittest
+
+from harness import INTERRUPTED, BinaryTest, messages, ranks_of
+
+LONG = ("--set", "train.epochs=12")  # 120 steps
+ALLREDUCE = ()
+KEEP = ("--set", "strategy.kind=averaging", "--set", "strategy.period=3", "--set", "strategy.optimizer_state=keep")
+
+
+class Resuming(BinaryTest):
+    def interrupt(self, run, step, ranks, *arguments, by=signal.SIGUSR1):
+        """Stops a run by a signal at one of its ranks, soon after a step."""
+        with self.started("train", "config.toml", "--output", run, *arguments, ranks=ranks) as process:
+            self.wait_for_step(run, step, process)
+            os.kill(random.choice(ranks_of(process)), by)
+            output = process.communicate(timeout=60)[0]
+            self.assertEqual(process.returncode, INTERRUPTED, output)
+            self.assertIn("interrupted, can be resumed", output)
+        summary = self.summary(run)
+        self.assertEqual(summary["status"], "interrupted")
+        self.assertGreaterEqual(summary["steps"], step)
+        self.assertLess(summary["steps"], 120)
+
+    def test_on_the_same_ranks_it_ends_with_the_same_bits(self):
+        for ranks, strategy in ((0, ALLREDUCE), (2, ALLREDUCE), (2, KEEP)):
+            with self.subTest(ranks=ranks, strategy=strategy):
+                whole, stopped = f"whole{ranks}{len(strategy)}", f"stopped{ranks}{len(strategy)}"
+                self.train(whole, *LONG, *strategy, ranks=ranks)
+                self.interrupt(stopped, random.randint(1, 90), ranks, *LONG, *strategy)
+                result = self.train(stopped, "--resume", *LONG, *strategy, ranks=ranks)
+                self.assertIn("resumed at step", result.out)
+                self.assertNotIn("not bit for bit", result.out)
+                self.assert_same_bits(whole, stopped)
+                self.check_figures(whole, stopped)
+
+    def check_figures(self, whole, stopped):
+        first, second = self.summary(whole), self.summary(stopped)
+        self.assertEqual(second["status"], "complete")
+        self.assertEqual(first["test"], second["test"])
+        # Sums of doubles in two parts instead of one: a rounding or two.
+        self.assertAlmostEqual(first["train"]["loss"], second["train"]["loss"], places=12)
+        losses = [[(line["step"], line["loss"]) for line in self.metrics(run) if line["event"] == "train"]
+                  for run in (whole, stopped)]
+        self.assertEqual([step for step, _ in losses[0]], [step for step, _ in losses[1]])
+
+    def test_every_signal_that_asks_for_it_stops_a_run(self):
+        for by in (signal.SIGTERM, signal.SIGINT):
+            self.interrupt(f"run{by}", 3, 0, *LONG, by=by)
+
+    def test_on_other_ranks_it_ends_within_rounding(self):
+        # 120 steps instead of 10: rounding differences grow with the steps, so SGD at a small rate keeps them comparable.
+        sgd = (*LONG, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=0.002")
+        self.train("whole", *sgd)
+        for before, after in ((0, 3), (3, 2), (2, 0)):
+            with self.subTest(before=before, after=after):
+                run = f"run{before}{after}"
+                self.interrupt(run, 40, before, *sgd)
+                result = self.train(run, "--resume", *sgd, ranks=after)
+                self.assertIn("not bit for bit: different are ranks", result.out)
+                self.assert_close("whole", run, 1e-3)
+
+    def test_averaging_with_kept_states_resumes_on_other_ranks_and_says_so(self):
+        self.interrupt("run", 40, 3, *LONG, *KEEP)
+        result = self.train("run", "--resume", *LONG, *KEEP, ranks=2)
+        self.assertIn("their mean", result.out)
+        self.assertEqual(self.summary("run")["steps"], 120)
+
+    def test_a_complete_run_has_nothing_left_to_do_and_can_be_made_longer(self):
+        self.train("run", "--set", "train.epochs=1")
+        before = self.vectors("run")
+        self.train("run", "--resume", "--set", "train.epochs=1")
+        for name, values in self.vectors("run").items():
+            self.assertEqual(values.tobytes(), before[name].tobytes())
+        self.train("run", "--resume", "--set", "train.epochs=2")
+        self.train("whole", "--set", "train.epochs=2")
+        self.assert_same_bits("whole", "run")
+
+    def test_a_damaged_checkpoint_is_named_and_the_one_before_taken(self):
+        self.train("run")
+        self.train("whole")
+        last = self.checkpoints("run")[-1]
+        content = bytearray(last.read_bytes())
+        content[random.randrange(len(content))] ^= 1 << random.randrange(8)
+        last.write_bytes(content)
+        result = self.train("run", "--resume", ranks=1)
+        self.assertEqual((result.out + result.err).count(f"{last.name} is damaged"), 1, result)
+        self.assertIn("resumed at step 10", result.out)
+        self.assert_same_bits("whole", "run")
+
+    def test_a_kill_while_checkpoints_are_written_costs_no_more_than_that_checkpoint(self):
+        # Checkpoints of 5 MB after every step: one is nearly always being written.
+        heavy = ("--set", "checkpoint.every_steps=1", "--set", "model.layers.0.channels=32", "--set", "train.epochs=3")
+        self.train("whole", *heavy)
+        reached = 0
+        for attempt in range(4):
+            existing = ("--resume",) if attempt else ()
+            with self.started("train", "config.toml", "--output", "run", *heavy, *existing) as process:
+                self.wait_for_step("run", reached + 2, process)
+                time.sleep(random.uniform(0, 0.05))
+                process.kill()
+                process.wait()
+            steps = [int(path.stem.split("-")[1]) for path in self.checkpoints("run")]
+            self.assertTrue(steps)
+            reached = max(steps)
+            self.assertGreaterEqual(reached, self.last_step("run") - 2)
+            if reached > 20:
+                break
+        result = self.train("run", "--resume", *heavy)
+        self.assertIn(f"resumed at step {reached}\n", result.out)
+        self.assertNotIn("damaged", result.out + result.err)
+        self.assertEqual(list((self.folder / "run" / "checkpoints").glob("*.tmp")), [])
+        self.assert_same_bits("whole", "run")
+
+    def test_other_settings_than_the_run_was_started_with_are_refused(self):
+        self.train("run", "--set", "train.epochs=1")
+        for ranks in (0, 2):
+            result = self.train("run", "--resume", "--set", "train.batch_size=12", ranks=ranks, code=2)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn("train.batch_size", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
