@@ -1,0 +1,123 @@
+// Whole networks on the CPU's kernels against the reference backend's plain loops.
+#include <catch2/catch.hpp>
+
+#include "network_trial.hpp"
+#include "reference_backend.hpp"
+
+namespace unisono {
+namespace {
+
+struct Result {
+  std::vector<float> outputs, gradient, statistics;
+  double loss = 0;
+};
+
+Result result_of(Backend& backend, const TrialSettings& settings) {
+  LocalReducer reducer;
+  Trial trial(backend, settings, reducer);
+  Result result;
+  result.outputs = trial.outputs(false);
+  result.loss = trial.loss_and_gradient();
+  result.gradient = trial.canonical_gradient();
+  result.statistics = canonical(trial.network.statistics(), trial.statistics.view());
+  return result;
+}
+
+/// The reference rounds sums of doubles once, the CPU's kernels add floats. n terms of random signs have partial sums
+/// that grow as √k up to the result, so that n roundings of deviation 2⁻²⁴/√3 of them leave √(n/6) 2⁻²⁴ of the result.
+/// Layers' errors add up in squares: `terms` is Σ n over the sums that follow one another, and four deviations on the
+/// scale of the largest value are allowed. Sums over the batch run in 16 lanes at least, so that their n is a 16th.
+void check_close(const std::vector<float>& a, const std::vector<float>& b, double terms) {
+  REQUIRE(a.size() == b.size());
+  float largest = 0;
+  for (const float value : a) largest = std::max(largest, std::abs(value));
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max<double>(worst, std::abs(a[i] - b[i]));
+  const double allowed = 4 * std::sqrt(terms / 6) * 0x1p-24;
+  INFO("worst " << worst / largest << " of the largest, allowed " << allowed);
+  CHECK(worst <= allowed * largest);
+}
+
+void compare(TrialSettings settings, double terms) {
+  ReferenceBackend reference;
+  for (const Index batch : {1, 3, 16, 37, 70}) {
+    settings.batch = batch;
+    const Result expected = result_of(reference, settings);
+    for (const int threads : {1, 2}) {
+      const auto cpu = make_cpu_backend(threads);
+      const Result result = result_of(*cpu, settings);
+      INFO(cpu->description() << ", batch " << batch);
+      check_close(expected.outputs, result.outputs, terms);
+      check_close(expected.gradient, result.gradient, terms);
+      if (!expected.statistics.empty()) check_close(expected.statistics, result.statistics, terms);
+      CHECK(result.loss == Approx(expected.loss).epsilon(4 * std::sqrt(terms / 6) * 0x1p-24));
+    }
+  }
+}
+
+TEST_CASE("a small LeNet on the CPU equals the reference", "[cpu]") {
+  // 25, 72, 48 and 20 terms forward, as many backward; weights' gradients over 70 examples of 144, 16, 1 and 1 pixels.
+  const double terms = 2 * (25 + 72 + 48 + 20) + 70.0 * (144 + 16 + 1 + 1) / 16;
+  compare({.layers = {convolution(8, {5}), pool("max_pool", {2}), layer("relu"), convolution(12, {3}),
+                      pool("max_pool", {2}), layer("relu"), layer("flatten"), dense(20), layer("relu"), dense(10)},
+           .in = {1, 16, 16},
+           .loss = "softmax_cross_entropy"},
+          terms);
+}
+
+TEST_CASE("a small residual network on the CPU equals the reference", "[cpu]") {
+  const LayerSettings norm = layer("batch_norm"), relu = layer("relu");
+  const auto bare = [](std::int64_t channels, std::int64_t kernel, std::int64_t stride) {
+    LayerSettings settings = convolution(channels, {kernel}, {kernel / 2});
+    settings.stride = {stride};
+    settings.bias = false;
+    return settings;
+  };
+  const std::vector<LayerSettings> layers = {
+      bare(16, 3, 1), norm,
+      relu,           residual({bare(16, 3, 1), norm, relu, bare(16, 3, 1), norm}),
+      relu,           residual({bare(32, 3, 2), norm, relu, bare(32, 3, 1), norm}, {bare(32, 1, 2), norm}),
+      relu,           layer("global_average_pool"),
+      dense(10)};
+  // Six convolutions of up to 288 terms each way, and their weights' gradients over 70 examples of up to 64 pixels. A
+  // norm divides by a deviation of down to a third: errors count threefold, in squares ninefold.
+  compare({.layers = layers, .in = {3, 8, 8}, .loss = "softmax_cross_entropy"}, 9 * 6 * (2 * 288 + 70.0 * 64 / 16));
+}
+
+TEST_CASE("all kinds of layers on the CPU equal the reference", "[cpu]") {
+  LayerSettings grouped = convolution(6, {3, 2}, {1, 1});
+  grouped.groups = 3;
+  grouped.dilation = {1, 2};
+  LayerSettings padded = pool("average_pool", {3}, {2});
+  padded.padding = {1};
+  // Grouped convolution 6, pool 9, layer norm 120, dense 72 and 9; gradients over up to 90 pixels.
+  compare({.layers = {grouped, layer("gelu"), padded, layer("layer_norm"), dropout(0.25), residual({layer("tanh")}),
+                      pool("max_pool", {2}, {1}), layer("flatten"), dense(9), layer("sigmoid"), dropout(0.5), dense(4)},
+           .in = {3, 9, 8},
+           .loss = "sigmoid_cross_entropy",
+           .label_smoothing = 0.1},
+          2 * (6 + 9 + 120 + 72 + 9) + 70.0 * (90 + 20 + 2) / 16);
+}
+
+TEST_CASE("an autoencoder on the CPU equals the reference", "[cpu]") {
+  compare({.layers = {dense(16), layer("relu"), dense(30)}, .in = {30, 1, 1}}, 2 * (30 + 16) + 2 * 70.0 / 16);
+  compare({.layers = {convolution(4, {3}, {1}), layer("tanh"), convolution(2, {3}, {1})}, .in = {2, 5, 6}},
+          2 * (18 + 36) + 2 * 70.0 * 30 / 16);
+}
+
+TEST_CASE("results on the CPU do not depend on the number of threads", "[cpu]") {
+  const TrialSettings settings{.layers = {convolution(8, {3}), layer("batch_norm"), layer("relu"), dropout(0.3),
+                                          pool("max_pool", {2}), dense(20), layer("layer_norm"), dense(10)},
+                               .in = {2, 10, 10},
+                               .batch = 70,
+                               .loss = "softmax_cross_entropy"};
+  const auto one = make_cpu_backend(1), two = make_cpu_backend(2);
+  const Result a = result_of(*one, settings), b = result_of(*two, settings);
+  CHECK(a.loss == b.loss);
+  CHECK(a.gradient == b.gradient);
+  CHECK(a.outputs == b.outputs);
+  CHECK(a.statistics == b.statistics);
+}
+
+}  // namespace
+}  // namespace unisono
