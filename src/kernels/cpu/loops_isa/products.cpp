@@ -9,13 +9,15 @@ namespace {
 
 #if defined(__AVX512F__)  // 32 registers
 constexpr Count kTallest = 4;
-constexpr Count widest(Count vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
+constexpr Count widest(Count vectors) { return 24 / vectors; }
 #else  // 16 registers
 constexpr Count kTallest = 2;
 constexpr Count widest(Count vectors) { return vectors == 2 ? 6 : 12; }
 #endif
 
 constexpr Count kPrefetchFloats = 32;  ///< two cache lines: about 5 tiles of 6 columns ahead
+
+constexpr Count kGroup = 6;  ///< columns of B that share a pointer
 
 /// What all tiles of a product share.
 struct Operands {
@@ -35,7 +37,7 @@ inline void finish_tile(const Operands& product, Count row, Count column, Count 
   const ProductShape& shape = product.shape;
   float* const c = product.c + column * shape.ldc + row;
   const auto for_each = [&](auto work) {
-#pragma GCC unroll 12
+#pragma GCC unroll 24
     for (Count n = 0; n < columns; ++n) {
 #pragma GCC unroll 4
       for (Count v = 0; v < vectors; ++v)
@@ -60,36 +62,52 @@ void tile(const Operands& product, Count row, Count column, Count height) {
   const ProductShape& shape = product.shape;
   const Count k_step = transposed ? shape.ldb : 1, n_step = transposed ? 1 : shape.ldb;
   const auto cut = [](Count v) { return partial && v == vectors - 1; };
+  constexpr Count groups = (columns + kGroup - 1) / kGroup;
+  const float* const c = product.c + column * shape.ldc + row;
+#pragma GCC unroll 24
+  for (Count n = 0; n < columns; ++n) {
+#pragma GCC unroll 4
+    for (Count v = 0; v < vectors; ++v) __builtin_prefetch(c + n * shape.ldc + v * kLanes, 1);
+  }
   Vector sums[columns][vectors] = {};
   for (Count r = 0; r < product.count; ++r) {
     const float* a = product.a[r] + row;
-    const float* b = product.b[r] + column * n_step;
-    for (Count k = 0; k < shape.k; ++k, a += shape.lda, b += k_step) {
+    const float* b[groups];
+#pragma GCC unroll 4
+    for (Count g = 0; g < groups; ++g) {
+      b[g] = product.b[r] + (column + g * kGroup) * n_step;
+      // Else compilers keep 24 offsets from one pointer, more than there are registers.
+      if (groups > 1) asm("" : "+r"(b[g]));
+    }
+    for (Count k = 0; k < shape.k; ++k) {
       Vector left[vectors];
 #pragma GCC unroll 4
       for (Count v = 0; v < vectors; ++v) {
         left[v] = cut(v) ? load_first(a + v * kLanes, height) : load(a + v * kLanes);
       }
       // Rows of B lie far apart, and no hardware sees that their next columns come next.
-      if (transposed) __builtin_prefetch(b + kPrefetchFloats);
-#pragma GCC unroll 12
+      if (transposed) __builtin_prefetch(b[0] + kPrefetchFloats);
+#pragma GCC unroll 24
       for (Count n = 0; n < columns; ++n) {
-        const Vector right = broadcast(b[n * n_step]);
+        const Vector right = broadcast(b[n / kGroup][n % kGroup * n_step]);
 #pragma GCC unroll 4
         for (Count v = 0; v < vectors; ++v) sums[n][v] += left[v] * right;
       }
+      a += shape.lda;
+#pragma GCC unroll 4
+      for (Count g = 0; g < groups; ++g) b[g] += k_step;
     }
   }
   finish_tile<vectors, columns, partial>(product, row, column, height, sums);
 }
 
-/// The tile of `columns` ≤ most columns.
-template <Count vectors, bool transposed, bool partial, Count most>
-void tile_of(Count columns, const Operands& product, Count row, Count column, Count height) {
-  if constexpr (most > 1) {
-    if (columns < most) return tile_of<vectors, transposed, partial, most - 1>(columns, product, row, column, height);
-  }
-  tile<vectors, most, transposed, partial>(product, row, column, height);
+using Tile = void (*)(const Operands& product, Count row, Count column, Count height);
+
+/// The tiles of 1, 2, … columns.
+template <Count vectors, bool transposed, bool partial, Count... less>
+inline Tile tile_of(Count columns, std::integer_sequence<Count, less...>) {
+  static constexpr Tile tiles[] = {tile<vectors, less + 1, transposed, partial>...};
+  return tiles[columns - 1];
 }
 
 /// The i-th bound of `count` things that are split into `parts` all but equal parts.
@@ -101,7 +119,8 @@ void row_of_tiles(const Operands& product, Count row, Count height) {
   const Count parts = (product.shape.n + widest(vectors) - 1) / widest(vectors);
   for (Count i = 0; i < parts; ++i) {
     const Count first = bound(product.shape.n, parts, i), end = bound(product.shape.n, parts, i + 1);
-    tile_of<vectors, transposed, partial, widest(vectors)>(end - first, product, row, first, height);
+    tile_of<vectors, transposed, partial>(end - first, std::make_integer_sequence<Count, widest(vectors)>())(
+        product, row, first, height);
   }
 }
 
