@@ -27,6 +27,15 @@ struct ProductShape {
   bool relu = false;
 };
 
+/// Memory that later products will want: each step of a product fetches the cache lines at `a` and `b`, and moves on by
+/// so many floats. A step computes `values_a_step` products of numbers.
+struct Ahead {
+  const float* a = nullptr;
+  Count a_step = 0;
+  const float* b = nullptr;
+  Count b_step = 0;
+};
+
 /// C (m × n) += Σ_r A_r B_rᵀ over the lanes: C[i · ldc + j] += Σ_r Σ_lane A_r[i · width + lane] B_r[j · width + lane].
 struct DotShape {
   Count m = 0, n = 0;
@@ -39,9 +48,10 @@ struct Loops {
 
   // products.cpp
   // ------------
-  /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or null
+  /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or null \param ahead may be null
   void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, Count count,
-                  const float* bias, float* c);
+                  const float* bias, float* c, Ahead* ahead);
+  double values_a_step;
 
   // dots.cpp
   // --------

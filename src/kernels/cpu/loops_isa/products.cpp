@@ -1,23 +1,21 @@
 // Products of matrices, C = [C +] Σ_r A_r B_r, a tile of C in registers at a time: each step of k loads a column of the
 // tile's part of A, broadcasts the values of a row of B, and adds their outer product (Goto and van de Geijn, ACM TOMS
-// 34(3), 2008). On AVX-512, a step of the widest tile is 4 loads and 6 broadcasts for 24 multiply-adds.
+// 34(3), 2008). On AVX-512, a step of the highest tile is 4 loads and 6 broadcasts for 24 multiply-adds.
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
 
-#if defined(__AVX512F__)  // 32 registers
-constexpr Count kTallest = 4;
-constexpr Count widest(Count vectors) { return 24 / vectors; }
-#else  // 16 registers
-constexpr Count kTallest = 2;
-constexpr Count widest(Count vectors) { return vectors == 2 ? 6 : 12; }
+#if defined(__AVX512F__)
+constexpr Count kSums = 24, kHighest = 4;  // of 32 registers
+#else
+constexpr Count kSums = 12, kHighest = 2;  // of 16 registers
 #endif
+constexpr Count widest(Count vectors) { return kSums / vectors; }
 
-constexpr Count kPrefetchFloats = 32;  ///< two cache lines: about 5 tiles of 6 columns ahead
-
-constexpr Count kGroup = 6;  ///< columns of B that share a pointer
+constexpr Count kGroup = 6;            ///< columns of B that share a pointer
+constexpr Count kPrefetchFloats = 32;  ///< of a row of B ahead, where rows lie far apart: some 5 tiles of 6 columns
 
 /// What all tiles of a product share.
 struct Operands {
@@ -27,55 +25,76 @@ struct Operands {
   Count count;
   const float* bias;
   float* c;
+  Ahead& ahead;
 };
 
-/// Writes a tile of sums: its place in C is rows from `row`, columns from `column` on. Of its last register only the
-/// first `height` values exist where `partial`.
+/// A place in C. Of its last register only the first `height` values exist where a tile is partial.
+struct Place {
+  Count row, column, height;
+};
+
+/// C = f([C +] sums + bias), for one tile.
 template <Count vectors, Count columns, bool partial>
-inline void finish_tile(const Operands& product, Count row, Count column, Count height,
-                        Vector (&sums)[columns][vectors]) {
+inline void finish_tile(const Operands& product, const Place& place, Vector (&sums)[columns][vectors]) {
   const ProductShape& shape = product.shape;
-  float* const c = product.c + column * shape.ldc + row;
+  float* const c = product.c + place.column * shape.ldc + place.row;
   const auto for_each = [&](auto work) {
 #pragma GCC unroll 24
     for (Count n = 0; n < columns; ++n) {
 #pragma GCC unroll 4
-      for (Count v = 0; v < vectors; ++v)
+      for (Count v = 0; v < vectors; ++v) {
         work(n, sums[n][v], c + n * shape.ldc + v * kLanes, partial && v == vectors - 1);
+      }
     }
   };
   if (shape.accumulate) {
-    for_each([&](Count, Vector& sum, const float* old, bool cut) { sum += cut ? load_first(old, height) : load(old); });
+    for_each([&](Count, Vector& sum, const float* old, bool cut) {
+      sum += cut ? load_first(old, place.height) : load(old);
+    });
   }
   if (product.bias != nullptr) {
-    for_each([&](Count n, Vector& sum, const float*, bool) { sum += broadcast(product.bias[column + n]); });
+    for_each([&](Count n, Vector& sum, const float*, bool) { sum += broadcast(product.bias[place.column + n]); });
   }
   if (shape.relu) {
     for_each([](Count, Vector& sum, const float*, bool) { sum = sum < 0.0F ? Vector{} : sum; });  // a NaN stays one
   }
-  for_each([&](Count, Vector& sum, float* to, bool cut) { cut ? store_first(to, sum, height) : store(to, sum); });
+  for_each([&](Count, Vector& sum, float* to, bool cut) { cut ? store_first(to, sum, place.height) : store(to, sum); });
 }
 
-/// One tile of C, `vectors` registers high and `columns` wide, from (row, column) on.
+/// Asks for a tile of C, so that it has come when it is finished.
+template <Count vectors, Count columns>
+inline void fetch_tile(const Operands& product, const Place& place) {
+  const float* const c = product.c + place.column * product.shape.ldc + place.row;
+#pragma GCC unroll 24
+  for (Count n = 0; n < columns; ++n) {
+#pragma GCC unroll 4
+    for (Count v = 0; v < vectors; ++v) __builtin_prefetch(c + n * product.shape.ldc + v * kLanes, 1);
+  }
+}
+
+/// Fetches what so many steps of the caller's `ahead` ask for.
+inline void fetch_ahead(Ahead& ahead, Count steps) {
+  for (const float* end = ahead.a + steps * ahead.a_step; ahead.a < end; ahead.a += 16) __builtin_prefetch(ahead.a);
+  for (const float* end = ahead.b + steps * ahead.b_step; ahead.b < end; ahead.b += 16) __builtin_prefetch(ahead.b);
+}
+
+/// One tile of C, `vectors` registers high and `columns` wide.
 template <Count vectors, Count columns, bool transposed, bool partial>
-void tile(const Operands& product, Count row, Count column, Count height) {
+void tile(const Operands& product, const Place& place) {
   const ProductShape& shape = product.shape;
   const Count k_step = transposed ? shape.ldb : 1, n_step = transposed ? 1 : shape.ldb;
   const auto cut = [](Count v) { return partial && v == vectors - 1; };
   constexpr Count groups = (columns + kGroup - 1) / kGroup;
-  const float* const c = product.c + column * shape.ldc + row;
-#pragma GCC unroll 24
-  for (Count n = 0; n < columns; ++n) {
-#pragma GCC unroll 4
-    for (Count v = 0; v < vectors; ++v) __builtin_prefetch(c + n * shape.ldc + v * kLanes, 1);
-  }
+  fetch_tile<vectors, columns>(product, place);
   Vector sums[columns][vectors] = {};
+  Ahead ahead = product.ahead;
   for (Count r = 0; r < product.count; ++r) {
-    const float* a = product.a[r] + row;
+    if (vectors == 1) fetch_ahead(ahead, shape.k);  // in the loop below loads are what is scarce
+    const float* a = product.a[r] + place.row;
     const float* b[groups];
 #pragma GCC unroll 4
     for (Count g = 0; g < groups; ++g) {
-      b[g] = product.b[r] + (column + g * kGroup) * n_step;
+      b[g] = product.b[r] + (place.column + g * kGroup) * n_step;
       // Else compilers keep 24 offsets from one pointer, more than there are registers.
       if (groups > 1) asm("" : "+r"(b[g]));
     }
@@ -83,10 +102,15 @@ void tile(const Operands& product, Count row, Count column, Count height) {
       Vector left[vectors];
 #pragma GCC unroll 4
       for (Count v = 0; v < vectors; ++v) {
-        left[v] = cut(v) ? load_first(a + v * kLanes, height) : load(a + v * kLanes);
+        left[v] = cut(v) ? load_first(a + v * kLanes, place.height) : load(a + v * kLanes);
       }
-      // Rows of B lie far apart, and no hardware sees that their next columns come next.
       if (transposed) __builtin_prefetch(b[0] + kPrefetchFloats);
+      if (vectors > 1) {
+        __builtin_prefetch(ahead.a, 0, 2);
+        __builtin_prefetch(ahead.b, 0, 2);
+        ahead.a += ahead.a_step;
+        ahead.b += ahead.b_step;
+      }
 #pragma GCC unroll 24
       for (Count n = 0; n < columns; ++n) {
         const Vector right = broadcast(b[n / kGroup][n % kGroup * n_step]);
@@ -98,36 +122,34 @@ void tile(const Operands& product, Count row, Count column, Count height) {
       for (Count g = 0; g < groups; ++g) b[g] += k_step;
     }
   }
-  finish_tile<vectors, columns, partial>(product, row, column, height, sums);
+  product.ahead = ahead;
+  finish_tile<vectors, columns, partial>(product, place, sums);
 }
 
-using Tile = void (*)(const Operands& product, Count row, Count column, Count height);
+using Tile = void (*)(const Operands& product, const Place& place);
 
-/// The tiles of 1, 2, … columns.
+/// The tile of so many columns.
 template <Count vectors, bool transposed, bool partial, Count... less>
 inline Tile tile_of(Count columns, std::integer_sequence<Count, less...>) {
   static constexpr Tile tiles[] = {tile<vectors, less + 1, transposed, partial>...};
   return tiles[columns - 1];
 }
 
-/// The i-th bound of `count` things that are split into `parts` all but equal parts.
-constexpr Count bound(Count count, Count parts, Count i) { return count * i / parts; }
-
-/// All columns of `vectors` registers of rows.
+/// All columns of `vectors` registers of rows, in all but equal tiles.
 template <Count vectors, bool transposed, bool partial>
 void row_of_tiles(const Operands& product, Count row, Count height) {
-  const Count parts = (product.shape.n + widest(vectors) - 1) / widest(vectors);
-  for (Count i = 0; i < parts; ++i) {
-    const Count first = bound(product.shape.n, parts, i), end = bound(product.shape.n, parts, i + 1);
-    tile_of<vectors, transposed, partial>(end - first, std::make_integer_sequence<Count, widest(vectors)>())(
-        product, row, first, height);
+  const Count n = product.shape.n, tiles = (n + widest(vectors) - 1) / widest(vectors);
+  for (Count i = 0; i < tiles; ++i) {
+    const Count first = n * i / tiles, columns = n * (i + 1) / tiles - first;
+    tile_of<vectors, transposed, partial>(columns, std::make_integer_sequence<Count, widest(vectors)>())(
+        product, {row, first, height});
   }
 }
 
 template <bool transposed, Count most>
-void rows_of_tiles(Count vectors, const Operands& product, Count row, Count height) {
+void row_of_tiles(Count vectors, const Operands& product, Count row, Count height) {
   if constexpr (most > 1) {
-    if (vectors < most) return rows_of_tiles<transposed, most - 1>(vectors, product, row, height);
+    if (vectors < most) return row_of_tiles<transposed, most - 1>(vectors, product, row, height);
   }
   if (height == kLanes) {
     row_of_tiles<most, transposed, false>(product, row, height);
@@ -138,22 +160,26 @@ void rows_of_tiles(Count vectors, const Operands& product, Count row, Count heig
 
 template <bool transposed>
 void all_tiles(const Operands& product) {
-  const Count vectors = (product.shape.m + kLanes - 1) / kLanes, parts = (vectors + kTallest - 1) / kTallest;
-  for (Count i = 0; i < parts; ++i) {
-    const Count first = bound(vectors, parts, i), end = bound(vectors, parts, i + 1);
+  const Count vectors = (product.shape.m + kLanes - 1) / kLanes, rows = (vectors + kHighest - 1) / kHighest;
+  for (Count i = 0; i < rows; ++i) {
+    const Count first = vectors * i / rows, end = vectors * (i + 1) / rows;
     const Count left = product.shape.m - (end - 1) * kLanes;
-    rows_of_tiles<transposed, kTallest>(end - first, product, first * kLanes, left < kLanes ? left : kLanes);
+    row_of_tiles<transposed, kHighest>(end - first, product, first * kLanes, left < kLanes ? left : kLanes);
   }
 }
 
 void product(const ProductShape& shape, const float* const* a, const float* const* b, Count count, const float* bias,
-             float* c) {
-  const Operands operands{shape, a, b, count, bias, c};
+             float* c, Ahead* ahead) {
+  Ahead none{c, 0, c, 0};
+  const Operands operands{shape, a, b, count, bias, c, ahead == nullptr ? none : *ahead};
   shape.transposed ? all_tiles<true>(operands) : all_tiles<false>(operands);
 }
 
 }  // namespace
 
-void add_products(Loops& loops) { loops.product = product; }
+void add_products(Loops& loops) {
+  loops.product = product;
+  loops.values_a_step = static_cast<double>(kSums * kLanes);
+}
 
 }  // namespace unisono::cpu::UNISONO_ISA
