@@ -1,9 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "cpu/lanes.hpp"
+#include "cpu/loops.hpp"
 
 // Convolutions, position by position: for a position of the image all lanes and channels are one product over the
 // kernel's taps that reach it, so that borders, strides and dilation are a matter of which taps these are. Weights are
@@ -82,5 +84,14 @@ struct Pairs {
   }
   Index count() const { return static_cast<Index>(a.size()); }
 };
+
+/// By how many floats to move a fetch in each step of a product, so that `floats` are fetched meanwhile.
+inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index count, Index floats) {
+  const double steps = static_cast<double>(shape.m * shape.n * shape.k) * static_cast<double>(count);
+  return static_cast<Index>(std::ceil(static_cast<double>(floats) * loops.values_a_step / std::max(steps, 1.0)));
+}
+
+/// How many positions ahead of a product's its successors' operands are fetched: memory answers after some 100 ns.
+inline constexpr Index kPositionsAhead = 4;
 
 }  // namespace unisono::cpu

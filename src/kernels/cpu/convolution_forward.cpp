@@ -43,9 +43,14 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
       const Index block = i / image, oy = i % image / convolution.x.out, ox = i % convolution.x.out;
       for (Index group = 0; group < convolution.groups; ++group) {
         shape.k = gather_taps(convolution, block, oy, ox, group, x, w, pairs) * convolution.in;
+        Ahead ahead{x.data(), 0, x.data(), 0};
+        if (convolution.runs && pairs.count() > 0) {
+          ahead.a = pairs.a.back() + (shape.k + kPositionsAhead * convolution.in) * width;
+          ahead.a_step = fetch_step(loops_, shape, pairs.count(), convolution.x.stride * convolution.in * width);
+        }
         loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
                        b.empty() ? nullptr : b.data() + group * out,
-                       y.data() + convolution.output_at(block, oy, ox) + group * out * width);
+                       y.data() + convolution.output_at(block, oy, ox) + group * out * width, &ahead);
       }
     }
   });

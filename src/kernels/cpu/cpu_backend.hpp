@@ -11,7 +11,6 @@ namespace unisono::cpu {
 struct CpuSettings {
   int threads = 1;
   InstructionSet instruction_set = available_instruction_sets().back();
-  bool generated_products = false;
 };
 
 /// Kernels on activations as `Lanes` describes them. Within a call threads share the work, so that a backend is used by

@@ -49,7 +49,7 @@ void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec
       const float* left = dense.x(x, block) + from * width;
       const float* right = w.data() + first * in + from;
       loops.product(shape, &left, &right, 1, last && !b.empty() ? b.data() + first : nullptr,
-                    dense.y(y, block) + first * width);
+                    dense.y(y, block) + first * width, nullptr);
     }
   }
 }
@@ -69,7 +69,7 @@ void data_inputs(const Loops& loops, const Dense& dense, Index block, View w, Vi
                              .accumulate = unit > 0};
     const float* left = dense.y(dy, block) + unit * width;
     const float* right = w.data() + unit * dense.in + first;
-    loops.product(shape, &left, &right, 1, nullptr, dx.data() + (block * dense.in + first) * width);
+    loops.product(shape, &left, &right, 1, nullptr, dx.data() + (block * dense.in + first) * width, nullptr);
   }
 }
 
@@ -130,7 +130,7 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
                                .ldb = width,
                                .ldc = in,
                                .accumulate = write == Write::add};
-      loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first);
+      loops_.product(shape, left.data(), right.data(), blocks, nullptr, dw.data() + unit * in + first, nullptr);
     }
   });
 }

@@ -12,7 +12,6 @@ constexpr Count kSums = 24, kHighest = 4;  // of 32 registers
 #else
 constexpr Count kSums = 12, kHighest = 2;  // of 16 registers
 #endif
-constexpr Count widest(Count vectors) { return kSums / vectors; }
 
 constexpr Count kGroup = 6;            ///< columns of B that share a pointer
 constexpr Count kPrefetchFloats = 32;  ///< of a row of B ahead, where rows lie far apart: some 5 tiles of 6 columns
@@ -79,10 +78,11 @@ inline void fetch_ahead(Ahead& ahead, Count steps) {
 }
 
 /// One tile of C, `vectors` registers high and `columns` wide.
-template <Count vectors, Count columns, bool transposed, bool partial>
+template <Count vectors, Count columns, bool partial>
 void tile(const Operands& product, const Place& place) {
   const ProductShape& shape = product.shape;
-  const Count k_step = transposed ? shape.ldb : 1, n_step = transposed ? 1 : shape.ldb;
+  const Count k_step = shape.transposed ? shape.ldb : 1, n_step = shape.transposed ? 1 : shape.ldb;
+  const Count row_ahead = shape.transposed ? kPrefetchFloats : 0;
   const auto cut = [](Count v) { return partial && v == vectors - 1; };
   constexpr Count groups = (columns + kGroup - 1) / kGroup;
   fetch_tile<vectors, columns>(product, place);
@@ -104,8 +104,8 @@ void tile(const Operands& product, const Place& place) {
       for (Count v = 0; v < vectors; ++v) {
         left[v] = cut(v) ? load_first(a + v * kLanes, place.height) : load(a + v * kLanes);
       }
-      if (transposed) __builtin_prefetch(b[0] + kPrefetchFloats);
       if (vectors > 1) {
+        __builtin_prefetch(b[0] + row_ahead);
         __builtin_prefetch(ahead.a, 0, 2);
         __builtin_prefetch(ahead.b, 0, 2);
         ahead.a += ahead.a_step;
@@ -128,43 +128,52 @@ void tile(const Operands& product, const Place& place) {
 
 using Tile = void (*)(const Operands& product, const Place& place);
 
-/// The tile of so many columns.
-template <Count vectors, bool transposed, bool partial, Count... less>
+/// Tiles of so many columns exist; each size is code to be compiled.
+constexpr bool exists(Count columns) { return columns <= 10 || columns % 4 == 0; }
+
+template <Count vectors, bool partial, Count columns>
+constexpr Tile tile_if_exists() {
+  if constexpr (exists(columns)) {
+    return tile<vectors, columns, partial>;
+  } else {
+    return nullptr;
+  }
+}
+
+template <Count vectors, bool partial, Count... less>
 inline Tile tile_of(Count columns, std::integer_sequence<Count, less...>) {
-  static constexpr Tile tiles[] = {tile<vectors, less + 1, transposed, partial>...};
+  static constexpr Tile tiles[] = {tile_if_exists<vectors, partial, less + 1>()...};
   return tiles[columns - 1];
 }
 
-/// All columns of `vectors` registers of rows, in all but equal tiles.
-template <Count vectors, bool transposed, bool partial>
+/// How wide the next tile should be, so that the tiles of what is left are all but equal.
+constexpr Count next_width(Count left, Count widest) {
+  const Count tiles = (left + widest - 1) / widest, width = (left + tiles - 1) / tiles;
+  if (exists(width)) return width;
+  const Count above = (width + 3) / 4 * 4;
+  return above <= left ? above : width / 4 * 4;
+}
+
+/// All columns of `vectors` registers of rows.
+template <Count vectors, bool partial>
 void row_of_tiles(const Operands& product, Count row, Count height) {
-  const Count n = product.shape.n, tiles = (n + widest(vectors) - 1) / widest(vectors);
-  for (Count i = 0; i < tiles; ++i) {
-    const Count first = n * i / tiles, columns = n * (i + 1) / tiles - first;
-    tile_of<vectors, transposed, partial>(columns, std::make_integer_sequence<Count, widest(vectors)>())(
-        product, {row, first, height});
+  constexpr Count widest = kSums / vectors;
+  for (Count column = 0; column < product.shape.n;) {
+    const Count columns = next_width(product.shape.n - column, widest);
+    tile_of<vectors, partial>(columns, std::make_integer_sequence<Count, widest>())(product, {row, column, height});
+    column += columns;
   }
 }
 
-template <bool transposed, Count most>
+template <Count most>
 void row_of_tiles(Count vectors, const Operands& product, Count row, Count height) {
   if constexpr (most > 1) {
-    if (vectors < most) return row_of_tiles<transposed, most - 1>(vectors, product, row, height);
+    if (vectors < most) return row_of_tiles<most - 1>(vectors, product, row, height);
   }
   if (height == kLanes) {
-    row_of_tiles<most, transposed, false>(product, row, height);
+    row_of_tiles<most, false>(product, row, height);
   } else {
-    row_of_tiles<most, transposed, true>(product, row, height);
-  }
-}
-
-template <bool transposed>
-void all_tiles(const Operands& product) {
-  const Count vectors = (product.shape.m + kLanes - 1) / kLanes, rows = (vectors + kHighest - 1) / kHighest;
-  for (Count i = 0; i < rows; ++i) {
-    const Count first = vectors * i / rows, end = vectors * (i + 1) / rows;
-    const Count left = product.shape.m - (end - 1) * kLanes;
-    row_of_tiles<transposed, kHighest>(end - first, product, first * kLanes, left < kLanes ? left : kLanes);
+    row_of_tiles<most, true>(product, row, height);
   }
 }
 
@@ -172,7 +181,12 @@ void product(const ProductShape& shape, const float* const* a, const float* cons
              float* c, Ahead* ahead) {
   Ahead none{c, 0, c, 0};
   const Operands operands{shape, a, b, count, bias, c, ahead == nullptr ? none : *ahead};
-  shape.transposed ? all_tiles<true>(operands) : all_tiles<false>(operands);
+  const Count registers = (shape.m + kLanes - 1) / kLanes, rows = (registers + kHighest - 1) / kHighest;
+  for (Count i = 0; i < rows; ++i) {
+    const Count first = registers * i / rows, end = registers * (i + 1) / rows;
+    const Count left = shape.m - (end - 1) * kLanes;
+    row_of_tiles<kHighest>(end - first, operands, first * kLanes, left < kLanes ? left : kLanes);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "cpu/convolution.hpp"
+#include "cpu/loops.hpp"
+
+namespace unisono::cpu {
+
+/// The gradient of a convolution's weights, in parts: for each tap dW (O × I) = Σ dy (O × lanes) x (I × lanes)ᵀ over
+/// all positions that it reaches. For most channels of the output some positions of dy are transposed, and the sum over
+/// lanes and positions is a product whose M is O. A few channels, which would leave most of a register empty, are
+/// summed along the lanes instead.
+///
+/// A part's sum holds, for each group, the products' channels P as [taps][I][P] and then the others as
+/// [O − P][taps][I].
+class WeightGradient {
+ public:
+  static constexpr Index kChannelsAtOnce = 64;  ///< of products: four registers
+
+  WeightGradient(const Convolution& convolution, const Loops& loops, View x, View dy);
+
+  Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
+  Index products() const { return products_; }  ///< channels of a group, from the first on, that are products
+  /// Floats that add_products needs for so many channels.
+  Index scratch_size(Index channels) const;
+
+  /// sum += what rows contribute to channels ⊆ [0, products()) of each group. \pre at most kChannelsAtOnce
+  void add_products(Range rows, Range channels, float* scratch, float* sum) const;
+  /// sum += what rows contribute to the other channels.
+  void add_along_lanes(Range rows, float* sum) const;
+
+  /// dw [O][taps][I] = sum
+  void write(const float* sum, float* dw) const;
+
+ private:
+  /// Neighbouring positions of a row of the output that the same elements of a row of the kernel reach.
+  struct Stretch {
+    Range positions, elements;
+  };
+  /// Some positions of a row of the output.
+  struct Piece {
+    Index block, oy, group;
+    Range positions;
+  };
+
+  void find_stretches();
+  Index group_size() const { return convolution_.out * group_stride(); }
+  Index group_stride() const { return convolution_.taps() * convolution_.in; }  ///< weights of a channel
+  Index positions_at_once(Index channels) const;
+  const float* x_at(const Piece& piece, Index ky, Index ox, Index kx) const;
+  const float* dy_at(const Piece& piece, Index ox, Index channel) const;
+  void transpose(const Piece& piece, Range channels, float* transposed) const;
+  void add_piece(const Piece& piece, Range channels, const float* transposed, Pairs& pairs, float* sum) const;
+  Ahead next_of(const Piece& piece, Range channels) const;
+  void add_rows_along_lanes(Range rows, Index group, Pairs& pairs, float* sum) const;
+
+  const Convolution& convolution_;
+  const Loops& loops_;
+  View x_, dy_;
+  Index products_;
+  std::vector<Stretch> stretches_;
+};
+
+}  // namespace unisono::cpu

@@ -1,0 +1,132 @@
+#include "product_case.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+void check_convolution(const ConvolutionSpec& spec, const ProductOptions& options) {
+  INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
+                << " → " << spec.channels << ", kernel " << spec.kernel_height << " × " << spec.kernel_width
+                << ", stride " << spec.stride_height << " × " << spec.stride_width << ", padding "
+                << spec.padding_height << " × " << spec.padding_width << ", dilation " << spec.dilation_height << " × "
+                << spec.dilation_width << ", groups " << spec.groups);
+  const ProductCase c(spec, options);
+  everywhere([&](CpuBackend& backend) { return run(backend, c, convolution_layer(backend, c)); },
+             [&](const Outputs& outputs) { check(c, outputs); });
+}
+
+ConvolutionSpec square(Index in, Index size, Index out, Index kernel, Index stride, Index padding) {
+  return {.in = {in, size, size},
+          .channels = out,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride_height = stride,
+          .stride_width = stride,
+          .padding_height = padding,
+          .padding_width = padding};
+}
+
+}  // namespace
+
+TEST_CASE("a convolution gives the reference's outputs and gradients for any batch", "[convolution]") {
+  for (Index batch : {0, 1, 3, 16, 17, 64, 65, 100, 130}) check_convolution(square(5, 5, 6, 3, 1, 1), {.batch = batch});
+}
+
+TEST_CASE("… for any number of channels", "[convolution]") {
+  for (Index in : {1, 3, 5, 16, 20}) {
+    for (Index out : {1, 3, 5, 16, 20, 50, 80}) check_convolution(square(in, 4, out, 3, 1, 1), {.batch = 17});
+  }
+}
+
+TEST_CASE("… for any kernel, stride and padding", "[convolution]") {
+  for (Index kernel : {1, 2, 3, 5}) {
+    for (Index stride : {1, 2, 3}) {
+      for (Index padding : {0, 1, 2}) check_convolution(square(3, 7, 18, kernel, stride, padding), {.batch = 3});
+    }
+  }
+}
+
+TEST_CASE("… for oblong images, kernels, strides, paddings and dilations", "[convolution]") {
+  const ConvolutionSpec oblong{.in = {4, 9, 6},
+                               .channels = 5,
+                               .kernel_height = 2,
+                               .kernel_width = 3,
+                               .stride_height = 2,
+                               .stride_width = 1,
+                               .padding_height = 1,
+                               .padding_width = 2,
+                               .dilation_height = 3,
+                               .dilation_width = 1};
+  check_convolution(oblong, {.batch = 18});
+  ConvolutionSpec dilated = oblong;
+  dilated.dilation_width = 2;
+  for (Index stride : {1, 2, 3}) {
+    dilated.stride_width = stride;
+    check_convolution(dilated, {.batch = 18});
+  }
+}
+
+TEST_CASE("… for groups, down to one channel each", "[convolution]") {
+  for (Index groups : {2, 3, 6}) {
+    for (Index stride : {1, 2}) {
+      ConvolutionSpec spec = square(6, 6, 12, 3, stride, 1);
+      spec.groups = groups;
+      check_convolution(spec, {.batch = 5});
+    }
+  }
+  ConvolutionSpec wide = square(32, 5, 128, 3, 1, 1);  // groups of 16 and 64 channels: as products
+  wide.groups = 2;
+  check_convolution(wide, {.batch = 16});
+}
+
+TEST_CASE("… where whole rows of taps fall into the padding, or no output reaches an input", "[convolution]") {
+  check_convolution(square(2, 1, 3, 3, 1, 2), {.batch = 2});  // an image of one pixel
+  check_convolution(square(2, 5, 3, 1, 3, 0), {.batch = 2});  // two of three pixels are skipped
+  check_convolution(square(2, 3, 3, 2, 4, 3), {.batch = 2});  // the first output sees nothing but padding
+}
+
+TEST_CASE("… with fused relu, without bias, and added to what is there", "[convolution]") {
+  for (Index out : {4, 32}) {
+    for (Activation activation : {Activation::none, Activation::relu}) {
+      for (bool bias : {false, true}) {
+        for (Write write : {Write::overwrite, Write::add}) {
+          ConvolutionSpec spec = square(16, 4, out, 3, 1, 1);
+          spec.activation = activation;
+          check_convolution(spec, {.batch = 17, .bias = bias, .write = write});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gradients that are not wanted are not written, and those that are stay the same", "[convolution]") {
+  const ProductCase c(square(3, 5, 20, 3, 1, 1), {.batch = 5});
+  CpuBackend backend({.threads = 2});
+  const ProductLayer layer = convolution_layer(backend, c);
+  const Outputs all = run(backend, c, layer);
+  ProductLayer partial = layer;
+  partial.backward = [&](View x, View w, View y, MutableView dy, MutableView dx, MutableView dw, MutableView db) {
+    Floats before(dw.begin(), dw.end());
+    layer.backward(x, w, y, dy, dx, {}, {});
+    CHECK(std::equal(before.begin(), before.end(), dw.begin()));
+    layer.backward(x, w, y, dy, {}, dw, {});
+    layer.backward(x, w, y, dy, {}, {}, db);
+  };
+  CHECK(same_bits(all, run(backend, c, partial)));
+}
+
+TEST_CASE("the reference's gradients of a convolution are those of central differences", "[convolution]") {
+  ConvolutionSpec spec = square(4, 5, 6, 3, 2, 1);
+  spec.groups = 2;
+  const ProductCase c(spec, {.batch = 2});
+  const auto x = widen(c.x), w = widen(c.w), b = widen(c.b), dy = widen(c.dy);
+  const auto gradients = reference::convolution_gradients(spec, 2, x, w, dy);
+  const auto sum = [&](const auto& x_, const auto& w_, const auto& b_) {
+    return dot(reference::convolution(spec, 2, x_, w_, b_), dy);
+  };
+  // The function is bilinear: central differences have no error but that of rounding.
+  CHECK(gradient_error([&](const auto& v) { return sum(v, w, b); }, x, gradients.dx) < 1e-9);
+  CHECK(gradient_error([&](const auto& v) { return sum(x, v, b); }, w, gradients.dw) < 1e-9);
+  CHECK(gradient_error([&](const auto& v) { return sum(x, w, v); }, b, gradients.db) < 1e-9);
+}
+
+}  // namespace unisono::cpu

@@ -1,0 +1,56 @@
+#include "product_case.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+void check_dense(const DenseSpec& spec, const ProductOptions& options) {
+  INFO("batch " << options.batch << ", " << spec.in.channels << " × " << spec.in.height << " × " << spec.in.width
+                << " → " << spec.units);
+  const ProductCase c(reference::as_convolution(spec), options);
+  everywhere([&](CpuBackend& backend) { return run(backend, c, dense_layer(backend, c)); },
+             [&](const Outputs& outputs) { check(c, outputs); });
+}
+
+}  // namespace
+
+TEST_CASE("a dense layer gives the reference's outputs and gradients for any batch", "[dense]") {
+  for (Index batch : {0, 1, 3, 16, 17, 64, 65, 100, 130}) check_dense({{70, 1, 1}, 50}, {.batch = batch});
+}
+
+TEST_CASE("… for any number of inputs and units", "[dense]") {
+  for (Index in : {1, 3, 5, 16, 20, 63, 64, 65, 129}) {
+    for (Index units : {1, 2, 5, 6, 7, 16, 20, 49, 100}) check_dense({{in, 1, 1}, units}, {.batch = 17});
+  }
+}
+
+TEST_CASE("… for images, whose values are flattened in canonical order", "[dense]") {
+  check_dense({{3, 4, 5}, 7}, {.batch = 18});
+  check_dense({{20, 2, 3}, 10}, {.batch = 65});
+}
+
+TEST_CASE("… for sums long enough to be taken in parts", "[dense]") {
+  check_dense({{2100, 1, 1}, 9}, {.batch = 3});
+  check_dense({{9, 1, 1}, 2100}, {.batch = 3});
+}
+
+TEST_CASE("… with fused relu, without bias, and added to what is there (dense)", "[dense]") {
+  for (Activation activation : {Activation::none, Activation::relu}) {
+    for (bool bias : {false, true}) {
+      for (Write write : {Write::overwrite, Write::add}) {
+        check_dense({{30, 1, 1}, 21, activation}, {.batch = 70, .bias = bias, .write = write});
+      }
+    }
+  }
+}
+
+TEST_CASE("infinities and NaNs of a diverged run pass through a dense layer", "[dense]") {
+  ProductCase c(reference::as_convolution({{4, 1, 1}, 3, Activation::relu}), {.batch = 2});
+  c.x[0] = std::nanf("");
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.instruction_set = set});
+    const Floats y = run(backend, c, dense_layer(backend, c)).tensors[0];
+    for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i < 3));  // of the first example
+  }
+}
+
+}  // namespace unisono::cpu
