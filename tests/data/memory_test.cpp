@@ -1,0 +1,78 @@
+#include "set/memory.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sets.hpp"
+
+using namespace unisono;
+using test::TempDir;
+using test::write_file;
+
+namespace {
+
+/// A machine with 1000 KiB available.
+void make_machine(const TempDir& root) {
+  for (const char* folder : {"/proc/self", "/sys/fs/cgroup/user/job", "/sys/fs/cgroup/memory/job"}) {
+    std::filesystem::create_directories(root.path() + folder);
+  }
+  write_file(root / "proc/meminfo", "MemTotal: 4000 kB\nMemFree: 10 kB\nMemAvailable: 1000 kB\n");
+}
+
+}  // namespace
+
+TEST_CASE("available memory is the machine's where no group limits it", "[memory]") {
+  const TempDir root;
+  make_machine(root);
+  CHECK(available_memory_bytes(root.path()) == 1000 * 1024);
+  write_file(root / "proc/self/cgroup", "0::/user/job\n");
+  write_file(root / "sys/fs/cgroup/user/job/memory.max", "max\n");
+  CHECK(available_memory_bytes(root.path()) == 1000 * 1024);
+  CHECK(available_memory_bytes() > 0);
+}
+
+TEST_CASE("a control group's limit counts, cached pages do not, and groups above limit, too", "[memory]") {
+  const TempDir root;
+  make_machine(root);
+  write_file(root / "proc/self/cgroup", "0::/user/job\n");
+  write_file(root / "sys/fs/cgroup/user/job/memory.max", "500000\n");
+  write_file(root / "sys/fs/cgroup/user/job/memory.current", "300000\n");
+  CHECK(available_memory_bytes(root.path()) == 200000);
+  write_file(root / "sys/fs/cgroup/user/job/memory.stat", "anon 1\ninactive_file 100000\n");
+  CHECK(available_memory_bytes(root.path()) == 300000);
+  write_file(root / "sys/fs/cgroup/user/memory.max", "150000\n");
+  write_file(root / "sys/fs/cgroup/user/memory.current", "200000\n");
+  CHECK(available_memory_bytes(root.path()) == 0);
+}
+
+TEST_CASE("version 1 of control groups is understood", "[memory]") {
+  const TempDir root;
+  make_machine(root);
+  write_file(root / "proc/self/cgroup", "5:cpu:/x\n4:memory:/job\n");
+  write_file(root / "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "400000\n");
+  write_file(root / "sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
+  CHECK(available_memory_bytes(root.path()) == 300000);
+}
+
+TEST_CASE("a set that memory cannot hold is streamed, on all ranks alike", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = test::write_set(folder / "a.h5", {.train = 20});
+  CHECK(inspect_dataset(settings).resident);
+  settings.reader = "streaming";
+  const DatasetInfo info = inspect_dataset(settings);
+  CHECK_FALSE(info.resident);
+  CHECK(info.bytes_per_node == 256 << 20);
+  CHECK(info.train == 20);
+  CHECK(info.classes == 2);
+
+  // A set of 2⁴⁷ bytes that was never written: more than any machine here has.
+  {
+    hdf5::File file(folder / "huge.h5", hdf5::File::Mode::create);
+    file.create<std::uint8_t>("train/features", {std::uint64_t{1} << 40, 128});
+  }
+  settings = {};
+  settings.path = folder / "huge.h5";
+  settings.targets = "features";
+  CHECK_FALSE(inspect_dataset(settings).resident);
+  CHECK(inspect_dataset(settings).train == std::int64_t{1} << 40);
+}

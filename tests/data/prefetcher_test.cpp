@@ -1,0 +1,68 @@
+#include "source/prefetcher.hpp"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <stdexcept>
+#include <thread>
+
+#include "sets.hpp"
+
+using namespace unisono;
+
+namespace {
+
+std::vector<PreparedBatch> buffers(std::size_t count) { return std::vector<PreparedBatch>(count); }
+
+}  // namespace
+
+TEST_CASE("batches come in order, and the one in use is not overwritten", "[prefetch]") {
+  std::int64_t next = 0;
+  Prefetcher prefetcher(buffers(2), [&](PreparedBatch& prepared) {
+    prepared.batch.epoch = next++;
+    return next <= 1000;
+  });
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    const Batch* batch = prefetcher.next();
+    REQUIRE(batch != nullptr);
+    if (i % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // time for the thread to do wrong
+    REQUIRE(batch->epoch == i);
+  }
+  CHECK(prefetcher.next() == nullptr);
+  CHECK(prefetcher.next() == nullptr);
+}
+
+TEST_CASE("no more batches are prepared ahead than there are buffers for", "[prefetch]") {
+  std::atomic<int> prepared = 0;
+  Prefetcher prefetcher(buffers(3), [&](PreparedBatch&) { return ++prepared < 100; });
+  prefetcher.next();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(prepared <= 3);  // the one in use and two more
+}
+
+TEST_CASE("an exception comes to the user in its turn", "[prefetch]") {
+  int calls = 0;
+  Prefetcher prefetcher(buffers(3), [&](PreparedBatch&) {
+    if (++calls == 3) throw DataError("the third");
+    return true;
+  });
+  CHECK(prefetcher.next() != nullptr);
+  CHECK(prefetcher.next() != nullptr);
+  CHECK(test::message_of<DataError>([&] { prefetcher.next(); }) == "the third");
+}
+
+TEST_CASE("waiting is measured", "[prefetch]") {
+  Prefetcher prefetcher(buffers(2), [&](PreparedBatch&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return true;
+  });
+  prefetcher.next();
+  prefetcher.next();
+  CHECK(prefetcher.wait_seconds() > 0.03);
+}
+
+TEST_CASE("a prefetcher ends at any time", "[prefetch]") {
+  for (int i = 0; i < 50; ++i) {
+    Prefetcher prefetcher(buffers(2), [](PreparedBatch&) { return true; });
+    if (i % 2 == 0) prefetcher.next();
+  }
+}
