@@ -8,6 +8,7 @@
 #include "unisono/data/digits.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using Catch::Contains;
 using test::TempDir;
 

@@ -11,6 +11,7 @@
 #include "sets.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using test::TempDir;
 
 namespace {

@@ -9,6 +9,7 @@
 #include "unisono/data/import.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using Catch::Contains;
 using test::TempDir;
 using Texts = std::vector<std::string>;
@@ -101,7 +102,8 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK((line == "b" && reader.number() == 4));
   CHECK_FALSE(reader.next(line));
   const std::string long_line(600000, 'x');  // longer than the reader's buffer
-  LineReader of_long(bytes_of(long_line + "\ny", "f"));
+  const std::string two_lines = long_line + "\ny";
+  LineReader of_long(bytes_of(two_lines, "f"));
   CHECK(of_long.next(line));
   CHECK(line == long_line);
   CHECK(of_long.next(line));

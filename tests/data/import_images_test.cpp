@@ -10,6 +10,7 @@
 #include "unisono/data/import.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using Catch::Contains;
 using test::TempDir;
 

@@ -5,6 +5,7 @@
 #include "sets.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using test::TempDir;
 using test::write_file;
 

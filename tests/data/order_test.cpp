@@ -10,6 +10,7 @@
 #include "order/slice.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 
 namespace {
 

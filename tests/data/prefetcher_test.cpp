@@ -8,6 +8,7 @@
 #include "sets.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 
 namespace {
 

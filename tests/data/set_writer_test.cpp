@@ -6,6 +6,7 @@
 #include "sets.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using Catch::Contains;
 using test::TempDir;
 

@@ -11,6 +11,7 @@
 #include "stream/streaming_feed.hpp"
 
 using namespace unisono;
+using namespace unisono::data;
 using test::TempDir;
 
 namespace {

@@ -12,6 +12,7 @@ namespace {
 
 void check(std::span<const std::uint8_t> bytes) {
   using namespace unisono;
+  using namespace unisono::data;
   CifarBatch batch;
   try {
     parse_cifar(bytes, "fuzzed", batch);
@@ -28,7 +29,7 @@ void check(std::span<const std::uint8_t> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   check({data, size});
   std::vector<std::uint8_t> filled(data, data + size);
-  const auto record = static_cast<std::size_t>(unisono::kCifarRecord);
+  const auto record = static_cast<std::size_t>(unisono::data::kCifarRecord);
   filled.resize((size + record - 1) / record * record);  // whole records, the last filled up with zeros
   check(filled);
   return 0;

@@ -12,6 +12,7 @@
 namespace {
 
 using namespace unisono;
+using namespace unisono::data;
 
 CsvOptions options_of(std::uint8_t choice) {
   CsvOptions options;

@@ -8,6 +8,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace unisono;
+  using namespace unisono::data;
   try {
     const IdxArray array = parse_idx({data, size}, "fuzzed");
     std::uint64_t count = 1;

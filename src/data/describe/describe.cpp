@@ -10,7 +10,7 @@
 #include "describe/survey.hpp"
 #include "set/convert.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kShownExamples = 6;
@@ -102,7 +102,12 @@ std::string shape_text(const FeatureShape& shape) {
 
 }  // namespace
 
+}  // namespace unisono::data
+
+namespace unisono {
+
 std::string describe_set(const std::string& path) {
+  using namespace data;
   const hdf5::File file(path, hdf5::File::Mode::read);
   const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false});
   std::string text =

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::string_view kShades = " .:-=+*#%@";
@@ -53,4 +53,4 @@ std::string draw_images(const std::vector<std::vector<float>>& images, const Fea
   return text;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -7,7 +7,7 @@
 #include "set/convert.hpp"
 #include "set/labels.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 256;
@@ -87,4 +87,4 @@ std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema
   return counts;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -4,7 +4,7 @@
 
 #include "set/rows.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// What the values of a group look like.
 struct Survey {
@@ -19,4 +19,4 @@ Survey survey_targets(const hdf5::File& file, const GroupSchema& group);
 /// How many examples have each label.
 std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema& group);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -10,7 +10,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr unsigned kBufferBytes = 256 << 10;
@@ -85,4 +85,4 @@ std::vector<std::uint8_t> read_bytes(const std::string& path) {
   return bytes;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

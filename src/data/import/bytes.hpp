@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono {
+namespace unisono::data {
 
 /// A file as a sequence of bytes, unpacked where it is gzipped.
 class ByteSource {
@@ -28,4 +28,4 @@ std::unique_ptr<ByteSource> bytes_of(std::string_view text, const std::string& n
 /// A whole file.
 std::vector<std::uint8_t> read_bytes(const std::string& path);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono {
+namespace unisono::data {
 
 inline constexpr std::int64_t kCifarPixels = 3 * 32 * 32;  ///< [3, 32, 32], row-major
 inline constexpr std::int64_t kCifarRecord = 1 + kCifarPixels;
@@ -22,4 +22,4 @@ struct CifarBatch {
 /// \throws DataError where the bytes are no whole number of records, at least one, or a label is no class
 void parse_cifar(std::span<const std::uint8_t> bytes, const std::string& name, CifarBatch& batch);
 
-}  // namespace unisono
+}  // namespace unisono::data

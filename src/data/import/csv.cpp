@@ -9,7 +9,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 void check_options(const CsvOptions& options) {
@@ -66,7 +66,13 @@ void write_names(const CsvTable& table, SetWriter& writer) {
 
 }  // namespace
 
+}  // namespace unisono::data
+
+namespace unisono {
+
+// The table is read twice, and a third time for its statistics: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
+  using namespace data;
   check_options(options);
   const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
   OpenTable open_test;

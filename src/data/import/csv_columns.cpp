@@ -8,7 +8,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 /// Index of the column of this name or number.
@@ -75,4 +75,4 @@ std::vector<std::string> CsvTable::feature_names() const {
   return names;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -9,7 +9,7 @@
 #include "import/csv_dialect.hpp"
 #include "unisono/data/import.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 enum class ColumnRole { number, words, label, target, excluded };
 
@@ -59,4 +59,4 @@ struct CsvRow {
 };
 void encode_row(const CsvTable& table, const LineReader& line, const std::vector<std::string>& fields, CsvRow& row);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -9,7 +9,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::size_t kSampledLines = 100;
@@ -167,4 +167,4 @@ CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, c
   return dialect;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

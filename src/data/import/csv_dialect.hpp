@@ -8,7 +8,7 @@
 
 #include "import/line_reader.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// How a table is written.
 struct CsvDialect {
@@ -36,4 +36,4 @@ bool is_missing(std::string_view field);
 /// \param header "auto", "yes", "no" \throws DataError where that cannot be told
 CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, const std::string& header);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::size_t kRowsAtATime = 4096;
@@ -87,4 +87,4 @@ void GroupWriter::finish() {
   if (targets_) writer_.file().write(name_ + "/targets", all_targets_);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

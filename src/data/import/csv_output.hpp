@@ -8,7 +8,7 @@
 #include "order/keyed_permutation.hpp"
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Which group a row of a table belongs to: a random choice of exactly so many rows.
 class RowSplit {
@@ -56,4 +56,4 @@ class GroupWriter {
   std::vector<std::int64_t> all_labels_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

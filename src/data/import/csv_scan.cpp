@@ -7,7 +7,7 @@
 #include "import/csv_columns.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::size_t kMostTexts = 1000;  // of a column of words or labels
@@ -162,4 +162,4 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -11,7 +11,7 @@
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::uint8_t kUnsignedByte = 8;
@@ -97,15 +97,19 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name)
   return array;
 }
 
+}  // namespace unisono::data
+
+namespace unisono {
+
 ImportSummary import_idx(const std::string& folder, const ImportOutput& output) {
   ImportSummary summary;
   summary.path = output.path;
-  need_array(folder, "train-images", 3);
-  SetWriter writer(output);
-  const std::uint8_t training = import_pair(folder, "train", "train", writer, summary);
+  data::need_array(folder, "train-images", 3);
+  data::SetWriter writer(output);
+  const std::uint8_t training = data::import_pair(folder, "train", "train", writer, summary);
   summary.classes = training + 1;
-  if (find_array(folder, "t10k-images", 3)) {
-    const std::uint8_t test = import_pair(folder, "t10k", "test", writer, summary);
+  if (data::find_array(folder, "t10k-images", 3)) {
+    const std::uint8_t test = data::import_pair(folder, "t10k", "test", writer, summary);
     summary.classes = std::max<std::int64_t>(summary.classes, test + 1);
   }
   writer.file().write_attribute("", "classes", summary.classes);

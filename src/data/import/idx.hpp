@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono {
+namespace unisono::data {
 
 /// An array of unsigned bytes in the IDX format: two zero bytes, the type (8), the number of axes, each extent as 32
 /// bits, most significant byte first, then the values in row-major order.
@@ -19,4 +19,4 @@ struct IdxArray {
 /// \throws DataError where the bytes are no such array, or too few or too many
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name);
 
-}  // namespace unisono
+}  // namespace unisono::data

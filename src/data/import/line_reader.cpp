@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::size_t kBufferBytes = 256 << 10;
@@ -57,4 +57,4 @@ bool LineReader::next(std::string& line) {
   return false;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

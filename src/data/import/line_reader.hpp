@@ -6,7 +6,7 @@
 
 #include "import/bytes.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// The lines of a text, which end with \n or \r\n. Lines that hold nothing but blanks are left out.
 class LineReader {
@@ -30,4 +30,4 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

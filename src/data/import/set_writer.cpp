@@ -11,7 +11,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::uint64_t kChunkBytes = 256 << 10;
@@ -85,4 +85,4 @@ void SetWriter::finish() {
   if (error) throw OutputError(fmt::format("{}: cannot be put in place: {}", output_.path, error.message()));
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -7,7 +7,7 @@
 #include "unisono/data/hdf5.hpp"
 #include "unisono/data/import.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Makes a set beside its final place, and renames it when it is complete. What is not finished is removed.
 class SetWriter {
@@ -39,4 +39,4 @@ class SetWriter {
 /// Rows of a chunk of a compressed dataset: about 256 KiB.
 std::uint64_t chunk_rows_for(std::uint64_t row_bytes);
 
-}  // namespace unisono
+}  // namespace unisono::data

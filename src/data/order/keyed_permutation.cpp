@@ -3,7 +3,7 @@
 #include <cassert>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 /// ⌈√n⌉, at least 1.
@@ -46,4 +46,4 @@ std::uint64_t KeyedPermutation::operator()(std::uint64_t place) const {
   return place;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// A random order of 0 … n−1 of which each place is computed on its own, in constant time and memory: ranks that need
 /// a slice of an epoch's order compute just that.
@@ -27,4 +27,4 @@ class KeyedPermutation {
   std::array<std::uint64_t, kRounds> keys_{};
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

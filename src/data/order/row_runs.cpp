@@ -6,7 +6,7 @@
 
 #include "order/keyed_permutation.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 void RowRuns::append(std::int64_t first_row, std::int64_t rows) {
   if (rows == 0) return;
@@ -65,4 +65,4 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
   return split;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -6,7 +6,7 @@
 
 #include "order/slice.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Which rows of a group are a split's examples, in the file's order: position 0 … size−1 → row.
 class RowRuns {
@@ -49,4 +49,4 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
 /// How many units of n are for validation.
 std::int64_t validation_units(std::int64_t units, double fraction);
 
-}  // namespace unisono
+}  // namespace unisono::data

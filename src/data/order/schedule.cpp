@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -94,4 +94,4 @@ Index Schedule::largest_slice() const {
   return fixed_ ? micro : divide_up(micro, options_.size);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

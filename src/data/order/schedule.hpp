@@ -5,7 +5,7 @@
 #include "order/slice.hpp"
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// A rank's slice of a micro-batch, as places in an epoch's order of examples.
 struct MicroBatch {
@@ -56,4 +56,4 @@ class Schedule {
   Index micro_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

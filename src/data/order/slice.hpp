@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace unisono {
+namespace unisono::data {
 
 /// [first, last) of the numbers 0 … n−1, or of whatever they count.
 struct Range {
@@ -18,4 +18,4 @@ inline Range part_of(std::int64_t n, std::int64_t i, std::int64_t parts) {
   return {whole * i + rest * i / parts, whole * (i + 1) + rest * (i + 1) / parts};
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 std::vector<std::string> Agreement::gather(const std::string& text) {
   if (!share_.gather) return {text};
@@ -53,4 +53,4 @@ void NodeMemory::complete() const {
   if (share_.barrier) share_.barrier();
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

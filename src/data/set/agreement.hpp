@@ -9,7 +9,7 @@
 #include "order/slice.hpp"
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Lets the ranks that open a set together decide alike. Every call is collective.
 class Agreement {
@@ -54,4 +54,4 @@ class NodeMemory {
   bool shared_ = false;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

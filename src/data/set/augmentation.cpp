@@ -4,7 +4,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 Index draw_offset(std::int64_t most, RandomStream& random) {
@@ -53,4 +53,4 @@ void move_image(const FeatureShape& shape, const Movement& movement, const float
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

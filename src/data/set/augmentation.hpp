@@ -4,7 +4,7 @@
 
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// How an image is moved: out(c, y, x) = in(c, y + down, (flipped ? W − 1 − x : x) + right), zero outside.
 struct Movement {
@@ -21,4 +21,4 @@ Movement draw_movement(const AugmentationSettings& settings, std::uint64_t seed,
 /// \param in, out [C, H, W]
 void move_image(const FeatureShape& shape, const Movement& movement, const float* in, float* out);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -1,6 +1,6 @@
 #include "set/convert.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 void convert(Storage storage, const std::byte* stored, std::size_t count, float a, float b, float* values) {
   with_stored(storage, stored, [=](const auto* x) {
@@ -15,4 +15,4 @@ void convert(Storage storage, const std::byte* stored, std::size_t count, const 
   });
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

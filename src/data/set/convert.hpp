@@ -6,7 +6,7 @@
 
 #include "set/schema.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// The float of a finite binary16 number, exactly. Its exponent's bias is 15, a float's is 127: 2¹¹² apart.
 inline float to_float(hdf5::Half half) {
@@ -36,4 +36,4 @@ void convert(Storage storage, const std::byte* stored, std::size_t count, float 
 void convert(Storage storage, const std::byte* stored, std::size_t count, const float* a, const float* b,
              float* values);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include "set/convert.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 /// One number an element of a channel or feature, out of none, one, or as many.
@@ -61,4 +61,4 @@ void FeatureWriter::write_moved(const std::byte* stored, const Movement& movemen
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

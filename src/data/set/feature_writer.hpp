@@ -5,7 +5,7 @@
 #include "set/augmentation.hpp"
 #include "set/schema.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// \throws DataError where the normalisation was made for features of another shape
 void check_fits(const Normalization& normalization, const GroupSchema& group);
@@ -33,4 +33,4 @@ class FeatureWriter {
   std::vector<float> values_, moved_;  ///< [C, H, W], scratch
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

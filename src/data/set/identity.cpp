@@ -9,7 +9,7 @@
 #include "set/rows.hpp"
 #include "unisono/base/hash.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kSampledRows = 32;  // of each group
@@ -41,4 +41,4 @@ std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema) {
   return hash;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

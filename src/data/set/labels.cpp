@@ -9,7 +9,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kRowsAtATime = 1 << 18;
@@ -63,4 +63,4 @@ std::int64_t count_classes(const SetSchema& set, const std::array<std::int32_t, 
   return classes;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

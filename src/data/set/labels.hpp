@@ -5,7 +5,7 @@
 #include "order/slice.hpp"
 #include "set/schema.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Reads the labels of some rows: any numbers in the file that are whole and in [0, 2³¹).
 /// \throws DataError naming the first example whose label is not
@@ -19,4 +19,4 @@ std::int32_t largest_label(const hdf5::File& file, const GroupSchema& group, Ran
 /// \throws DataError where another label is larger than that allows
 std::int64_t count_classes(const SetSchema& set, const std::array<std::int32_t, 3>& largest);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -6,7 +6,7 @@
 #include <optional>
 #include <sstream>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -69,4 +69,4 @@ std::int64_t available_memory_bytes(const std::string& root) {
   return std::min({machine, version2, version1});
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

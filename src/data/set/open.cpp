@@ -9,7 +9,7 @@
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 class OpenSet final : public Dataset {
@@ -128,19 +128,23 @@ std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int s
 
 }  // namespace
 
+}  // namespace unisono::data
+
+namespace unisono {
+
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                                       const Normalization* normalization) {
-  return std::make_unique<OpenSet>(settings, seed, share, normalization);
+  return std::make_unique<data::OpenSet>(settings, seed, share, normalization);
 }
 
 DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
-  Agreement agreement(alone);
+  data::Agreement agreement(alone);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
-  SetPlan plan;
-  plan.schema = read_schema(file, rules_of(settings, false));
-  choose_reader(plan, settings, alone, agreement);
-  complete_plan(plan, file, settings, 0, alone, agreement);
+  data::SetPlan plan;
+  plan.schema = data::read_schema(file, data::rules_of(settings, false));
+  data::choose_reader(plan, settings, alone, agreement);
+  data::complete_plan(plan, file, settings, 0, alone, agreement);
   return plan.info;
 }
 

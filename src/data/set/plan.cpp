@@ -11,7 +11,7 @@
 #include "set/rows.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
@@ -132,4 +132,4 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
   count_classes(plan, file, share, agreement);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -6,7 +6,7 @@
 #include "set/agreement.hpp"
 #include "set/schema.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// What is decided about a set before its features are read.
 struct SetPlan {
@@ -40,4 +40,4 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
 void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, std::uint64_t seed,
                    const NodeShare& share, Agreement& agreement);
 
-}  // namespace unisono
+}  // namespace unisono::data

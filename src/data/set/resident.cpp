@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 std::size_t total_bytes(const SetPlan& plan) {
@@ -52,4 +52,4 @@ const RowBlock& OwnRows::block(const hdf5::File& file, const GroupSchema& group,
   return parts_.back().rows.block;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -8,7 +8,7 @@
 #include "set/plan.hpp"
 #include "set/rows.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Groups in memory that the ranks of a node share.
 class SharedRows {
@@ -45,4 +45,4 @@ class OwnRows {
   std::deque<Part> parts_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -10,7 +10,7 @@
 #include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 1 << 20;
@@ -114,4 +114,4 @@ std::int64_t block_rows(const GroupSchema& group) {
   return chunk * std::max<std::int64_t>(1, rows / chunk);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -7,7 +7,7 @@
 #include "order/slice.hpp"
 #include "set/schema.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// One example as it lies in memory.
 struct RawExample {
@@ -64,4 +64,4 @@ class OwnedRows {
 /// Rows that are read, or looked at, at a time: about a MiB, and whole chunks of the file where it has them.
 std::int64_t block_rows(const GroupSchema& group);
 
-}  // namespace unisono
+}  // namespace unisono::data

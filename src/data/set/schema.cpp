@@ -7,7 +7,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 /// "PATH: /OBJECT WHAT"
@@ -185,4 +185,4 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   return set;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -8,7 +8,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// How features are kept in memory: as in the file, where it is one of these, and float32 otherwise.
 enum class Storage { uint8, float16, float32 };
@@ -55,4 +55,4 @@ struct SchemaRules {
 ///         not fit the others
 SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 
 #include "set/convert.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostPieces = 64;
@@ -85,4 +85,4 @@ Normalization make_normalization(const std::string& kind, const GroupSchema& gro
   return normalization;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -8,7 +8,7 @@
 #include "order/slice.hpp"
 #include "set/rows.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Sums of the features of some rows, in double. Shifted by an example's own values, so that a large mean does not
 /// swallow a small deviation.
@@ -39,4 +39,4 @@ std::int64_t statistics_pieces(const GroupSchema& group, std::int64_t examples);
 Normalization make_normalization(const std::string& kind, const GroupSchema& group, std::int64_t examples,
                                  const std::vector<float>& shift, std::span<const double> pieces);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include "set/convert.hpp"
 #include "set/statistics.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 std::vector<float> first_example(const hdf5::File& file, const GroupSchema& group, std::int64_t row) {
@@ -63,4 +63,4 @@ Normalization training_statistics(const std::string& kind, const hdf5::File& fil
                             {sums_of_pieces, static_cast<std::size_t>(pieces) * piece_size});
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

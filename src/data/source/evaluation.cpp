@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr int kBuffers = 3;
@@ -93,4 +93,4 @@ std::optional<Batch> SequentialSource::next() {
   return *batch;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include "order/row_runs.hpp"
 #include "source/prefetcher.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Gives the examples of positions [first, last) of a split, asked for in order.
 class SequentialReader {
@@ -42,4 +42,4 @@ class SequentialSource final : public EvaluationSource {
   std::optional<Prefetcher> prefetcher_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

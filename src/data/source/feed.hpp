@@ -5,7 +5,7 @@
 #include "order/schedule.hpp"
 #include "set/rows.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Gives the examples of a rank's micro-batches, which are asked for in the order of its schedule.
 class Feed {
@@ -19,4 +19,4 @@ class Feed {
   virtual void interrupt() {}
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -2,7 +2,7 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 Prefetcher::Prefetcher(std::vector<PreparedBatch> buffers, Prepare prepare)
     : buffers_(std::move(buffers)), prepare_(std::move(prepare)), thread_([this] { run(); }) {}
@@ -53,4 +53,4 @@ const Batch* Prefetcher::next() {
   return nullptr;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

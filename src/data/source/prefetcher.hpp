@@ -9,7 +9,7 @@
 
 #include "source/prepared_batch.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// A thread that prepares the next few batches while the last one is used. Its buffers are reused.
 class Prefetcher {
@@ -44,4 +44,4 @@ class Prefetcher {
   std::thread thread_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::data {
 
 BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style)
     : writer_(group, normalization),
@@ -47,4 +47,4 @@ void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& he
       style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -6,7 +6,7 @@
 #include "set/feature_writer.hpp"
 #include "set/rows.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// A batch and the memory that it views.
 struct PreparedBatch {
@@ -41,4 +41,4 @@ class BatchWriter {
   std::size_t feature_size_, target_size_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

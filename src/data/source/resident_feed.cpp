@@ -1,6 +1,6 @@
 #include "source/resident_feed.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 ResidentFeed::ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
                            std::uint32_t number)
@@ -20,4 +20,4 @@ void ResidentFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exam
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

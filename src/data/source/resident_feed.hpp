@@ -6,7 +6,7 @@
 #include "order/row_runs.hpp"
 #include "source/feed.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Examples out of memory, in a random order of this rank's share, a function of (seed, epoch) and the share's number.
 class ResidentFeed final : public Feed {
@@ -30,4 +30,4 @@ class ResidentFeed final : public Feed {
   KeyedPermutation order_;  ///< of epoch_
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

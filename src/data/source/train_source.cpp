@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr int kBuffers = 3;  // one in use, two prepared
@@ -58,4 +58,4 @@ void TrainSource::seek(const DataCursor& cursor) {
 
 double TrainSource::wait_seconds() const { return wait_seconds_ + (prefetcher_ ? prefetcher_->wait_seconds() : 0.0); }
 
-}  // namespace unisono
+}  // namespace unisono::data

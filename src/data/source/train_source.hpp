@@ -6,7 +6,7 @@
 #include "source/feed.hpp"
 #include "source/prefetcher.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Schedule → feed → writer, in a prefetching thread.
 class TrainSource final : public BatchSource {
@@ -34,4 +34,4 @@ class TrainSource final : public BatchSource {
   std::optional<Prefetcher> prefetcher_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

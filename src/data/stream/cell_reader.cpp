@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostAhead =
@@ -152,4 +152,4 @@ std::int64_t CellReader::peak_bytes() const {
   return peak_;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

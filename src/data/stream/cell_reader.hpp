@@ -13,7 +13,7 @@
 #include "set/rows.hpp"
 #include "stream/lane_order.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// A cell's examples in memory.
 class LoadedCell {
@@ -87,4 +87,4 @@ class CellReader {
   std::thread thread_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -114,4 +114,4 @@ std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t 
   return blocks;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -20,7 +20,7 @@
 //
 // An order is a function of (seed, epoch) and of the set, the batch and the window, not of the number of ranks.
 
-namespace unisono {
+namespace unisono::data {
 
 struct LaneShape {
   std::int64_t lanes = 1, group_blocks = 1;  ///< V and G
@@ -98,4 +98,4 @@ class LaneOrders {
 /// The blocks that these positions of a split lie in, each within a block of the file.
 std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t block_rows);
 
-}  // namespace unisono
+}  // namespace unisono::data

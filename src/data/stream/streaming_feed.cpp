@@ -2,7 +2,7 @@
 
 #include <set>
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 /// How many lanes a rank takes examples from.
@@ -73,4 +73,4 @@ void StreamingFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exa
   reader_->note_done();
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -6,7 +6,7 @@
 #include "source/feed.hpp"
 #include "stream/cell_reader.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Examples out of the file, in the order that lane_order.hpp describes.
 class StreamingFeed final : public Feed {
@@ -35,4 +35,4 @@ class StreamingFeed final : public Feed {
   std::unique_ptr<CellReader> reader_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data
