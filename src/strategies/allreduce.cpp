@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
 #include "unisono/comm/buckets.hpp"
 
 namespace unisono {
@@ -27,18 +26,11 @@ class AllreduceSteps {
     buckets_.finish();
     account_for_waiting();
     update_parameters(run_, learning_rate);
-    average_local_statistics(batch.rank_step_size);
+    average_local_statistics(run_, batch.rank_step_size);
     return batch;
   }
 
  private:
-  /// Running statistics of each rank's own examples: weighted by these, they become one model's.
-  void average_local_statistics(Index examples) {
-    if (!run_.model.statistics_are_local()) return;
-    const ScopedTimer timer(run_.seconds.exposed_communication);
-    run_.communicator.allreduce_weighted_mean(run_.state.statistics, static_cast<double>(examples));
-  }
-
   double waited() const { return buckets_.exposed_seconds() + buckets_.straggler_wait_seconds(); }
 
   void account_for_waiting() {

@@ -59,14 +59,11 @@ void Averaging::train(TrainContext& run) {
 }
 
 void Averaging::average(TrainContext& run, Index examples) const {
-  {
-    const ScopedTimer timer(run.seconds.straggler_wait);
-    run.communicator.barrier();
-  }
+  meet(run);
+  average_local_statistics(run, examples);
   const ScopedTimer timer(run.seconds.exposed_communication);
   const auto weight = static_cast<double>(examples);
   run.communicator.allreduce_weighted_mean(run.state.parameters, weight);
-  run.communicator.allreduce_weighted_mean(run.state.statistics, weight);
   if (settings_.optimizer_state == "average") {
     for (OptimizerState& state : run.optimizer.state()) {
       run.communicator.allreduce_weighted_mean(state.values.view(), weight);

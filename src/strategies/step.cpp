@@ -44,6 +44,17 @@ void update_parameters(TrainContext& run, double learning_rate) {
   run.optimizer.step(run.state.parameters, run.gradient, learning_rate);
 }
 
+void average_local_statistics(TrainContext& run, Index examples) {
+  if (!run.model.statistics_are_local()) return;
+  const ScopedTimer timer(run.seconds.exposed_communication);
+  run.communicator.allreduce_weighted_mean(run.state.statistics, static_cast<double>(examples));
+}
+
+void meet(TrainContext& run) {
+  const ScopedTimer timer(run.seconds.straggler_wait);
+  run.communicator.barrier();
+}
+
 StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent) {
   return {.step = step,
           .epoch = batch.epoch,

@@ -18,6 +18,15 @@ Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientR
 /// One update of θ from g.
 void update_parameters(TrainContext& run, double learning_rate);
 
+/// Running statistics that follow each rank's own examples become one model's, weighted by these. Nothing to do where
+/// they are global. Collective.
+/// \param examples of this rank since the last average
+void average_local_statistics(TrainContext& run, Index examples);
+
+/// Waits until all ranks are here, and counts it as waiting for stragglers, so that what is measured behind it is
+/// communication alone. Collective.
+void meet(TrainContext& run);
+
 /// \param step steps made, the one of this batch included
 StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent);
 

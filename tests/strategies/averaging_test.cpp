@@ -21,27 +21,39 @@ Examples targets_alone(const std::vector<float>& targets) {
   return {.shape = {}, .features = std::vector<float>(targets.size()), .targets = targets};
 }
 
+void check_equals_allreduce(Training training) {
+  const Examples examples = random_examples(23, {.channels = 3}, 0);
+  const auto serial = train(examples, training);
+  const double tolerance = rounding_of(serial[0], training, 3);
+  CHECK(tolerance < 1e-3 * largest_difference(serial[0].trajectory.front(), serial[0].parameters));
+  training.strategy = averaging(1);
+  for (const int ranks : {1, 2, 3, 4}) {
+    INFO(ranks << " ranks, " << training.accumulate << " micro-batches");
+    training.ranks = ranks;
+    const auto parallel = train(examples, training);
+    CHECK(largest_difference(parallel[0].parameters, serial[0].parameters) <= tolerance);
+    CHECK(ranks_agree(parallel));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("averaging every step with plain SGD equals allreduce, however uneven the parts", "[averaging]") {
-  const Examples examples = random_examples(23, {.channels = 3}, 0);
   for (const Index accumulate : {1, 3}) {
-    Training training{.model = least_squares(),
-                      .optimizer = {.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125},
-                      .batch_size = 7,
-                      .accumulate = accumulate,
-                      .epochs = 2};
-    const auto serial = train(examples, training);
-    const double tolerance = rounding_of(serial[0], training, 3);
-    CHECK(tolerance < 1e-3 * largest_difference(serial[0].trajectory.front(), serial[0].parameters));
-    training.strategy = averaging(1);
-    for (const int ranks : {1, 2, 3, 4}) {
-      INFO(ranks << " ranks, " << accumulate << " micro-batches");
-      training.ranks = ranks;
-      const auto parallel = train(examples, training);
-      CHECK(largest_difference(parallel[0].parameters, serial[0].parameters) <= tolerance);
-      CHECK(ranks_agree(parallel));
-    }
+    check_equals_allreduce({.model = least_squares(),
+                            .optimizer = {.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125},
+                            .batch_size = 7,
+                            .accumulate = accumulate,
+                            .epochs = 2});
+  }
+}
+
+TEST_CASE("averaging every step with momentum equals allreduce where the momentum is averaged, too", "[averaging]") {
+  for (const bool nesterov : {false, true}) {
+    Training training{
+        .model = least_squares(), .optimizer = {.kind = "sgd", .learning_rate = 0.03125}, .batch_size = 7, .epochs = 2};
+    training.optimizer.sgd = {.momentum = 0.75, .nesterov = nesterov};
+    check_equals_allreduce(training);
   }
 }
 
