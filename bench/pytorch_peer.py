@@ -1,8 +1,8 @@
 """Times training steps of one of the benchmark models in PyTorch, and prints one JSON object.
 
-Runs inside the virtual environment that bench/compare-pytorch makes. A step is what a training loop does: take the next slice of data that
-lies in memory, forward, softmax cross-entropy, backward, SGD with momentum. With --processes 2 the processes train together through
-DistributedDataParallel over gloo.
+Runs inside the virtual environment that bench/compare-pytorch makes. A step is what a training loop does: take the
+next slice of data that lies in memory, forward, softmax cross-entropy, backward, SGD with momentum. With
+--processes 2 the processes train together through DistributedDataParallel over gloo.
 """
 
 import argparse
@@ -16,26 +16,44 @@ from torch import nn
 
 
 def mlp(width):
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(784, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 10)
+    )
 
 
 def lenet():
     return nn.Sequential(
-        nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.ReLU(),
-        nn.Flatten(), nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10))
+        nn.Conv2d(1, 20, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Conv2d(20, 50, 5),
+        nn.MaxPool2d(2),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(800, 500),
+        nn.ReLU(),
+        nn.Linear(500, 10),
+    )
 
 
 class ResidualBlock(nn.Module):
-    """Two 3×3 convolutions; where the shape changes, a 1×1 convolution with batch normalisation replaces the identity."""
+    """Two 3×3 convolutions; where the shape changes, a 1×1 convolution with batch norm replaces the identity."""
 
     def __init__(self, inputs, channels, stride):
         super().__init__()
         self.branch = nn.Sequential(
-            nn.Conv2d(inputs, channels, 3, stride, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-            nn.Conv2d(channels, channels, 3, 1, 1, bias=False), nn.BatchNorm2d(channels))
+            nn.Conv2d(inputs, channels, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(channels),
+        )
         same = inputs == channels and stride == 1
-        self.shortcut = nn.Identity() if same else nn.Sequential(
-            nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+        self.shortcut = (
+            nn.Identity()
+            if same
+            else nn.Sequential(nn.Conv2d(inputs, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
+        )
 
     def forward(self, x):
         return torch.relu(self.branch(x) + self.shortcut(x))
@@ -82,7 +100,7 @@ def train(rank, arguments):
     def step(i):
         first = (i % batches) * arguments.batch
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_function(model(data[first:first + arguments.batch]), labels[first:first + arguments.batch])
+        loss = loss_function(model(data[first : first + arguments.batch]), labels[first : first + arguments.batch])
         loss.backward()
         optimizer.step()
 

@@ -6,7 +6,8 @@ find_package(spdlog REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C)
-add_compile_definitions(OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)  # mpi.h for C++ without its C++ bindings, which were removed
+# mpi.h for C++ without its C++ bindings, which were removed
+add_compile_definitions(OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 pkg_check_modules(tomlplusplus REQUIRED tomlplusplus)
 pkg_check_modules(CLI11 REQUIRED IMPORTED_TARGET CLI11)
 pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-openmpi)

@@ -52,7 +52,8 @@ CheckpointHeader broadcast_header(Communicator& world, const std::string& path) 
 }
 
 Config config_of(const std::string& path, const CheckpointHeader& header, const ApplyOptions& options) {
-  Config config = parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}}, options.models);
+  Config config =
+      parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}}, options.models);
   config.train.threads = options.threads;
   if (!options.data.empty()) config.data.path = options.data;
   return config;

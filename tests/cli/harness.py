@@ -1,7 +1,8 @@
 """What the tests of the binary share: they run it on some ranks, on small sets of digits, and look at what it leaves.
 
-    UNISONO=build/release/bin/unisono python3 tests/cli/train_test.py [TestClass.test_name]
+UNISONO=build/release/bin/unisono python3 tests/cli/train_test.py [TestClass.test_name]
 """
+
 import contextlib
 import json
 import os
@@ -70,8 +71,11 @@ class BinaryTest(unittest.TestCase):
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory(prefix="unisono-test-")
         cls.digits = pathlib.Path(cls.shared.name) / "digits.h5"
-        subprocess.run([BINARY, "data", "digits", "--train", "240", "--test", "101", "--output", cls.digits], check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [BINARY, "data", "digits", "--train", "240", "--test", "101", "--output", cls.digits],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
     @classmethod
     def tearDownClass(cls):
@@ -93,8 +97,15 @@ class BinaryTest(unittest.TestCase):
         return path
 
     def unisono(self, *arguments, ranks=0, timeout=120, environment=None):
-        done = subprocess.run(command(ranks, *arguments), cwd=self.folder, timeout=timeout, text=True,
-                              capture_output=True, stdin=subprocess.DEVNULL, env={**os.environ, **(environment or {})})
+        done = subprocess.run(
+            command(ranks, *arguments),
+            cwd=self.folder,
+            timeout=timeout,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(environment or {})},
+        )
         return Result(done.returncode, done.stdout, done.stderr)
 
     def succeed(self, *arguments, **options):
@@ -110,8 +121,15 @@ class BinaryTest(unittest.TestCase):
     @contextlib.contextmanager
     def started(self, *arguments, ranks=0):
         """A run in the background, which is gone when the block ends."""
-        process = subprocess.Popen(command(ranks, *arguments), cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command(ranks, *arguments),
+            cwd=self.folder,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             yield process
         finally:

@@ -1,4 +1,5 @@
 """A run that was stopped anywhere and resumed goes on as if it had not stopped."""
+
 import os
 import random
 import signal
@@ -7,7 +8,10 @@ import unittest
 
 from harness import INTERRUPTED, BinaryTest, messages, ranks_of
 
-ENDLESS = ("--set", "train.epochs=1000000")  # of 10 steps; the rate is constant, so that the length changes nothing else
+ENDLESS = (
+    "--set",
+    "train.epochs=1000000",
+)  # of 10 steps; the rate is constant, so that the length changes nothing else
 ALLREDUCE = ()
 KEEP = ("--set", "strategy.kind=averaging", "--set", "strategy.period=3", "--set", "strategy.optimizer_state=keep")
 
@@ -46,8 +50,10 @@ class Resuming(BinaryTest):
         self.assertEqual(first["test"], second["test"])
         # Sums of doubles in two parts instead of one: a rounding or two.
         self.assertAlmostEqual(first["train"]["loss"], second["train"]["loss"], places=12)
-        losses = [[(line["step"], line["loss"]) for line in self.metrics(run) if line["event"] == "train"]
-                  for run in (whole, stopped)]
+        losses = [
+            [(line["step"], line["loss"]) for line in self.metrics(run) if line["event"] == "train"]
+            for run in (whole, stopped)
+        ]
         self.assertEqual([step for step, _ in losses[0]], [step for step, _ in losses[1]])
 
     def test_every_signal_that_asks_for_it_stops_a_run(self):

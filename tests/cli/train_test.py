@@ -1,9 +1,19 @@
 """Training through the binary: what a run leaves behind, on one rank and on several."""
+
 import unittest
 
 from harness import BinaryTest, messages
 
-PARTS = {"compute", "exposed_communication", "straggler_wait", "input", "optimizer", "evaluation", "checkpoint", "other"}
+PARTS = {
+    "compute",
+    "exposed_communication",
+    "straggler_wait",
+    "input",
+    "optimizer",
+    "evaluation",
+    "checkpoint",
+    "other",
+}
 
 
 class Training(BinaryTest):

@@ -153,7 +153,8 @@ TEST_CASE("with constant statistics no gradient flows through them", "[batch_nor
 
 TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
   // One channel of two examples, x = 1 and 3: Σ x = 4, Σ x² = 10; told mean 2 and inverse deviation 1, γ = 2, β = 1,
-  // the outputs are −1 and 3, after relu 0 and 3. dy = 5 and 7: only the second passes, Σ dy = 7, Σ dy x̂ = 7; dx = 2 (0
+  // the outputs are −1 and 3, after relu 0 and 3. dy = 5 and 7: only the second passes, Σ dy = 7, Σ dy x̂ = 7; dx = 2
+  // (0
   // − (7 − 7) / 2) and 2 (7 − (7 + 7) / 2).
   const NormSpec spec{{1, 1, 1}, 1e-5F, Activation::relu};
   const Shape shape{spec.extent, 2};

@@ -116,8 +116,7 @@ template <typename Run, typename Check>
 void everywhere(const Run& run, const Check& check) {
   for (InstructionSet set : available_instruction_sets()) {
     INFO(loops_for(set).name);
-    CpuBackend one({.threads = 1, .instruction_set = set}),
-        three({.threads = 3, .instruction_set = set});
+    CpuBackend one({.threads = 1, .instruction_set = set}), three({.threads = 3, .instruction_set = set});
     const Outputs outputs = run(one);
     CHECK(same_bits(outputs, run(three)));
     check(outputs);

@@ -75,7 +75,8 @@ void check(const Case& c, const Outputs& outputs, Write write) {
   CHECK(excess(outputs.tensors[0], y, [&](std::size_t i) { return 1.5 * normal_error(i) + 2 * kRoundoff; }) <= 1);
 
   const auto gradient = reference::norm_backward(Over::example, c.spec.extent, c.statistics, x, gamma, dy);
-  // inverse (d − mean d − x̂ mean d x̂): the error of x̂ enters twice, with |d| ≤ 1.5 and the mean of |x̂| ≤ 1 before it;
+  // inverse (d − mean d − x̂ mean d x̂): the error of x̂ enters twice, with |d| ≤ 1.5 and the mean of |x̂| ≤ 1 before
+  // it;
   // the means have 34 roundings.
   CHECK(excess(outputs.tensors[1], gradient.dx, [&](std::size_t i) {
           const double inverse = c.statistics.inverse[i / size];

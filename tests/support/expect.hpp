@@ -3,8 +3,8 @@
 #include <stdexcept>
 #include <string>
 
-/// For bodies that run as ranks in threads, where Catch2's assertions are not safe: throws where the condition is false,
-/// and so ends all ranks.
+/// For bodies that run as ranks in threads, where Catch2's assertions are not safe: throws where the condition is
+/// false, and so ends all ranks.
 #define EXPECT(...) ::unisono::expect(static_cast<bool>(__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
 
 namespace unisono {

@@ -131,7 +131,8 @@ class Backend {
 
   /// y may alias x. Activation::none copies.
   virtual void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) = 0;
-  /// dx = dy ⊙ activation'(x). dx may alias dy. GELU reads x alone, the others read y alone: the other one may be empty.
+  /// dx = dy ⊙ activation'(x). dx may alias dy. GELU reads x alone, the others read y alone: the other one may be
+  /// empty.
   virtual void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
                                    MutableView dx) = 0;
   /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. Its own

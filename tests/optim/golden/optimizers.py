@@ -6,6 +6,7 @@ nothing with the library. Inputs are multiples of 1/64, so that they are exact i
 
     python3 tests/optim/golden/optimizers.py > tests/optim/golden/golden.hpp
 """
+
 from math import sqrt
 
 STEPS = 10
@@ -33,7 +34,7 @@ def gradient(step):
 def split(vector):
     parts, at = [], 0
     for _, size in BLOCKS:
-        parts.append(vector[at:at + size])
+        parts.append(vector[at : at + size])
         at += size
     return parts
 
@@ -152,7 +153,10 @@ def table(name, rows):
 
 def main():
     flat = lambda parts: [x for block in parts for x in block]
-    print("// Written by optimizers.py; do not edit.\n#pragma once\n\n#include <map>\n#include <string>\n#include <vector>\n")
+    print(
+        "// Written by optimizers.py; do not edit.\n#pragma once\n\n#include <map>\n"
+        "#include <string>\n#include <vector>\n"
+    )
     print("// clang-format off\nnamespace golden {\n")
     print(f"inline const std::vector<double> parameters = {row(flat(initial_parameters()))};\n")
     print(table("gradients", [flat(gradient(t)) for t in range(1, STEPS + 1)]))

@@ -62,8 +62,8 @@ static inline float logistic(float x) { return 1.0F / (1.0F + exponential(-x)); 
 static inline float softplus(float x) { return (x < 0.0F ? 0.0F : x) + log_one_plus(exponential(-__builtin_fabsf(x))); }
 
 /// √2π times the normal density: e^(−x²/2); below 2 ulps.
-///   Rounding x² would cost x²/2 of them. So x² = h² + (x − h)(x + h), where h² is exact for it has the upper 12 bits of
-///   x, and e⁻ᵈ ≈ 1 − d + d²/2 − d³/6 + d⁴/24 for the rest, d < 0.07.
+///   Rounding x² would cost x²/2 of them. So x² = h² + (x − h)(x + h), where h² is exact for it has the upper 12 bits
+///   of x, and e⁻ᵈ ≈ 1 − d + d²/2 − d³/6 + d⁴/24 for the rest, d < 0.07.
 static inline float bell(float x) {
   const float size = __builtin_fabsf(x), bounded = size > 16.0F ? 16.0F : size;  // e⁻¹²⁸ is below the floats
   const float h = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, bounded) & 0xFFFFF000U);
