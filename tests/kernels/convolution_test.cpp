@@ -98,11 +98,10 @@ TEST_CASE("… with fused relu, without bias, and added to what is there", "[con
   }
 }
 
-TEST_CASE("gradients that are not wanted are not written, and those that are stay the same", "[convolution]") {
+TEST_CASE("gradients that are not wanted are not written, and those that are stay right", "[convolution]") {
   const ProductCase c(square(3, 5, 20, 3, 1, 1), {.batch = 5});
   CpuBackend backend({.threads = 2});
   const ProductLayer layer = convolution_layer(backend, c);
-  const Outputs all = run(backend, c, layer);
   ProductLayer partial = layer;
   partial.backward = [&](View x, View w, View y, MutableView dy, MutableView dx, MutableView dw, MutableView db) {
     Floats before(dw.begin(), dw.end());
@@ -111,7 +110,7 @@ TEST_CASE("gradients that are not wanted are not written, and those that are sta
     layer.backward(x, w, y, dy, {}, dw, {});
     layer.backward(x, w, y, dy, {}, {}, db);
   };
-  CHECK(same_bits(all, run(backend, c, partial)));
+  check(c, run(backend, c, partial));
 }
 
 TEST_CASE("the reference's gradients of a convolution are those of central differences", "[convolution]") {

@@ -58,9 +58,13 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
 
 void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                                       MutableView dx, MutableView dw, MutableView db, Write write) {
-  mask_and_sum(spec.out(), batch, spec.activation == Activation::relu ? y : View{}, dy, db, write);
+  const View mask = spec.activation == Activation::relu ? y : View{};
+  if (dw.empty()) {
+    mask_and_sum(spec.out(), batch, mask, dy, db, write);
+  } else {
+    convolution_backward_weights(spec, batch, x, mask, dy, dw, db, write);
+  }
   if (!dx.empty()) convolution_backward_data(spec, batch, w, dy, dx);
-  if (!dw.empty()) convolution_backward_weights(spec, batch, x, dy, dw, write);
 }
 
 }  // namespace unisono::cpu

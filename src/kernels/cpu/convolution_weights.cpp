@@ -26,30 +26,36 @@ Range slice_of(Index channels, Index slices, Index s) {
 
 }  // namespace
 
-void CpuBackend::convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
-                                              Write write) {
+/// As convolution_backward without dx. \param y empty where there is nothing to mask
+void CpuBackend::convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
+                                              MutableView dw, MutableView db, Write write) {
   const Convolution convolution(spec, batch);
-  const WeightGradient gradient(convolution, loops_, x, dy);
+  const WeightGradient gradient(convolution, loops_, x, y, dy);
   const Index size = convolution.weights(), rows = gradient.rows(), parts = parts_of(convolution, rows);
   // Slices divide the work further where there are many threads; they change no result.
   const Index slices =
       std::max((gradient.products() + WeightGradient::kChannelsAtOnce - 1) / WeightGradient::kChannelsAtOnce,
                (settings_.threads + parts - 1) / parts);
   const Index room = gradient.scratch_size(WeightGradient::kChannelsAtOnce);
-  float* const sums = partials_.floats((parts + 1) * size);  // and one for the sum in the order of dw
+  const Index bias_size = static_cast<Index>(db.size()) * Lanes::kVector;
+  // Of dw for each part, and one in the order of dw; then of db for each part.
+  float* const sums = partials_.floats((parts + 1) * size + parts * bias_size);
+  float* const bias_sums = db.empty() ? nullptr : sums + (parts + 1) * size;
   float* const scratch = packed_.floats(settings_.threads * room);
 
-  parallel_chunks(settings_.threads, parts * size,
+  parallel_chunks(settings_.threads, (parts + 1) * size + parts * bias_size,
                   [&](Index first, Index length) { std::fill_n(sums + first, length, 0.0F); });
   parallel_ranges(settings_.threads, parts * slices, [&](Index first, Index end, int thread) {
     for (Index task = first; task < end; ++task) {
       const Index part = task / slices, slice = task % slices;
       const Range share{rows * part / parts, rows * (part + 1) / parts};
       const Range channels = slice_of(gradient.products(), slices, slice);
-      if (channels.size() > 0) gradient.add_products(share, channels, scratch + thread * room, sums + part * size);
-      if (slice == slices - 1) gradient.add_along_lanes(share, sums + part * size);
+      const WeightGradient::Sums sum{sums + part * size, db.empty() ? nullptr : bias_sums + part * bias_size};
+      if (channels.size() > 0) gradient.add_products(share, channels, scratch + thread * room, sum);
+      if (slice == slices - 1) gradient.add_along_lanes(share, sum);
     }
   });
+  add_up_bias(bias_sums, parts, db, write);
   parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
     for (Index part = 1; part < parts; ++part) {
       loops_.algebra.axpby(1, sums + part * size + first, 1, sums + first, length);

@@ -100,11 +100,12 @@ class CpuBackend final : public Backend {
 
  private:
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
+  static void add_up_bias(const float* sums, Index parts, MutableView db, Write write);
   void dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx);
   void dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
   void convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
-  void convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
-                                    Write write);
+  void convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
+                                    MutableView dw, MutableView db, Write write);
 
   CpuSettings settings_;
   Loops loops_;

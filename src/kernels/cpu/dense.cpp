@@ -2,6 +2,7 @@
 // activations. A product's M is the lanes, except for the weights' gradient, whose sum runs over them.
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
@@ -12,9 +13,8 @@ namespace {
 // What is read again and again should stay in the first or second level of cache.
 constexpr Index kForwardDepth = 2048;             ///< inputs that a sum runs over at a time: 512 KiB of x
 constexpr Index kWeightsAtOnce = Index{1} << 16;  ///< 256 KiB of W, for all blocks of the batch
-constexpr Index kDataDepth = 64;  ///< rows of W that a sum runs over at a time; their stride may be a power of two
-constexpr Index kPanel = 64;      ///< columns of W whose gradients are computed at a time
-constexpr Index kUnitsAtOnce = 48;
+constexpr Index kPanel = 64;                      ///< columns of W whose gradients are computed at a time
+constexpr Index kUnitsAtOnce = 24;
 
 struct Dense {
   Lanes lanes;
@@ -54,22 +54,31 @@ void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec
   }
 }
 
-/// dx of inputs [first, end) of a block: dx = Σ over slices of W's rows of dyᵀ W.
-void data_inputs(const Loops& loops, const Dense& dense, Index block, View w, View dy, MutableView dx, Index first,
-                 Index end) {
-  const Index width = dense.lanes.width;
-  for (Index unit = 0; unit < dense.units; unit += kDataDepth) {
+/// How many rows of W a sum for dx runs over at a time. Their pieces of a cache line are needed again by the next
+/// columns; a stride that is a multiple of a large power of two puts them into few sets of the second level of cache.
+Index data_depth(Index in) {
+  constexpr Index kSets = 2048, kLine = Lanes::kVector, kPlacesUsed = 6;  // of the 8 or more places of a set
+  const Index sets = kSets / std::gcd(kSets, std::max<Index>(1, in / kLine));
+  return std::clamp<Index>(sets * kPlacesUsed, 32, 128);
+}
+
+/// dx of inputs [first, end): Σ over slices of W's rows of dyᵀ W.
+void data_inputs(const Loops& loops, const Dense& dense, View w, View dy, MutableView dx, Index first, Index end) {
+  const Index width = dense.lanes.width, depth = data_depth(dense.in);
+  for (Index unit = 0; unit < dense.units; unit += depth) {
     const ProductShape shape{.m = width,
                              .n = end - first,
-                             .k = std::min(kDataDepth, dense.units - unit),
+                             .k = std::min(depth, dense.units - unit),
                              .lda = width,
                              .ldb = dense.in,
                              .ldc = width,
                              .transposed = true,
                              .accumulate = unit > 0};
-    const float* left = dense.y(dy, block) + unit * width;
-    const float* right = w.data() + unit * dense.in + first;
-    loops.product(shape, &left, &right, 1, nullptr, dx.data() + (block * dense.in + first) * width, nullptr);
+    for (Index block = 0; block < dense.lanes.blocks; ++block) {
+      const float* left = dense.y(dy, block) + unit * width;
+      const float* right = w.data() + unit * dense.in + first;
+      loops.product(shape, &left, &right, 1, nullptr, dx.data() + (block * dense.in + first) * width, nullptr);
+    }
   }
 }
 
@@ -96,11 +105,8 @@ void CpuBackend::dense_backward(const DenseSpec& spec, Index batch, View x, View
 
 void CpuBackend::dense_backward_data(const DenseSpec& spec, Index batch, View w, View dy, MutableView dx) {
   const Dense dense(spec, batch);
-  parallel_ranges(settings_.threads, dense.in, [&](Index first, Index end, int) {
-    for (Index block = 0; block < dense.lanes.blocks; ++block) {
-      data_inputs(loops_, dense, block, w, dy, dx, first, end);
-    }
-  });
+  parallel_ranges(settings_.threads, dense.in,
+                  [&](Index first, Index end, int) { data_inputs(loops_, dense, w, dy, dx, first, end); });
 }
 
 void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View x, View dy, MutableView dw,

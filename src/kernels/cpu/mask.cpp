@@ -28,6 +28,12 @@ void CpuBackend::mask_and_sum(const Extent& extent, Index batch, View y, Mutable
       loops_.mask_and_sum(count, lanes.width, y.empty() ? nullptr : y.data() + at, dy.data() + at, sum);
     }
   });
+  add_up_bias(sums, parts, db, write);
+}
+
+/// db (+)= Σ over parts and lanes of sums [parts][channels][16].
+void CpuBackend::add_up_bias(const float* sums, Index parts, MutableView db, Write write) {
+  const auto channels = static_cast<Index>(db.size());
   for (std::size_t c = 0; c < db.size(); ++c) {
     float total = write == Write::add ? db[c] : 0.0F;
     for (Index part = 0; part < parts; ++part) {

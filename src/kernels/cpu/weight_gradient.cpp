@@ -36,8 +36,8 @@ Index channels_of_products(const Convolution& convolution) {
 
 }  // namespace
 
-WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, View x, View dy)
-    : convolution_(convolution), loops_(loops), x_(x), dy_(dy), products_(channels_of_products(convolution)) {
+WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy)
+    : convolution_(convolution), loops_(loops), x_(x), y_(y), dy_(dy), products_(channels_of_products(convolution)) {
   find_stretches();
 }
 
@@ -75,12 +75,22 @@ const float* WeightGradient::x_at(const Piece& piece, Index ky, Index ox, Index 
          piece.group * convolution_.in * convolution_.lanes.width;
 }
 
-const float* WeightGradient::dy_at(const Piece& piece, Index ox, Index channel) const {
-  return dy_.data() + convolution_.output_at(piece.block, piece.oy, ox) +
+Index WeightGradient::dy_at(const Piece& piece, Index ox, Index channel) const {
+  return convolution_.output_at(piece.block, piece.oy, ox) +
          (piece.group * convolution_.out + channel) * convolution_.lanes.width;
 }
 
-void WeightGradient::add_products(Range rows, Range channels, float* scratch, float* sum) const {
+void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db) const {
+  if (y_.empty() && db == nullptr) return;
+  float* const sums = db == nullptr ? nullptr : db + (piece.group * convolution_.out + channels.first) * Lanes::kVector;
+  for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
+    const Index at = dy_at(piece, ox, channels.first);
+    loops_.mask_and_sum(channels.size(), convolution_.lanes.width, y_.empty() ? nullptr : y_.data() + at,
+                        dy_.data() + at, sums);
+  }
+}
+
+void WeightGradient::add_products(Range rows, Range channels, float* scratch, const Sums& sums) const {
   Pairs pairs(convolution_.x.out);
   const Index step = positions_at_once(channels.size());
   for (Index row = rows.first; row < rows.end; ++row) {
@@ -90,8 +100,9 @@ void WeightGradient::add_products(Range rows, Range channels, float* scratch, fl
                           row % convolution_.y.out,
                           group,
                           {first, std::min(first + step, convolution_.x.out)}};
+        mask_and_sum(piece, channels, sums.db);
         transpose(piece, channels, scratch);
-        add_piece(piece, channels, scratch, pairs, sum + group * group_size());
+        add_piece(piece, channels, scratch, pairs, sums.dw + group * group_size());
       }
     }
   }
@@ -101,7 +112,7 @@ void WeightGradient::add_products(Range rows, Range channels, float* scratch, fl
 void WeightGradient::transpose(const Piece& piece, Range channels, float* transposed) const {
   const Index width = convolution_.lanes.width, stride = round_up(channels.size());
   for (Index ox = piece.positions.first; ox < piece.positions.end; ++ox) {
-    loops_.transpose(channels.size(), width, dy_at(piece, ox, channels.first), width,
+    loops_.transpose(channels.size(), width, dy_.data() + dy_at(piece, ox, channels.first), width,
                      transposed + (ox - piece.positions.first) * width * stride, stride);
   }
 }
@@ -140,19 +151,24 @@ Ahead WeightGradient::next_of(const Piece& piece, Range channels) const {
   const ProductShape all{.m = channels.size(), .n = convolution_.x.kernel * convolution_.in, .k = width};
   const Index products = positions * convolution_.y.elements(piece.oy).size();
   const Piece below{piece.block, piece.oy + 1, piece.group, piece.positions};
-  return {dy_at(piece, piece.positions.end, channels.first),
+  return {dy_.data() + dy_at(piece, piece.positions.end, channels.first),
           fetch_step(loops_, all, products, positions * convolution_.out * width),
           x_at(below, convolution_.y.kernel - 1, piece.positions.first, 0),
           fetch_step(loops_, all, products, positions * convolution_.x.stride * convolution_.in * width)};
 }
 
-void WeightGradient::add_along_lanes(Range rows, float* sum) const {
-  if (products_ == convolution_.out) return;
+void WeightGradient::add_along_lanes(Range rows, const Sums& sums) const {
+  const Range channels{products_, convolution_.out};
+  if (channels.size() == 0) return;
   Pairs pairs(convolution_.x.out * kRowsAlongLanes);
   for (Index first = rows.first; first < rows.end; first += kRowsAlongLanes) {
     const Range some{first, std::min(first + kRowsAlongLanes, rows.end)};
     for (Index group = 0; group < convolution_.groups; ++group) {
-      add_rows_along_lanes(some, group, pairs, sum + group * group_size() + products_ * group_stride());
+      for (Index row = some.first; row < some.end; ++row) {
+        mask_and_sum({row / convolution_.y.out, row % convolution_.y.out, group, {0, convolution_.x.out}}, channels,
+                     sums.db);
+      }
+      add_rows_along_lanes(some, group, pairs, sums.dw + group * group_size() + products_ * group_stride());
     }
   }
 }
@@ -166,7 +182,7 @@ void WeightGradient::add_rows_along_lanes(Range rows, Index group, Pairs& pairs,
         const Range elements = convolution_.y.elements(piece.oy);
         if (ky < elements.first || ky >= elements.end) continue;
         for (Index ox = stretch.positions.first; ox < stretch.positions.end; ++ox) {
-          pairs.add(dy_at(piece, ox, products_), x_at(piece, ky, ox, stretch.elements.first));
+          pairs.add(dy_.data() + dy_at(piece, ox, products_), x_at(piece, ky, ox, stretch.elements.first));
         }
       }
       const DotShape shape{.m = convolution_.out - products_,

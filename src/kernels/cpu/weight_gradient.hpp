@@ -10,23 +10,30 @@ namespace unisono::cpu {
 /// lanes and positions is a product whose M is O. A few channels, which would leave most of a register empty, are
 /// summed along the lanes instead.
 ///
-/// A part's sum holds, for each group, the products' channels P as [taps][I][P] and then the others as
-/// [O − P][taps][I].
+/// A part's sum of dw holds, for each group, the products' channels P as [taps][I][P] and then the others as
+/// [O − P][taps][I]. On the way dy is masked by relu's derivative and summed for the bias, while it is in the cache.
 class WeightGradient {
  public:
   static constexpr Index kChannelsAtOnce = 64;  ///< of products: four registers
 
-  WeightGradient(const Convolution& convolution, const Loops& loops, View x, View dy);
+  /// \param y empty where there is nothing to mask
+  WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy);
 
   Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
   Index products() const { return products_; }  ///< channels of a group, from the first on, that are products
   /// Floats that add_products needs for so many channels.
   Index scratch_size(Index channels) const;
 
-  /// sum += what rows contribute to channels ⊆ [0, products()) of each group. \pre at most kChannelsAtOnce
-  void add_products(Range rows, Range channels, float* scratch, float* sum) const;
-  /// sum += what rows contribute to the other channels.
-  void add_along_lanes(Range rows, float* sum) const;
+  /// What rows of the output add up to.
+  struct Sums {
+    float* dw;
+    float* db;  ///< [O][16]: lanes modulo 16 are sums of their own; null where there is no bias
+  };
+
+  /// sums += what rows contribute to channels ⊆ [0, products()) of each group. \pre at most kChannelsAtOnce
+  void add_products(Range rows, Range channels, float* scratch, const Sums& sums) const;
+  /// sums += what rows contribute to the other channels.
+  void add_along_lanes(Range rows, const Sums& sums) const;
 
   /// dw [O][taps][I] = sum
   void write(const float* sum, float* dw) const;
@@ -47,7 +54,8 @@ class WeightGradient {
   Index group_stride() const { return convolution_.taps() * convolution_.in; }  ///< weights of a channel
   Index positions_at_once(Index channels) const;
   const float* x_at(const Piece& piece, Index ky, Index ox, Index kx) const;
-  const float* dy_at(const Piece& piece, Index ox, Index channel) const;
+  Index dy_at(const Piece& piece, Index ox, Index channel) const;
+  void mask_and_sum(const Piece& piece, Range channels, float* db) const;
   void transpose(const Piece& piece, Range channels, float* transposed) const;
   void add_piece(const Piece& piece, Range channels, const float* transposed, Pairs& pairs, float* sum) const;
   Ahead next_of(const Piece& piece, Range channels) const;
@@ -55,7 +63,8 @@ class WeightGradient {
 
   const Convolution& convolution_;
   const Loops& loops_;
-  View x_, dy_;
+  View x_, y_;
+  MutableView dy_;
   Index products_;
   std::vector<Stretch> stretches_;
 };

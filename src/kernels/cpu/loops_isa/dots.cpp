@@ -22,16 +22,16 @@ inline void fold(Vector (&values)[kLanes]) {
   if constexpr (distance > 1) fold<distance / 2>(values);
 }
 
-/// c[i] += Σ_lanes values[i]
+/// totals[i] = Σ_lanes values[i], kLanes values at a time.
 template <Count count>
-inline void add_lane_sums(const Vector* values, float* c) {
-  static_assert(count <= kColumns && kColumns <= 2 * kLanes);
+inline void add_lanes(const Vector* values, float* totals) {
+  constexpr Count some = count < kLanes ? count : kLanes;
   Vector sums[kLanes] = {};
-  for (Count i = 0; i < count && i < kLanes; ++i) sums[i] = values[i];
+#pragma GCC unroll 16
+  for (Count i = 0; i < some; ++i) sums[i] = values[i];
   fold<kLanes / 2>(sums);
-  constexpr Count first = count < kLanes ? count : kLanes;
-  store_first(c, load_first(c, first) + sums[0], first);
-  if constexpr (count > kLanes) add_lane_sums<count - kLanes>(values + kLanes, c + kLanes);
+  store(totals, sums[0]);
+  if constexpr (count > kLanes) add_lanes<count - kLanes>(values + kLanes, totals + kLanes);
 }
 
 template <Count rows, Count columns>
@@ -53,7 +53,11 @@ void tile(const DotShape& shape, const float* const* a, const float* const* b, C
       }
     }
   }
-  for (Count i = 0; i < rows; ++i) add_lane_sums<columns>(sums[i], c + (row + i) * shape.ldc + column);
+  float totals[rows * columns + kLanes];
+  add_lanes<rows * columns>(&sums[0][0], totals);
+  for (Count i = 0; i < rows; ++i) {
+    for (Count j = 0; j < columns; ++j) c[(row + i) * shape.ldc + column + j] += totals[i * columns + j];
+  }
 }
 
 template <Count rows, Count most>
