@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "unisono/data/describe.hpp"
 #include "unisono/data/digits.hpp"
 #include "unisono/data/import.hpp"
 
@@ -85,6 +86,11 @@ void add_data(CLI::App& app, Chosen& chosen) {
   add_folder_import(import, chosen, "idx", "the four files of MNIST and Fashion-MNIST, gzipped or not", import_idx);
   add_folder_import(import, chosen, "cifar10", "CIFAR-10's binary batches", import_cifar10);
   add_csv(import, chosen);
+  CLI::App& describe =
+      *data.add_subcommand("describe", "what a set holds: shapes, types, classes, ranges, some images");
+  const auto path = std::make_shared<std::string>();
+  describe.add_option("file", *path, "an HDF5 set")->required()->type_name("FILE.h5");
+  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", describe_set(*path)); }; });
 }
 
 }  // namespace unisono::cli

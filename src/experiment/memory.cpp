@@ -43,7 +43,8 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   return {{"process, libraries, messages", context.process_bytes},
           {"parameters and gradient", vectors_bytes(n, context.ranks)},
           {"optimizer state", kFloat * n * states},
-          {"activations and their gradients", std::max(model.workspace_bytes(batch), model.workspace_bytes(evaluated))},
+          {"activations and their gradients",
+           std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"examples", context.data.bytes_per_node},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};

@@ -34,6 +34,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
       agreement_(context_.parts.world, context_.signals, header_.step),
+      first_step_(header_.step),
       reported_step_(header_.step),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
@@ -186,7 +187,7 @@ void TrainingObserver::say_epoch() {
 void TrainingObserver::show_progress() {
   if (context_.records == nullptr) return;
   const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;
-  const double step_seconds = since_report_.seconds() / static_cast<double>(header_.step - reported_step_);
+  const double step_seconds = since_start_.seconds() / static_cast<double>(header_.step - first_step_);
   context_.records->progress.show({.epoch = epoch_of(header_.step),
                                    .epochs = epochs,
                                    .step = header_.step,

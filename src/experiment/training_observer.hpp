@@ -77,9 +77,10 @@ class TrainingObserver final : public Observer {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
   bool interrupted_ = false;
-  std::int64_t examples_ = 0, reported_examples_ = 0, reported_step_, written_step_ = -1;
+  std::int64_t first_step_, reported_step_, written_step_ = -1;
+  std::int64_t examples_ = 0, reported_examples_ = 0;
   Seconds reported_seconds_;
-  Stopwatch since_report_;
+  Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;
   std::map<Split, std::vector<Metric>> evaluations_;

@@ -94,4 +94,8 @@ Index NetworkModel::workspace_bytes(Index batch) const {
   return network_.plan(batch, true).floats * static_cast<Index>(sizeof(float));
 }
 
+Index NetworkModel::inference_workspace_bytes(Index batch) const {
+  return network_.plan(batch, false).floats * static_cast<Index>(sizeof(float));
+}
+
 }  // namespace unisono

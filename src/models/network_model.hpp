@@ -35,6 +35,7 @@ class NetworkModel final : public Model {
   std::vector<std::string> notes() const override;
   double flops_per_example() const override;
   Index workspace_bytes(Index batch) const override;
+  Index inference_workspace_bytes(Index batch) const override;
 
   /// Floats that are allocated for activations and gradients now.
   Index workspace_size() const { return memory_.size(); }

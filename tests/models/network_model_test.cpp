@@ -157,6 +157,8 @@ TEST_CASE("the memory that is predicted is the memory that is allocated", "[mode
     Setup setup(settings_of(kLayers), kImages, examples);
     LossSums sums;
     CHECK(setup.model.workspace_size() == 0);
+    setup.model.evaluate(setup.all(), setup.state(), sums);
+    CHECK(setup.model.workspace_size() * 4 == setup.model.inference_workspace_bytes(examples));
     setup.model.loss_and_gradient(setup.all(), 1, setup.state(), setup.gradient.view(), Write::overwrite, {}, sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.workspace_bytes(examples));
     setup.model.evaluate(setup.all(), setup.state(), sums);

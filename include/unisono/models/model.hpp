@@ -67,6 +67,8 @@ class Model {
   virtual double flops_per_example() const = 0;  ///< of a training step
   /// Activations, their gradients and scratch for a local batch.
   virtual Index workspace_bytes(Index batch) const = 0;
+  /// What `evaluate` and `predict` need of it.
+  virtual Index inference_workspace_bytes(Index batch) const { return workspace_bytes(batch); }
 };
 
 }  // namespace unisono
