@@ -49,7 +49,7 @@ class Hdf5Sink final : public PredictionSink {
       std::vector<std::int32_t> classes;
       for (std::size_t i = 0; i < count; ++i) classes.push_back(class_of(rows.subspan(i * outputs, outputs)));
       file_->write_rows<std::int32_t>("classes", static_cast<std::uint64_t>(first), count, classes.data());
-    } catch (const DataError& error) {
+    } catch (const Error& error) {
       fail(options_.path, error.what());
     }
   }
@@ -58,7 +58,7 @@ class Hdf5Sink final : public PredictionSink {
     try {
       file_->flush();
       file_.reset();
-    } catch (const DataError& error) {
+    } catch (const Error& error) {
       fail(options_.path, error.what());
     }
     sync_and_rename(aside(), options_.path);
@@ -68,7 +68,7 @@ class Hdf5Sink final : public PredictionSink {
   static std::unique_ptr<hdf5::File> open(const std::string& path) {
     try {
       return std::make_unique<hdf5::File>(path, hdf5::File::Mode::create);
-    } catch (const DataError& error) {
+    } catch (const Error& error) {
       fail(path, error.what());
     }
   }
