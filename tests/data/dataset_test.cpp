@@ -208,3 +208,17 @@ TEST_CASE("ranks of a node read one copy together, and see what one rank sees", 
   });
   CHECK(equal == std::vector<int>(static_cast<std::size_t>(ranks), 1));
 }
+
+// Hidden: format_example.py runs it on the set that the page's example writes.
+TEST_CASE("the set of the page on the format opens", "[.example]") {
+  const char* path = std::getenv("UNISONO_EXAMPLE");
+  REQUIRE(path != nullptr);
+  const auto set = open(path);
+  CHECK(set->info().train == 900);
+  CHECK(set->info().test == 100);
+  CHECK(set->info().features == FeatureShape{3, 32, 32});
+  CHECK(set->info().classes == 10);
+  const auto source = set->train({.batch_size = 900});
+  const Batch batch = source->next();
+  CHECK(*std::max_element(batch.features.begin(), batch.features.end()) == Approx(1));
+}

@@ -50,8 +50,7 @@ Point Distortion::operator()(Point p) const {
   return moved;
 }
 
-Hand::Hand(float side, RandomStream& random)
-    : side_(side), xx_(0), xy_(0), yx_(0), yy_(0), distortion_(side, kDistortion, random) {
+Hand::Hand(float side, RandomStream& random) : xx_(0), xy_(0), yx_(0), yy_(0), distortion_(side, kDistortion, random) {
   const float height = kHeight * random.uniform(kScaleLow, kScaleHigh);
   const float width = height * random.uniform(kAspectLow, kAspectHigh);
   const float turn = random.uniform(-kTurn, kTurn) * std::numbers::pi_v<float> / 180;

@@ -34,7 +34,6 @@ class Hand {
   Stroke tremble(const Stroke& stroke, RandomStream& random) const;
 
  private:
-  float side_;
   float xx_, xy_, yx_, yy_;  ///< box to pixels: size, slant and turn
   Point middle_;             ///< where the box's middle comes to lie
   Distortion distortion_;
