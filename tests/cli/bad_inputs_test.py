@@ -1,0 +1,730 @@
+"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code
+and one message
+that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
+
+import dataclasses
+import gzip
+import os
+import pathlib
+import re
+import resource
+import struct
+import subprocess
+import tempfile
+import unittest
+from typing import Callable, Optional
+
+import h5py
+import numpy
+
+from harness import BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, messages
+
+OTHER, USAGE, CONFIGURATION, DATA, CHECKPOINT, COMMUNICATION = 1, 2, 2, 3, 4, 5
+TIMEOUT = 30  # seconds
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    code: int
+    message: str  # a regular expression
+    arguments: tuple
+    prepare: Optional[Callable[[pathlib.Path], None]] = None
+    environment: Optional[dict] = None
+    ranks: tuple = (0, 2)
+    limit_bytes: Optional[int] = None  # on the size of a file that it writes
+
+
+TRAIN = ("train", "config.toml", "--overwrite", "--output", "earlier")
+CONVOLUTION = '{ kind = "convolution", channels = 4, kernel = 5, stride = 2, bias = false }'
+
+
+# Configs -------------------------------------------------------------------------------------------------------------
+
+
+def config(name, message, change=None, *, sets=(), code=CONFIGURATION, prepare=None):
+    """Training with the usual config, in which something was replaced or overridden."""
+
+    def write(folder):
+        text = CONFIG
+        if change:
+            assert change[0] in text, change
+            text = text.replace(*change)
+        (folder / "config.toml").write_text(text)
+        if prepare:
+            prepare(folder)
+
+    return Case(name, code, message, (*TRAIN, *(word for value in sets for word in ("--set", value))), write)
+
+
+def layers(name, message, text, code=CONFIGURATION):
+    return config(name, message, sets=[f"model.layers=[{text}]"], code=code)
+
+
+END = '{kind="flatten"},{kind="dense",units=10}'
+
+CONFIGS = [
+    config(
+        "unknown key",
+        r"config\.toml:\d+:\d+: unknown key 'learning_rte'.*did you mean 'learning_rate'",
+        ("learning_rate", "learning_rte"),
+    ),
+    config(
+        "unknown section",
+        r"config\.toml:\d+:\d+: unknown key 'optimiser'.*did you mean 'optimizer'",
+        ("[optimizer]", "[optimiser]"),
+    ),
+    config(
+        "unknown key of a layer",
+        r"unknown key 'chanels'.*layers\[0\].*did you mean 'channels'",
+        ("channels", "chanels"),
+    ),
+    config(
+        "a key of another kind",
+        r"'momentum'.*only 'sgd', 'lars' has|'momentum'.*only",
+        ("learning_rate", "momentum = 0.9\nlearning_rate"),
+    ),
+    config(
+        "a string for an integer",
+        r"'epochs' in \[train\] must be an integer, not a string",
+        ("epochs = 2", 'epochs = "two"'),
+    ),
+    config("a fraction for an integer", r"'epochs' in \[train\] must be an integer", ("epochs = 2", "epochs = 1.5")),
+    config(
+        "a table for a number",
+        r"'batch_size' in \[train\] must be an integer, not a table",
+        ("batch_size = 24", "batch_size = {}"),
+    ),
+    config("no epochs", r"'epochs' in \[train\] is 0, but must be at least 1", ("epochs = 2", "epochs = 0")),
+    config("an empty batch", r"'batch_size' in \[train\] is 0, but must be at least 1", sets=["train.batch_size=0"]),
+    config("a batch beyond all bounds", r"'batch_size' in \[train\]", sets=["train.batch_size=1099511627776"]),
+    config("a negative rate", r"'learning_rate' in \[optimizer\] is -0\.01", sets=["optimizer.learning_rate=-0.01"]),
+    config("an infinite rate", r"'learning_rate' in \[optimizer\] is inf", sets=["optimizer.learning_rate=inf"]),
+    config("a negative seed", r"'seed'.* is -1, but must be at least 0", ("seed = 3", "seed = -1")),
+    config(
+        "a validation fraction of all", r"'validation_fraction' in \[data\] is 1", sets=["data.validation_fraction=1.0"]
+    ),
+    config("no TOML", r"config\.toml:\d+:\d+: no valid TOML", ("[train]", "[train")),
+    config("a key given twice", r"config\.toml:\d+:\d+: no valid TOML", ("epochs = 2", "epochs = 2\nepochs = 3")),
+    config("no name", r"missing key 'name'", ('name = "test"', "")),
+    config(
+        "a name that is no folder's",
+        r"config\.toml:\d+:\d+.*name must be usable as a folder's name",
+        ('"test"', '"a/b"'),
+    ),
+    config("no data", r"missing key 'path' in \[data\]", ('path = "digits.h5"', "")),
+    config(
+        "an unknown optimizer",
+        r"'kind' in \[optimizer\] is 'adaam', which does not exist; did you mean 'adam'",
+        ('"adam"', '"adaam"'),
+    ),
+    config(
+        "an unknown strategy",
+        r"'kind' in \[strategy\] is 'alreduce'.*did you mean 'allreduce'",
+        sets=["strategy.kind=alreduce"],
+    ),
+    config("an unknown schedule", r"'kind' in \[schedule\].*'cosine'", sets=["schedule.kind=sinus"]),
+    config(
+        "an unknown loss",
+        r"'loss' in \[model\] is 'hinge'.*'softmax_cross_entropy'",
+        ("softmax_cross_entropy", "hinge"),
+    ),
+    config("an unknown model", r"'kind' in \[model\] is 'forest'", ('kind = "network"', 'kind = "forest"')),
+    layers(
+        "an unknown layer", r"'kind' in model\.layers\[0\] is 'dens'.*did you mean 'dense'", '{kind="dens",units=10}'
+    ),
+    layers("no layers", r"no layers.*at least one|at least one", ""),
+    layers("a layer that is no table", r"array of tables, but element 0 is a string", '"dense"'),
+    layers(
+        "a dense layer without units", r"missing key 'units' in model\.layers\[1\]", '{kind="flatten"},{kind="dense"}'
+    ),
+    layers(
+        "a kernel larger than the image",
+        r"convolution1.*the kernel spans 29",
+        '{kind="convolution",channels=2,kernel=29},' + END,
+    ),
+    layers(
+        "a window larger than the image",
+        r"max_pool1.*the window 40.* is larger than the input",
+        '{kind="max_pool",size=40},' + END,
+    ),
+    layers(
+        "groups that do not divide the channels",
+        r"convolution1.*groups",
+        '{kind="convolution",channels=3,kernel=3,groups=2},' + END,
+    ),
+    layers(
+        "a kernel of three extents", r"'kernel' has 3 numbers", '{kind="convolution",channels=3,kernel=[3,3,3]},' + END
+    ),
+    layers(
+        "two layers of one name",
+        r"another layer has this name already",
+        '{kind="dense",units=4,name="a"},{kind="dense",units=10,name="a"}',
+    ),
+    layers("nothing dropped out is kept", r"'rate' in model\.layers\[0\] is 1", '{kind="dropout",rate=1.0},' + END),
+    layers("too few outputs", r"9.*10 classes|10 classes.*9", '{kind="flatten"},{kind="dense",units=9}'),
+    layers("images at the end", r"softmax_cross_entropy|outputs", '{kind="convolution",channels=10,kernel=3}'),
+    config(
+        "a loss that the data cannot serve", r"mean_squared_error needs targets", sets=["model.loss=mean_squared_error"]
+    ),
+    config(
+        "batch statistics over ranks that are not in step",
+        r"statistics.*averaging|statistics.*step",
+        ('kind = "batch_norm"', 'kind = "batch_norm", statistics = "global"'),
+        sets=["strategy.kind=averaging"],
+    ),
+    config("more micro-batches than examples", r"accumulate is larger than batch_size", sets=["train.accumulate=25"]),
+    config(
+        "a warm-up longer than the run",
+        r"warmup_epochs is longer than train\.epochs",
+        sets=["schedule.warmup_epochs=3"],
+    ),
+    config(
+        "nothing left to average",
+        r"allreduce_epochs is longer than train\.epochs",
+        sets=["strategy.kind=averaging", "strategy.allreduce_epochs=3"],
+    ),
+    config(
+        "an override of an unknown key",
+        r"--set train\.epoch=3.*unknown key 'epoch'.*did you mean 'epochs'",
+        sets=["train.epoch=3"],
+    ),
+    config(
+        "an override without a value", r"--set train\.epochs: a key and its value are expected", sets=["train.epochs"]
+    ),
+    config("an override of a number's part", r"--set seed\.x=1: 'seed' is no table", sets=["seed.x=1"]),
+    config(
+        "an override of an element that is not there",
+        r"--set model\.layers\.9\.units=1",
+        sets=["model.layers.9.units=1"],
+    ),
+    Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
+    Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),
+    Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*no valid TOML", ("train", "digits.h5")),
+]
+
+# Command lines -------------------------------------------------------------------------------------------------------
+
+USAGES = [
+    Case("no command", USAGE, r"usage error: .*subcommand", ()),
+    Case("an unknown command", USAGE, r"usage error: ", ("trian", "config.toml")),
+    Case("an unknown option", USAGE, r"usage error: .*--epochs", ("train", "config.toml", "--epochs", "3")),
+    Case("no config", USAGE, r"usage error: .*config is required", ("train",)),
+    Case(
+        "go on and start anew", USAGE, r"usage error: .*--resume", ("train", "config.toml", "--resume", "--overwrite")
+    ),
+    Case("steps that are no number", USAGE, r"usage error: .*--steps", ("bench", "config.toml", "--steps", "many")),
+    Case(
+        "a shape that is none",
+        CONFIGURATION,
+        r"--features 3x32: give channels x height x width",
+        ("bench", "config.toml", "--features", "3x32"),
+    ),
+    Case("a split that is none", USAGE, r"usage error: .*--split", ("evaluate", "earlier", "--split", "half")),
+]
+
+# Data ----------------------------------------------------------------------------------------------------------------
+
+
+def data(name, message, change):
+    """Training on a set in which something is wrong. `change` gets the file, opened for writing."""
+
+    def make(folder):
+        path = folder / "bad.h5"
+        with h5py.File(folder / "digits.h5", "r") as digits, h5py.File(path, "w") as bad:
+            for group in ("train", "test"):
+                for kind in ("features", "labels"):
+                    bad[f"{group}/{kind}"] = digits[f"{group}/{kind}"][:]
+            change(bad)
+
+    return Case(name, DATA, message, (*TRAIN, "--set", "data.path=bad.h5"), make)
+
+
+def replace(file, name, values):
+    del file[name]
+    file[name] = values
+
+
+def poke(name, index, value, kind=numpy.float32):
+    def change(file):
+        values = file[name][:].astype(kind)
+        values.reshape(-1)[index] = value
+        replace(file, name, values)
+
+    return change
+
+
+def raw(name, message, content, path="bad.h5"):
+    def make(folder):
+        whole = (folder / "digits.h5").read_bytes()
+        (folder / path).write_bytes(content(whole))
+
+    return Case(name, DATA, message, (*TRAIN, "--set", f"data.path={path}"), make)
+
+
+DATASETS = [
+    Case("no such data", DATA, r"none\.h5: there is no such file", (*TRAIN, "--set", "data.path=none.h5")),
+    Case("a folder for data", DATA, r"earlier: this is a folder", (*TRAIN, "--set", "data.path=earlier")),
+    raw("an empty file", r"bad\.h5: this is not an HDF5 file", lambda whole: b""),
+    raw("text for data", r"bad\.h5: this is not an HDF5 file", lambda whole: b"1,2,3\n" * 99),
+    raw("a wrong magic number", r"bad\.h5: this is not an HDF5 file", lambda whole: b"\0" + whole[1:]),
+    raw("half a file", r"bad\.h5: cannot be opened.*damaged", lambda whole: whole[: len(whole) // 2]),
+    raw("a file cut at its very end", r"bad\.h5: cannot be opened.*damaged", lambda whole: whole[:-1]),
+    data("no training group", r"bad\.h5: has no group 'train'", lambda file: file.move("train", "training")),
+    data("no features", r"bad\.h5: /train", lambda file: file.__delitem__("train/features")),
+    data("no labels", r"bad\.h5: /train", lambda file: file.__delitem__("train/labels")),
+    data(
+        "fewer labels than examples",
+        r"bad\.h5: /train/labels.* 239 .*240",
+        lambda file: replace(file, "train/labels", file["train/labels"][:-1]),
+    ),
+    data(
+        "no examples",
+        r"bad\.h5: /train",
+        lambda file: (
+            replace(file, "train/features", numpy.zeros((0, 28, 28), numpy.uint8)),
+            replace(file, "train/labels", numpy.zeros(0, numpy.uint8)),
+        ),
+    ),
+    data(
+        "a negative label",
+        r"bad\.h5: /train/labels: example 7 has the label -1",
+        poke("train/labels", 7, -1, numpy.int32),
+    ),
+    data("a fractional label", r"bad\.h5: /train/labels", poke("train/labels", 7, 0.5)),
+    data(
+        "labels that are words",
+        r"bad\.h5: /train/labels",
+        lambda file: replace(file, "train/labels", numpy.array([b"cat"] * 240)),
+    ),
+    data(
+        "labels in two columns",
+        r"bad\.h5: /train/labels",
+        lambda file: replace(file, "train/labels", numpy.zeros((240, 2), numpy.uint8)),
+    ),
+    data("a test label that training never had", r"bad\.h5: /test/labels", poke("test/labels", 3, 10, numpy.int32)),
+    data(
+        "a NaN",
+        r"bad\.h5: /train/features: example 5 holds a value that is not finite.*position 30",
+        poke("train/features", 5 * 784 + 30, numpy.nan),
+    ),
+    data(
+        "an infinite value", r"bad\.h5: /train/features: example 0 .*not finite", poke("train/features", 0, numpy.inf)
+    ),
+    data(
+        "test examples of another shape",
+        r"bad\.h5: /test/features",
+        lambda file: replace(file, "test/features", file["test/features"][:, :27]),
+    ),
+    data(
+        "features that are words",
+        r"bad\.h5: /train/features",
+        lambda file: replace(file, "train/features", numpy.array([b"x"] * 240)),
+    ),
+    data(
+        "features of one extent",
+        r"bad\.h5: .*/train/features",
+        lambda file: replace(file, "train/features", numpy.zeros(240, numpy.float32)),
+    ),
+    Case(
+        "to describe what is no set",
+        DATA,
+        r"config\.toml: this is not an HDF5 file",
+        ("data", "describe", "config.toml"),
+    ),
+]
+
+# Importers -----------------------------------------------------------------------------------------------------------
+
+
+def idx(values):
+    return b"\0\0\x08" + bytes([values.ndim]) + struct.pack(f">{values.ndim}I", *values.shape) + values.tobytes()
+
+
+def idx_case(name, message, change):
+    def make(folder):
+        (folder / "idx").mkdir()
+        files = {
+            "train-images-idx3-ubyte": idx(numpy.zeros((5, 4, 4), numpy.uint8)),
+            "train-labels-idx1-ubyte": idx(numpy.zeros(5, numpy.uint8)),
+        }
+        change(files)
+        for file, content in files.items():
+            (folder / "idx" / file).write_bytes(content)
+
+    return Case(name, DATA, message, ("data", "import", "idx", "idx", "--output", "new.h5"), make)
+
+
+def csv_case(name, message, text, *options, code=DATA):
+    def make(folder):
+        (folder / "table.csv").write_text(text)
+
+    return Case(name, code, message, ("data", "import", "csv", "table.csv", "--output", "new.h5", *options), make)
+
+
+def cifar_case(name, message, content):
+    def make(folder):
+        (folder / "cifar").mkdir()
+        for i in range(1, 6):
+            (folder / "cifar" / f"data_batch_{i}.bin").write_bytes(content)
+        (folder / "cifar" / "test_batch.bin").write_bytes(content)
+
+    return Case(name, DATA, message, ("data", "import", "cifar10", "cifar", "--output", "new.h5"), make)
+
+
+TABLE = "a,b,kind\n1,2,x\n3,4,y\n"
+
+IMPORTS = [
+    Case("no such folder", DATA, r"none", ("data", "import", "idx", "none", "--output", "new.h5")),
+    idx_case(
+        "no labels file",
+        r"idx: has no file 'train-labels-idx1-ubyte'",
+        lambda files: files.pop("train-labels-idx1-ubyte"),
+    ),
+    idx_case(
+        "a wrong IDX magic number",
+        r"train-images-idx3-ubyte: begins with 01 00 08 03",
+        lambda files: files.update({"train-images-idx3-ubyte": b"\1" + files["train-images-idx3-ubyte"][1:]}),
+    ),
+    idx_case(
+        "truncated images",
+        r"train-images-idx3-ubyte: its header says 80 values .* but 79 follow",
+        lambda files: files.update({"train-images-idx3-ubyte": files["train-images-idx3-ubyte"][:-1]}),
+    ),
+    idx_case(
+        "more images than labels",
+        r"train-labels-idx1-ubyte: .*do not belong together",
+        lambda files: files.update({"train-labels-idx1-ubyte": idx(numpy.zeros(4, numpy.uint8))}),
+    ),
+    idx_case(
+        "truncated gzip",
+        r"train-images-idx3-ubyte\.gz: cannot be read to its end",
+        lambda files: files.update(
+            {"train-images-idx3-ubyte.gz": gzip.compress(files.pop("train-images-idx3-ubyte"))[:-9]}
+        ),
+    ),
+    cifar_case("half a record", r"data_batch_1\.bin: has 100 bytes", b"\0" * 100),
+    cifar_case(
+        "a class that CIFAR-10 does not have",
+        r"data_batch_1\.bin: byte 0: record 0 has the label 10",
+        b"\x0a" + b"\0" * 3072,
+    ),
+    csv_case("a missing value", r"table\.csv:3: column 'b'", "a,b,kind\n1,2,x\n3,,y\n", "--label", "kind"),
+    csv_case(
+        "a row that is too short",
+        r"table\.csv:3: has 2 fields, but the first line has 3",
+        "a,b,kind\n1,2,x\n3,4\n",
+        "--label",
+        "kind",
+    ),
+    csv_case("no such column", r"sort", TABLE, "--label", "sort", code=CONFIGURATION),
+    csv_case("an empty table", r"table\.csv: is empty", "", "--label", "kind"),
+    csv_case("a target that is no number", r"table\.csv:2: column 'kind'", TABLE, "--target", "kind"),
+    Case(
+        "a file that is there already",
+        OTHER,
+        r"digits\.h5",
+        ("data", "digits", "--train", "3", "--output", "digits.h5"),
+    ),
+]
+
+# Checkpoints ---------------------------------------------------------------------------------------------------------
+
+
+def edit(change):
+    """Changes the bytes of all checkpoints of the run in `trained`."""
+
+    def prepare(folder):
+        for path in (folder / "trained" / "checkpoints").glob("*.h5"):
+            path.write_bytes(change(path.read_bytes()))
+
+    return prepare
+
+
+def flip(at):
+    return lambda content: content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+
+
+def plain_hdf5(folder):
+    with h5py.File(folder / "plain.h5", "w") as file:
+        file["parameters/w"] = numpy.zeros(3)
+
+
+RESUME = ("train", "config.toml", "--resume", "--output", "trained")
+
+CHECKPOINTS = [
+    Case(
+        "nothing to resume",
+        CHECKPOINT,
+        r"nowhere: there is no run to resume",
+        ("train", "config.toml", "--resume", "--output", "nowhere"),
+    ),
+    Case("no such run", CHECKPOINT, r"nowhere: there is no such run or checkpoint", ("evaluate", "nowhere")),
+    Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no whole checkpoint", ("evaluate", "earlier")),
+    Case(
+        "all checkpoints truncated",
+        CHECKPOINT,
+        r"trained/checkpoints: none of \d checkpoints is whole",
+        RESUME,
+        edit(lambda content: content[: len(content) // 2]),
+    ),
+    Case(
+        "all checkpoints empty",
+        CHECKPOINT,
+        r"trained/checkpoints: none of \d checkpoints is whole.*is truncated",
+        RESUME,
+        edit(lambda content: b""),
+    ),
+    Case(
+        "a byte of all checkpoints flipped",
+        CHECKPOINT,
+        r"none of \d checkpoints is whole.*checksum",
+        RESUME,
+        edit(flip(5000)),
+    ),
+    Case("a byte of their checksums flipped", CHECKPOINT, r"none of \d checkpoints is whole", RESUME, edit(flip(-1))),
+    Case(
+        "a damaged checkpoint to evaluate",
+        CHECKPOINT,
+        r"best\.h5 is damaged.*name another checkpoint",
+        ("evaluate", "trained/checkpoints/best.h5"),
+        edit(flip(3000)),
+    ),
+    Case(
+        "another program's HDF5 file",
+        CHECKPOINT,
+        r"plain\.h5 is truncated or no checkpoint",
+        ("evaluate", "plain.h5"),
+        plain_hdf5,
+    ),
+    Case(
+        "text for a checkpoint", CHECKPOINT, r"config\.toml is truncated or no checkpoint", ("evaluate", "config.toml")
+    ),
+    Case(
+        "another model's checkpoint",
+        CHECKPOINT,
+        r"convolution1\.weight is 4×1×5×5, but the config's model has 8×1×5×5",
+        (*RESUME, "--set", "model.layers.0.channels=8"),
+    ),
+    Case("another optimizer's checkpoint", CHECKPOINT, r"another optimizer", (*RESUME, "--set", "optimizer.kind=sgd")),
+    Case(
+        "other data than the run's",
+        CHECKPOINT,
+        r"other data than other\.h5",
+        (*RESUME, "--set", "data.path=other.h5"),
+        lambda folder: subprocess.run(
+            [
+                BINARY,
+                "data",
+                "digits",
+                "--train",
+                "240",
+                "--test",
+                "101",
+                "--seed",
+                "2",
+                "--output",
+                folder / "other.h5",
+            ],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        ),
+    ),
+    Case(
+        "another batch size than the run's",
+        CONFIGURATION,
+        r"train\.batch_size",
+        (*RESUME, "--set", "train.batch_size=12"),
+    ),
+    Case(
+        "a set of other shapes",
+        DATA,
+        r"wide\.h5: its examples are 1×28×29, but the model takes 1×28×28",
+        ("evaluate", "trained", "--data", "wide.h5"),
+        lambda folder: h5py.File(folder / "wide.h5", "w")
+        .create_dataset("test/features", data=numpy.zeros((3, 28, 29), numpy.uint8))
+        .file.close(),
+    ),
+    Case(
+        "a split that the set has not",
+        DATA,
+        r"has no examples to test with in 'validation'",
+        ("evaluate", "trained", "--split", "validation"),
+    ),
+]
+
+# Output --------------------------------------------------------------------------------------------------------------
+
+OUTPUTS = [
+    Case(
+        "a run in the way",
+        OTHER,
+        r"earlier: holds a run already; .*--resume.*--overwrite.*--output",
+        ("train", "config.toml", "--output", "earlier"),
+    ),
+    Case(
+        "a file in the way of the folder",
+        OTHER,
+        r"config\.toml/run: .*Not a directory",
+        ("train", "config.toml", "--output", "config.toml/run"),
+    ),
+    Case(
+        "a folder that may not be made",
+        OTHER,
+        r"/proc/run: the run folder cannot be made",
+        ("train", "config.toml", "--output", "/proc/run"),
+    ),
+    Case(
+        "no room for a set",
+        OTHER,
+        r"new\.h5",
+        ("data", "digits", "--train", "500", "--output", "new.h5"),
+        limit_bytes=100_000,
+    ),
+    Case(
+        "predictions of an unknown kind",
+        CONFIGURATION,
+        r"out\.txt: predictions go to FILE\.h5 or FILE\.csv",
+        ("predict", "trained", "--output", "out.txt"),
+    ),
+    Case(
+        "predictions in no folder",
+        OTHER,
+        r"none/out\.csv: the predictions cannot be written",
+        ("predict", "trained", "--output", "none/out.csv"),
+    ),
+]
+
+# Launch --------------------------------------------------------------------------------------------------------------
+
+
+def launched_by(name, pattern, environment):
+    return Case(
+        name, COMMUNICATION, pattern, ("train", "config.toml", "--output", "new"), environment=environment, ranks=(0,)
+    )
+
+
+def two_programs(name, pattern, first, second, prepare=None):
+    """Two ranks that were given different things."""
+    words = [*MPIRUN, "-n", "1", BINARY, "train", *first, ":", "-n", "1", BINARY, "train", *second]
+    return Case(name, COMMUNICATION, pattern, tuple(words), prepare, ranks=(None,))
+
+
+NEW = ("--output", "new")
+
+LAUNCHES = [
+    launched_by(
+        "an srun that does not speak Open MPI's language",
+        r"SLURM_NTASKS.*4.*--mpi=pmix",
+        {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"},
+    ),
+    launched_by("another MPI's mpirun", r"PMI_SIZE", {"PMI_SIZE": "2", "PMI_RANK": "0"}),
+    two_programs(
+        "different configs",
+        r"the config of rank 1 on .* is not that of rank 0",
+        ("config.toml", *NEW),
+        ("config.toml", *NEW, "--set", "train.epochs=3"),
+    ),
+    two_programs(
+        "different data",
+        r"data.*rank 1 on .* is not that of rank 0",
+        ("config.toml", *NEW),
+        ("config.toml", *NEW),
+        None,
+    ),
+    Case(
+        "more threads than cores to bench with",
+        COMMUNICATION,
+        r"may run on \d+ cores? but has 999 threads",
+        ("bench", "config.toml", "--set", "train.threads=999"),
+    ),
+]
+LAUNCHES = [case for case in LAUNCHES if case.name != "different data"]  # one file system: see tests/comm for hosts
+
+TABLES = {
+    "configs": CONFIGS,
+    "usage": USAGES,
+    "data": DATASETS,
+    "imports": IMPORTS,
+    "checkpoints": CHECKPOINTS,
+    "outputs": OUTPUTS,
+    "launches": LAUNCHES,
+}
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+class BadInputs(BinaryTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.trained = pathlib.Path(cls.shared.name) / "trained"
+        (pathlib.Path(cls.shared.name) / "config.toml").write_text(CONFIG)
+        subprocess.run(
+            [BINARY, "train", "config.toml", "--output", cls.trained],
+            cwd=cls.shared.name,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def check(self, case, ranks):
+        with tempfile.TemporaryDirectory(prefix="unisono-test-") as scratch:
+            folder = pathlib.Path(scratch)
+            os.symlink(self.digits, folder / "digits.h5")
+            (folder / "config.toml").write_text(CONFIG)
+            (folder / "earlier").mkdir()
+            (folder / "earlier" / "summary.json").write_text("{}")
+            subprocess.run(["cp", "-r", self.trained, folder / "trained"], check=True)
+            if case.prepare:
+                case.prepare(folder)
+            before = contents(folder)
+            result = self.run_case(case, ranks, folder)
+            after = contents(folder)
+        self.assertEqual(result.code, case.code, result)
+        said = messages(result)
+        self.assertEqual(len(said), 1, result)
+        self.assertRegex(said[0], case.message)
+        self.assertNotIn("Segmentation fault", result.err)
+        for path, content in before.items():
+            if path.name not in ("log.txt", "config.toml", "metrics.jsonl") or path.parts[0] != "trained":
+                self.assertEqual(content, after.get(path), f"{path} was whole before\n{result}")
+        self.assertEqual([path for path in after if path.name.endswith((".tmp", "new.h5"))], [], result)
+
+    def run_case(self, case, ranks, folder):
+        words = list(case.arguments) if ranks is None else command(ranks, *case.arguments)
+
+        def limit():
+            if case.limit_bytes:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (case.limit_bytes, case.limit_bytes))
+
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            timeout=TIMEOUT,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(case.environment or {})},
+            preexec_fn=limit,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def check_table(self, name):
+        for case in TABLES[name]:
+            for ranks in case.ranks:
+                with self.subTest(case=case.name, ranks=ranks):
+                    self.check(case, ranks)
+
+    def test_the_table_is_as_long_as_it_should_be_and_names_each_case_once(self):
+        names = [case.name for table in TABLES.values() for case in table]
+        self.assertGreaterEqual(len(names), 60)
+        self.assertEqual(len(names), len(set(names)))
+
+
+for _name in TABLES:
+    setattr(BadInputs, f"test_{_name}", lambda self, name=_name: self.check_table(name))
+
+if __name__ == "__main__":
+    unittest.main()
