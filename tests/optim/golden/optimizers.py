@@ -4,10 +4,12 @@
 Every rule is written here from its paper, one parameter at a time, in double precision and plain Python, and shares
 nothing with the library. Inputs are multiples of 1/64, so that they are exact in float; |g| lies in [1/2, 1].
 
-    python3 tests/optim/golden/optimizers.py > tests/optim/golden/golden.hpp
+    tests/optim/golden/optimizers.py > tests/optim/golden/golden.hpp     writes it
+    tests/optim/golden/optimizers.py tests/optim/golden/golden.hpp       fails where it would be written differently
 """
-
+import sys
 from math import sqrt
+from pathlib import Path
 
 STEPS = 10
 SHOWN = (1, 2, 10)
@@ -34,7 +36,7 @@ def gradient(step):
 def split(vector):
     parts, at = [], 0
     for _, size in BLOCKS:
-        parts.append(vector[at : at + size])
+        parts.append(vector[at:at + size])
         at += size
     return parts
 
@@ -151,23 +153,29 @@ def table(name, rows):
     return f"inline const std::vector<std::vector<double>> {name} = {{\n    {body}}};\n"
 
 
-def main():
+def header():
     flat = lambda parts: [x for block in parts for x in block]
-    print(
-        "// Written by optimizers.py; do not edit.\n#pragma once\n\n#include <map>\n"
-        "#include <string>\n#include <vector>\n"
-    )
-    print("// clang-format off\nnamespace golden {\n")
-    print(f"inline const std::vector<double> parameters = {row(flat(initial_parameters()))};\n")
-    print(table("gradients", [flat(gradient(t)) for t in range(1, STEPS + 1)]))
-    print(f"inline const std::vector<int> shown_steps = {row(SHOWN)};\n")
-    print("/// Parameters after the shown steps.")
-    print("inline const std::map<std::string, std::vector<std::vector<double>>> results = {")
+    yield "// Written by optimizers.py; do not edit.\n#pragma once\n"
+    yield "#include <map>\n#include <string>\n#include <vector>\n"
+    yield "// clang-format off\nnamespace golden {\n"
+    yield f"inline const std::vector<double> parameters = {row(flat(initial_parameters()))};\n"
+    yield table("gradients", [flat(gradient(t)) for t in range(1, STEPS + 1)])
+    yield f"inline const std::vector<int> shown_steps = {row(SHOWN)};\n"
+    yield "/// Parameters after the shown steps."
+    yield "inline const std::map<std::string, std::vector<std::vector<double>>> results = {"
     for name, case in CASES.items():
         shown = run(case)
         rows = ",\n      ".join(row(shown[t - 1]) for t in SHOWN)
-        print(f'    {{"{name}",\n     {{{rows}}}}},')
-    print("};\n\n}  // namespace golden")
+        yield f'    {{"{name}",\n     {{{rows}}}}},'
+    yield "};\n\n}  // namespace golden"
+
+
+def main():
+    text = "\n".join(header()) + "\n"
+    if len(sys.argv) == 1:
+        print(text, end="")
+    elif Path(sys.argv[1]).read_text(encoding="utf-8") != text:
+        sys.exit(f"{sys.argv[1]} is not what {__file__} writes; write it anew")
 
 
 main()
