@@ -57,9 +57,9 @@ void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec
 /// How many rows of W a sum for dx runs over at a time. Their pieces of a cache line are needed again by the next
 /// columns; a stride that is a multiple of a large power of two puts them into few sets of the second level of cache.
 Index data_depth(Index in) {
-  constexpr Index kSets = 2048, kLine = Lanes::kVector, kPlacesUsed = 6;  // of the 8 or more places of a set
+  constexpr Index kSets = 2048, kLine = Lanes::kVector, kPlaces = 8;
   const Index sets = kSets / std::gcd(kSets, std::max<Index>(1, in / kLine));
-  return std::clamp<Index>(sets * kPlacesUsed, 32, 128);
+  return std::clamp<Index>(sets * kPlaces, 32, 128);
 }
 
 /// dx of inputs [first, end): Σ over slices of W's rows of dyᵀ W.

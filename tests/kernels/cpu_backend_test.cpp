@@ -1,0 +1,64 @@
+#include <atomic>
+
+#include "cpu/parallel.hpp"
+#include "cpu_fixture.hpp"
+
+namespace unisono::cpu {
+
+TEST_CASE("parallel ranges cover every index once, in at most so many parts", "[parallel]") {
+  for (int threads : {1, 2, 3, 7}) {
+    for (Index count : {0, 1, 2, 5, 100}) {
+      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+      std::atomic<int> parts = 0;
+      std::atomic<bool> known = true;
+      parallel_ranges(threads, count, [&](Index first, Index last, int thread) {
+        ++parts;
+        if (thread < 0 || thread >= threads) known = false;
+        for (Index i = first; i < last; ++i) ++visits[static_cast<std::size_t>(i)];
+      });
+      CHECK(known);
+      CHECK(parts <= std::max<Index>(1, std::min<Index>(threads, count)));
+      CHECK(std::all_of(visits.begin(), visits.end(), [](const auto& visit) { return visit == 1; }));
+    }
+  }
+}
+
+TEST_CASE("the backend takes the best instruction set that the CPU has, and says so", "[cpu_backend]") {
+  const auto backend = make_cpu_backend(2);
+  const Loops best = loops_for(available_instruction_sets().back());
+  CHECK(backend->threads() == 2);
+  CHECK(backend->description() == std::string("CPU, ") + best.name + ", 2 threads");
+  CHECK(make_cpu_backend(1)->description() == std::string("CPU, ") + best.name + ", 1 thread");
+}
+
+TEST_CASE("scratch memory grows with the first call and not again", "[cpu_backend]") {
+  CpuBackend backend({.threads = 2});
+  CHECK(backend.scratch_size() == 0);
+  const ConvolutionSpec spec{.in = {3, 6, 6}, .channels = 20, .kernel_height = 3, .kernel_width = 3};
+  Buffer x(backend.activation_size(spec.in, 20)), y(backend.activation_size(spec.out(), 20)), dy(y.size());
+  Buffer dx(x.size()), w(20 * 3 * 9), dw(w.size());
+  const auto backward = [&] {
+    backend.convolution_backward(spec, 20, x.view(), w.view(), y.view(), dy.view(), dx.view(), dw.view(), {},
+                                 Write::overwrite);
+  };
+  backward();
+  const Index once = backend.scratch_size();
+  CHECK(once > 0);
+  backward();
+  CHECK(backend.scratch_size() == once);
+}
+
+TEST_CASE("the roofs are of this world", "[cpu_backend]") {
+  // From the slowest core that could run this to more than any has: a wrong unit or an empty loop would show.
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const double flops = backend.measure_peak_flops_per_second();
+    CHECK(flops > 1e8);
+    CHECK(flops < 1e12);
+  }
+  const double bandwidth = CpuBackend({.threads = 2}).measure_bandwidth_bytes_per_second();
+  CHECK(bandwidth > 1e7);
+  CHECK(bandwidth < 4e12);
+}
+
+}  // namespace unisono::cpu
