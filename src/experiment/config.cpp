@@ -6,6 +6,13 @@
 #include <sstream>
 
 namespace unisono {
+namespace {
+
+constexpr std::string_view kMarkdownHead =
+    "# Config reference\n\nEvery key of a config file. Any of them can be overridden on the command line: "
+    "`--set train.epochs=3`. Written by `unisono config reference --markdown`.\n";
+
+}  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1}, epochs);
@@ -104,7 +111,8 @@ std::string effective_config(const Config& config) {
 std::string config_reference(ReferenceFormat format, const ModelKinds& models) {
   Config defaults;
   defaults.model.own = make_kinds(models);
-  return config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
+  const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
+  return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 
 namespace {

@@ -83,15 +83,16 @@ void info(Communicator& world, const Config& config, const InfoOptions& options,
   const DatasetInfo data = data_info(config, options.data);
   const auto strategy = make_strategy(config.strategy);
   const auto backend = make_cpu_backend(place_rank(world, config.train.threads, log).threads);
-  CommunicatorReducer reducer(world);
+  LocalReducer reducer;
   const auto model = make_model(config.model, inputs_of(data),
                                 {.backend = *backend,
                                  .reducer = reducer,
                                  .steps_together = strategy->steps_together(),
                                  .seed = static_cast<std::uint64_t>(config.seed)});
-  const Index batch = (config.train.batch_size + world.size() - 1) / world.size();
+  const Index batch = largest_part(config, world.size());
   const auto memory = predict_memory({.config = config,
                                       .model = *model,
+                                      .backend = *backend,
                                       .data = data,
                                       .ranks = world.size(),
                                       .process_bytes = world.max(resident_memory_bytes())});

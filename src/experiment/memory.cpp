@@ -2,20 +2,15 @@
 
 #include <algorithm>
 
-#include "unisono/comm/communicator.hpp"
+#include "synthetic_source.hpp"
 #include "unisono/optim/optimizer.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
+constexpr Index kTriedExamples = 128;
 constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
-
-/// The largest part that a rank has of a micro-batch.
-Index largest_part(const Config& config, int ranks) {
-  const Index micro = (config.train.batch_size + config.train.accumulate - 1) / config.train.accumulate;
-  return (micro + ranks - 1) / ranks;
-}
 
 /// Every rank reads its peers' gradients in place: their pages count as its own.
 std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * n * (2 + (ranks > 1 ? ranks - 1 : 0)); }
@@ -32,7 +27,34 @@ std::int64_t largest_block(const ParameterLayout& layout) {
   return largest;
 }
 
+/// What the kernels have allocated for themselves after a pass forward and back.
+std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
+  const Model& model = context.model;
+  Buffer parameters(model.layout().size()), statistics(model.statistics_layout().size()), gradient(parameters.size());
+  const ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
+  model.initialise(0, state);
+  SyntheticSource source(
+      {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
+      {.rank = 0, .size = 1, .batch_size = batch, .accumulate = 1, .seed = 0});
+  LossSums sums;
+  context.model.loss_and_gradient(source.next(), 1, state, gradient.view(), Write::overwrite, {}, sums);
+  return context.backend.scratch_size() * kFloat;
+}
+
+/// The same for a batch of any size, from small ones: it grows in proportion where it grows at all.
+std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+  const std::int64_t half = scratch_bytes_after(context, std::min(batch, kTriedExamples / 2));
+  const std::int64_t whole = scratch_bytes_after(context, std::min(batch, kTriedExamples));
+  const Index beyond = std::max<Index>(0, batch - kTriedExamples);
+  return whole + (whole - half) * beyond / (kTriedExamples / 2);
+}
+
 }  // namespace
+
+Index largest_part(const Config& config, int ranks) {
+  const Index micro = (config.train.batch_size + config.train.accumulate - 1) / config.train.accumulate;
+  return (micro + ranks - 1) / ranks;
+}
 
 std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
@@ -45,6 +67,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {"optimizer state", kFloat * n * states},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
+          {"scratch of the kernels", scratch_bytes(context, batch)},
           {"examples", context.data.bytes_per_node},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};

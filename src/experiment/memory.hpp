@@ -18,13 +18,18 @@ struct MemoryPart {
 
 struct MemoryContext {
   const Config& config;
-  const Model& model;
+  Model& model;
+  Backend& backend;
   const DatasetInfo& data;
   int ranks = 1;
   std::int64_t process_bytes = 0;  ///< resident before any of this: code, MPI, HDF5
 };
 
-/// The peak of rank 0, which has the checkpoints on top of what the others have.
+/// How many examples of a micro-batch the largest part of a rank has.
+Index largest_part(const Config& config, int ranks);
+
+/// The peak of rank 0, which has the checkpoints on top of what the others have. A pass over a few random examples
+/// shows what the kernels take for themselves; not collective where the model reduces over this rank alone.
 std::vector<MemoryPart> predict_memory(const MemoryContext& context);
 
 std::int64_t sum(const std::vector<MemoryPart>& parts);

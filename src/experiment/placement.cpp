@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -105,8 +106,12 @@ std::string cpu_name() {
 
 std::uint64_t build_hash() {
   std::ifstream binary("/proc/self/exe", std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(binary), {}};
-  return hash_bytes(bytes);
+  std::array<char, 1 << 16> chunk{};
+  std::uint64_t hash = 0;
+  while (binary.read(chunk.data(), chunk.size()) || binary.gcount() > 0) {
+    hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(binary.gcount())), hash);
+  }
+  return hash;
 }
 
 std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }
