@@ -1,7 +1,6 @@
 #include "topology.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace unisono::mpi {
 
@@ -23,15 +22,13 @@ std::vector<int> Topology::lane(int number) const {
   return carriers;
 }
 
-Topology make_topology(const Roster& roster, const std::vector<int>& members, int rank, int ranks_per_node) {
+Topology make_topology(const std::vector<std::int64_t>& node_of, int rank) {
   Topology topology;
-  std::vector<std::pair<int, int>> keys;  // of the nodes: where they are, which part of it
-  for (std::size_t r = 0; r < members.size(); ++r) {
-    const int member = members[r];
-    const std::pair<int, int> key(roster[member].node, ranks_per_node > 0 ? member / ranks_per_node : 0);
-    const auto node = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+  std::vector<std::int64_t> keys;  // of the nodes
+  for (std::size_t r = 0; r < node_of.size(); ++r) {
+    const auto node = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), node_of[r]) - keys.begin());
     if (node == keys.size()) {
-      keys.push_back(key);
+      keys.push_back(node_of[r]);
       topology.nodes.emplace_back();
     }
     if (static_cast<int>(r) == rank) {

@@ -1,9 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
-
-#include "roster.hpp"
 
 namespace unisono::mpi {
 
@@ -23,8 +22,7 @@ struct Topology {
   std::vector<int> lane(int number) const;
 };
 
-/// \param members  ranks of the job, by rank of the group
-/// \param ranks_per_node 0: as the hardware has them; else nodes are cut into such smaller ones
-Topology make_topology(const Roster& roster, const std::vector<int>& members, int rank, int ranks_per_node);
+/// \param node_of a key of the node of each rank: ranks of equal keys share memory
+Topology make_topology(const std::vector<std::int64_t>& node_of, int rank);
 
 }  // namespace unisono::mpi
