@@ -38,7 +38,7 @@ using RequestPtr = std::unique_ptr<Request>;
 ///
 /// All collectives are called by every rank of the group, in the same order. Counts are 64 bits. No operation relies on
 /// a send being buffered. All throw CommunicationError, which names the ranks that did not arrive within
-/// `communication.timeout_seconds`.
+/// `communication.timeout_seconds`. One thread of a process at a time uses its communicators.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -60,9 +60,16 @@ void MpiCommunicator::make_places(MPI_Comm ranks) {
   group_.members.resize(static_cast<std::size_t>(size));
   const int member = terms_.job->roster().rank();
   check(MPI_Allgather(&member, 1, MPI_INT, group_.members.data(), 1, MPI_INT, collectives_), "MPI_Allgather");
-  topology_ =
-      make_topology(terms_.job->roster(), group_.members, rank_, static_cast<int>(terms_.settings.ranks_per_node));
+  std::vector<std::int64_t> node_of;
+  for (const int rank : group_.members) node_of.push_back(node_key(rank));
+  topology_ = make_topology(node_of, rank_);
   check(MPI_Comm_split(collectives_, topology_.node, rank_, &node_), "MPI_Comm_split");
+}
+
+/// Of a rank of the job: the same for ranks that are to share memory.
+std::int64_t MpiCommunicator::node_key(int rank) const {
+  const std::int64_t pretended = terms_.settings.ranks_per_node > 0 ? rank / terms_.settings.ranks_per_node : 0;
+  return pretended * terms_.job->roster().size() + terms_.job->roster()[rank].node;
 }
 
 void MpiCommunicator::share_memory() {

@@ -65,6 +65,7 @@ class MpiCommunicator final : public Communicator {
   enum class Kind : std::uint64_t;
 
   void make_places(MPI_Comm ranks);
+  std::int64_t node_key(int rank) const;
   void share_memory();
   void release();
   MpiCommunicator& node_group() { return node_group_ ? *node_group_ : *this; }
