@@ -119,7 +119,8 @@ def train(rank, arguments):
     if rank == 0:
         print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
     if arguments.processes > 1:
-        torch.distributed.destroy_process_group()
+        torch.distributed.barrier()
+        os._exit(0)  # gloo's threads now and then abort a process that tears them down
 
 
 def main():

@@ -10,7 +10,7 @@ find_package(MPI REQUIRED COMPONENTS C)
 add_compile_definitions(OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
 pkg_check_modules(tomlplusplus REQUIRED tomlplusplus)
 pkg_check_modules(CLI11 REQUIRED IMPORTED_TARGET CLI11)
-pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-openmpi)
+pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial hdf5)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 add_library(unisono_options INTERFACE)

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <vector>
 
 #include "commands.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/cli/application.hpp"
 
 namespace unisono::cli {
@@ -49,14 +53,29 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
   }
 }
 
+/// The first process says it and has the exit code: a launcher would end it before it speaks if another one failed.
+int usage_error(const std::string& what) {
+  if (!is_first_of_launch()) return 0;
+  fmt::print(stderr, "unisono: usage error: {}; 'unisono --help' and 'unisono COMMAND --help' say what there is\n",
+             what);
+  return static_cast<int>(ExitCode::config);
+}
+
+/// "there is no command 'trian'; did you mean 'train'?", or nothing.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return "";
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
+  const std::string nearest = nearest_name(argv[1], names);
+  return fmt::format("there is no command '{}'", argv[1]) +
+         (nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+}
+
 /// --help and --version, and what is wrong with a command line.
 int answer(const CLI::App& app, const CLI::ParseError& error) {
-  const bool asked = error.get_exit_code() == 0;
-  if (!is_first_of_launch()) return asked ? 0 : static_cast<int>(ExitCode::config);
-  if (asked) return app.exit(error);
-  fmt::print(stderr, "unisono: usage error: {}; 'unisono --help' and 'unisono COMMAND --help' say what there is\n",
-             error.what());
-  return static_cast<int>(ExitCode::config);
+  if (error.get_exit_code() != 0) return usage_error(error.what());
+  return is_first_of_launch() ? app.exit(error) : 0;
 }
 
 }  // namespace
@@ -70,6 +89,7 @@ int run(int argc, char** argv, const ModelKinds& models) {
   for (const auto add : {add_train, add_evaluate, add_predict, add_info, add_bench, add_data, add_config}) {
     add(app, chosen);
   }
+  if (const std::string problem = unknown_command(app, argc, argv); !problem.empty()) return usage_error(problem);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,7 +1,7 @@
-"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code
-and one message
-that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
+"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code and one
+message that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
 
+import concurrent.futures
 import dataclasses
 import gzip
 import os
@@ -20,7 +20,11 @@ import numpy
 from harness import BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, messages
 
 OTHER, USAGE, CONFIGURATION, DATA, CHECKPOINT, COMMUNICATION = 1, 2, 2, 3, 4, 5
-TIMEOUT = 30  # seconds
+TIMEOUT = 60  # seconds
+AT_A_TIME = 4  # runs: they mostly wait for MPI to start and to end
+FILE_LIMIT = 16 << 20  # bytes; Open MPI's own files, of some 10 MiB, must still fit
+# mpirun sleeps for two seconds between the signals that it sends to ranks which have ended already.
+AT_ONCE = ["--mca", "odls_base_sigkill_timeout", "0"]
 
 
 @dataclasses.dataclass
@@ -32,7 +36,7 @@ class Case:
     prepare: Optional[Callable[[pathlib.Path], None]] = None
     environment: Optional[dict] = None
     ranks: tuple = (0, 2)
-    limit_bytes: Optional[int] = None  # on the size of a file that it writes
+    limited: bool = False  # no file may grow beyond FILE_LIMIT
 
 
 TRAIN = ("train", "config.toml", "--overwrite", "--output", "earlier")
@@ -198,6 +202,12 @@ CONFIGS = [
         r"--set model\.layers\.9\.units=1",
         sets=["model.layers.9.units=1"],
     ),
+    Case(
+        "a rate that explodes",
+        OTHER,
+        r"the loss is -?(nan|inf) at step \d+, with a learning rate of 1e\+38.*learning_rate",
+        ("train", "config.toml", "--output", "new", "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
+    ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
     Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),
     Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*no valid TOML", ("train", "digits.h5")),
@@ -207,7 +217,12 @@ CONFIGS = [
 
 USAGES = [
     Case("no command", USAGE, r"usage error: .*subcommand", ()),
-    Case("an unknown command", USAGE, r"usage error: ", ("trian", "config.toml")),
+    Case(
+        "an unknown command",
+        USAGE,
+        r"usage error: there is no command 'trian'; did you mean 'train'",
+        ("trian", "config.toml"),
+    ),
     Case("an unknown option", USAGE, r"usage error: .*--epochs", ("train", "config.toml", "--epochs", "3")),
     Case("no config", USAGE, r"usage error: .*config is required", ("train",)),
     Case(
@@ -578,8 +593,29 @@ OUTPUTS = [
         "no room for a set",
         OTHER,
         r"new\.h5",
-        ("data", "digits", "--train", "500", "--output", "new.h5"),
-        limit_bytes=100_000,
+        ("data", "digits", "--train", "40000", "--output", "new.h5"),
+        limited=True,
+    ),
+    Case(
+        "no room for a checkpoint",
+        OTHER,
+        r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are whole",
+        ("train", "config.toml", "--output", "new", "--set", "model.layers.0.channels=1200"),
+        limited=True,
+    ),
+    Case(
+        "no room for the checkpoint after",
+        OTHER,
+        r"trained/checkpoints/step-000000030\.h5 could not be written",
+        (*RESUME, "--set", "train.epochs=3"),
+        lambda folder: (folder / "trained/checkpoints/step-000000030.h5.tmp/in the way").mkdir(parents=True),
+    ),
+    Case(
+        "no room for predictions",
+        OTHER,
+        r"out\.csv: the predictions cannot be written: No space left on device",
+        ("predict", "trained", "--split", "train", "--output", "out.csv"),
+        lambda folder: os.symlink("/dev/full", folder / "out.csv.0.tmp"),
     ),
     Case(
         "predictions of an unknown kind",
@@ -604,13 +640,21 @@ def launched_by(name, pattern, environment):
     )
 
 
-def two_programs(name, pattern, first, second, prepare=None):
-    """Two ranks that were given different things."""
-    words = [*MPIRUN, "-n", "1", BINARY, "train", *first, ":", "-n", "1", BINARY, "train", *second]
-    return Case(name, COMMUNICATION, pattern, tuple(words), prepare, ranks=(None,))
+def two_programs(name, pattern, second, prepare=None):
+    """Two ranks that were given different things. `second`: mpirun's options and the settings of rank 1"""
+    options, settings = second
+    train = (BINARY, "train", "config.toml", "--output", "new")
+    words = (*MPIRUN, "-n", "1", *train, ":", "-n", "1", *options, *train, *settings)
+    return Case(name, COMMUNICATION, pattern, words, prepare, ranks=(None,))
 
 
-NEW = ("--output", "new")
+def other_folder(folder):
+    """Like the first, but with other digits."""
+    (folder / "other").mkdir()
+    (folder / "other" / "config.toml").write_text(CONFIG)
+    draw = [BINARY, "data", "digits", "--train", "240", "--test", "101", "--seed", "2", "--output", "other/digits.h5"]
+    subprocess.run(draw, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
 
 LAUNCHES = [
     launched_by(
@@ -622,15 +666,13 @@ LAUNCHES = [
     two_programs(
         "different configs",
         r"the config of rank 1 on .* is not that of rank 0",
-        ("config.toml", *NEW),
-        ("config.toml", *NEW, "--set", "train.epochs=3"),
+        ((), ("--set", "train.epochs=3")),
     ),
     two_programs(
         "different data",
-        r"data.*rank 1 on .* is not that of rank 0",
-        ("config.toml", *NEW),
-        ("config.toml", *NEW),
-        None,
+        r"the data set of rank 1 on .* is not that of rank 0",
+        (("-wdir", "other"), ()),
+        other_folder,
     ),
     Case(
         "more threads than cores to bench with",
@@ -639,7 +681,6 @@ LAUNCHES = [
         ("bench", "config.toml", "--set", "train.threads=999"),
     ),
 ]
-LAUNCHES = [case for case in LAUNCHES if case.name != "different data"]  # one file system: see tests/comm for hosts
 
 TABLES = {
     "configs": CONFIGS,
@@ -669,7 +710,8 @@ class BadInputs(BinaryTest):
             stdout=subprocess.DEVNULL,
         )
 
-    def check(self, case, ranks):
+    def run_aside(self, case, ranks):
+        """The result of a case in a folder of its own, and what the folder held before and after it."""
         with tempfile.TemporaryDirectory(prefix="unisono-test-") as scratch:
             folder = pathlib.Path(scratch)
             os.symlink(self.digits, folder / "digits.h5")
@@ -681,7 +723,9 @@ class BadInputs(BinaryTest):
                 case.prepare(folder)
             before = contents(folder)
             result = self.run_case(case, ranks, folder)
-            after = contents(folder)
+            return result, before, contents(folder)
+
+    def check(self, case, result, before, after):
         self.assertEqual(result.code, case.code, result)
         said = messages(result)
         self.assertEqual(len(said), 1, result)
@@ -694,10 +738,12 @@ class BadInputs(BinaryTest):
 
     def run_case(self, case, ranks, folder):
         words = list(case.arguments) if ranks is None else command(ranks, *case.arguments)
+        if words[0] == MPIRUN[0]:
+            words[1:1] = AT_ONCE
 
         def limit():
-            if case.limit_bytes:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (case.limit_bytes, case.limit_bytes))
+            if case.limited:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
 
         done = subprocess.run(
             words,
@@ -712,10 +758,12 @@ class BadInputs(BinaryTest):
         return Result(done.returncode, done.stdout, done.stderr)
 
     def check_table(self, name):
-        for case in TABLES[name]:
-            for ranks in case.ranks:
+        runs = [(case, ranks) for case in TABLES[name] for ranks in case.ranks]
+        with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
+            outcomes = [pool.submit(self.run_aside, case, ranks) for case, ranks in runs]
+            for (case, ranks), outcome in zip(runs, outcomes):
                 with self.subTest(case=case.name, ranks=ranks):
-                    self.check(case, ranks)
+                    self.check(case, *outcome.result())
 
     def test_the_table_is_as_long_as_it_should_be_and_names_each_case_once(self):
         names = [case.name for table in TABLES.values() for case in table]

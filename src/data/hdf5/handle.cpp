@@ -14,6 +14,15 @@ herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
   return 1;
 }
 
+/// Of "file write failed: time = …, errno = 27, error message = 'File too large', buf = …" only what the system said.
+std::string systems_reason(const std::string& description) {
+  constexpr std::string_view kBefore = "error message = '";
+  const std::size_t at = description.find(kBefore);
+  if (at == std::string::npos) return description;
+  const std::size_t begin = at + kBefore.size();
+  return description.substr(begin, description.find('\'', begin) - begin);
+}
+
 }  // namespace
 
 LibraryLock::LibraryLock() : lock_(library_mutex()) {
@@ -32,7 +41,7 @@ Handle make_parents() {
 std::string innermost_reason() {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_description, &reason);
-  return reason;
+  return systems_reason(reason);
 }
 
 }  // namespace unisono::hdf5

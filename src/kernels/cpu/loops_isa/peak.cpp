@@ -9,16 +9,12 @@ namespace {
 constexpr int kChains = 12;
 
 double multiply_add(Count iterations, float* sink) {
-  Vector sums[kChains] = {};
-  Vector factor = broadcast(0.999F), term = broadcast(0.001F);
+  const Vector factor = broadcast(0.999F), term = broadcast(0.001F);
+  Vector sums[kChains];
+  for (int chain = 0; chain < kChains; ++chain) sums[chain] = broadcast(*sink + static_cast<float>(chain));
   for (Count i = 0; i < iterations; ++i) {
 #pragma GCC unroll 12
-    for (int chain = 0; chain < kChains; ++chain) {
-      sums[chain] = sums[chain] * factor + term;
-#ifdef __x86_64__
-      asm volatile("" : "+v"(sums[chain]));  // no iteration may be folded into another
-#endif
-    }
+    for (int chain = 0; chain < kChains; ++chain) sums[chain] = sums[chain] * factor + term;
   }
   for (const Vector& sum : sums) {
     for (Count lane = 0; lane < kLanes; ++lane) *sink += sum[lane];
