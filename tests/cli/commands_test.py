@@ -90,7 +90,6 @@ class Commands(BinaryTest):
         self.assertEqual(result.code, 3, result)
         self.assertIn("--features", result.err)
 
-    @unittest.skip("the prediction is up to 22 % off where a model is small")
     def test_the_predicted_memory_is_what_a_run_takes(self):
         models = {
             "dense": (
