@@ -53,7 +53,7 @@ class Progress {
 
   /// Lets a thread of its own move the operations while this rank computes: needed between nodes, where MPI moves
   /// nothing unless it is called. It sleeps while nothing is under way, and else looks every 20 µs or as soon as the
-  /// system's timer lets it; measured, that takes 1 to 3 % of a core, beside the copies that must be made anyway.
+  /// system's timer lets it.
   void start_thread();
   /// Before operations are given up.
   void stop_thread();
