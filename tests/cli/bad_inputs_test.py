@@ -1,5 +1,5 @@
-"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code and one
-message that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
+"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code and
+one message that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
 
 import concurrent.futures
 import dataclasses
@@ -206,7 +206,7 @@ CONFIGS = [
         "a rate that explodes",
         OTHER,
         r"the loss is -?(nan|inf) at step \d+, with a learning rate of 1e\+38.*learning_rate",
-        ("train", "config.toml", "--output", "new", "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
+        (*TRAIN[:2], "--output", "new", "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
     Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),

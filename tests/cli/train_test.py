@@ -75,7 +75,7 @@ class Training(BinaryTest):
         # 10 steps of SGD. A gradient sums its terms in another order: √24 roundings of 6e-8, relative to the largest, a
         # step, which batch normalisation and the steps behind amplify by some tens at most.
         self.train("one", "--set", "train.epochs=1", "--set", "optimizer.kind=sgd")
-        for ranks in (2, 3):
+        for ranks in (2, 3, 4):
             with self.subTest(ranks=ranks):
                 run = f"many{ranks}"
                 self.train(run, "--set", "train.epochs=1", "--set", "optimizer.kind=sgd", ranks=ranks)
