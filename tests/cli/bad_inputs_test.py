@@ -1,5 +1,6 @@
-"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code and
-one message that says what is wrong, where, and what to do; without a crash or a hang, and with an earlier run left whole."""
+"""A table of bad inputs, each run through the binary on one rank and on two: it must end with its exit code and one
+message, which says what is wrong, where, and what to do; with no crash or hang, and with an earlier run left whole.
+"""
 
 import concurrent.futures
 import dataclasses
