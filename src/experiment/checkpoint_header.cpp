@@ -59,6 +59,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("normalization").at("mean").get_to(header.normalization.mean);
   json.at("normalization").at("scale").get_to(header.normalization.scale);
   json.at("data_identity").get_to(header.data_identity);
+  json.at("resident").get_to(header.resident);
   header.epoch_sums = sums_from(json.at("epoch_sums"));
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
@@ -84,6 +85,7 @@ std::string to_json(const CheckpointHeader& header) {
       {"inputs", to_json(header.inputs)},
       {"normalization", {{"mean", header.normalization.mean}, {"scale", header.normalization.scale}}},
       {"data_identity", header.data_identity},
+      {"resident", header.resident},
       {"epoch_sums", to_json(header.epoch_sums)},
       {"ranks", header.ranks},
       {"threads", header.threads},

@@ -145,7 +145,6 @@ bool may_change(const std::string& key) {
                                "train.evaluate_every_epochs",
                                "data.path",
                                "data.reader",
-                               "data.window_bytes",
                                "train.threads",
                                "train.evaluation_batch_size",
                                "train.report_every_steps"};

@@ -147,6 +147,13 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
                     "new run with --output DIR",
                     config_.run_folder(), config_.data.path));
   }
+  if (stored.resident != header_.resident) {
+    const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
+    throw ConfigError(
+        fmt::format("{}: the run was started with a {} reader, and this one is {}, whose examples come in another order: "
+                    "resume with --set data.reader={}",
+                    config_.run_folder(), reader(stored.resident), reader(header_.resident), reader(stored.resident)));
+  }
 }
 
 /// What stands between the resumed run and the same bits.
@@ -175,6 +182,7 @@ CheckpointHeader Run::fresh_header() const {
           .inputs = inputs_of(data_->info()),
           .normalization = data_->normalization(),
           .data_identity = data_->info().identity,
+          .resident = data_->info().resident,
           .epoch_sums = {},
           .best = 0,
           .has_best = false,

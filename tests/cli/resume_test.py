@@ -125,6 +125,16 @@ class Resuming(BinaryTest):
         self.assertEqual(list((self.folder / "run" / "checkpoints").glob("*.tmp")), [])
         self.assert_same_bits("whole", "run")
 
+    def test_another_reader_than_the_run_was_started_with_is_refused(self):
+        self.train("run", "--set", "train.epochs=1", "--set", "data.reader=streaming")
+        for ranks in (0, 2):
+            result = self.train("run", "--resume", ranks=ranks, code=2)  # automatic: these few digits fit the memory
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn("--set data.reader=streaming", result.err)
+        self.train("run", "--resume", "--set", "data.reader=streaming")
+        self.train("whole", "--set", "data.reader=streaming")
+        self.assert_same_bits("whole", "run")
+
     def test_other_settings_than_the_run_was_started_with_are_refused(self):
         self.train("run", "--set", "train.epochs=1")
         for ranks in (0, 2):

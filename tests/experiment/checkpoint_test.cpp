@@ -45,6 +45,7 @@ TEST_CASE("a checkpoint holds everything that was written, bit for bit", "[check
   CHECK(read.header.ranks == 2);
   CHECK(read.header.threads == 3);
   CHECK(read.header.device == "some CPU");
+  CHECK_FALSE(read.header.resident);
   CHECK(read.header.build == 5);
   CHECK(read.header.layout == written.header.layout);
   CHECK_FALSE(std::filesystem::exists(folder.path("a.h5.tmp")));

@@ -67,6 +67,7 @@ inline Checkpoint sample_checkpoint(const SampleModel& model, std::int64_t step 
   header.ranks = 2;
   header.threads = 3;
   header.device = "some CPU";
+  header.resident = false;
   header.build = 5;
   header.layout = model.parameters.hash();
   checkpoint.parameters = counted(model.parameters, 1);

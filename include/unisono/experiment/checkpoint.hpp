@@ -36,6 +36,7 @@ struct CheckpointHeader {
   ModelInputs inputs;           ///< what the data said of the model's inputs and outputs
   Normalization normalization;  ///< of the training set
   std::uint64_t data_identity = 0;
+  bool resident = true;  ///< DatasetInfo::resident: streamed sets come in another order
   LossSums epoch_sums;  ///< training losses of the epoch so far, over all ranks
   double best = 0;      ///< the best evaluation so far, where has_best
   bool has_best = false;
