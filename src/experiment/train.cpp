@@ -150,8 +150,8 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
   if (stored.resident != header_.resident) {
     const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
     throw ConfigError(
-        fmt::format("{}: the run was started with a {} reader, and this one is {}, whose examples come in another order: "
-                    "resume with --set data.reader={}",
+        fmt::format("{}: the run was started with a {} reader, and this one is {}, whose order is another: resume with "
+                    "--set data.reader={}",
                     config_.run_folder(), reader(stored.resident), reader(header_.resident), reader(stored.resident)));
   }
 }

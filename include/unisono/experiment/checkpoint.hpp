@@ -37,8 +37,8 @@ struct CheckpointHeader {
   Normalization normalization;  ///< of the training set
   std::uint64_t data_identity = 0;
   bool resident = true;  ///< DatasetInfo::resident: streamed sets come in another order
-  LossSums epoch_sums;  ///< training losses of the epoch so far, over all ranks
-  double best = 0;      ///< the best evaluation so far, where has_best
+  LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks
+  double best = 0;       ///< the best evaluation so far, where has_best
   bool has_best = false;
 
   // What must be equal for a resumed run to be the same bit for bit
