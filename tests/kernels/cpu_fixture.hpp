@@ -102,7 +102,8 @@ struct Outputs {
 
 inline bool same_bits(const Outputs& a, const Outputs& b) {
   const auto same = [](const auto& left, const auto& right) {
-    return left.size() == right.size() && std::memcmp(left.data(), right.data(), left.size() * sizeof left[0]) == 0;
+    return left.size() == right.size() &&
+           (left.empty() || std::memcmp(left.data(), right.data(), left.size() * sizeof left[0]) == 0);
   };
   if (a.tensors.size() != b.tensors.size()) return false;
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
