@@ -135,7 +135,28 @@ class CsvSink final : public PredictionSink {
 
 }  // namespace
 
+namespace {
+
+bool holds_predictions(const std::string& path) {
+  if (path.ends_with(".h5")) {
+    return hdf5::is_hdf5(path) && hdf5::File(path, hdf5::File::Mode::read).exists("predictions");
+  }
+  std::string first_line;
+  std::getline(std::ifstream(path), first_line);
+  return first_line.starts_with("example,");
+}
+
+/// Earlier predictions are replaced; a set, a checkpoint, or whatever else the file may be, is not.
+void require_replaceable(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path) || holds_predictions(path)) return;
+  throw OutputError(fmt::format(
+      "{}: there is such a file, which holds no predictions and is left alone; choose another with --output", path));
+}
+
+}  // namespace
+
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options) {
+  require_replaceable(options.path);
   if (options.path.ends_with(".h5")) return std::make_unique<Hdf5Sink>(options);
   if (options.path.ends_with(".csv")) return std::make_unique<CsvSink>(options);
   throw ConfigError(fmt::format("--output {}: predictions go to FILE.h5 or FILE.csv", options.path));

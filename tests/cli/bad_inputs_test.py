@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import tempfile
@@ -623,6 +624,26 @@ OUTPUTS = [
         CONFIGURATION,
         r"out\.txt: predictions go to FILE\.h5 or FILE\.csv",
         ("predict", "trained", "--output", "out.txt"),
+    ),
+    Case(
+        "predictions in place of the set",
+        OTHER,
+        r"set\.h5: there is such a file, which holds no predictions",
+        ("predict", "trained", "--data", "set.h5", "--output", "set.h5"),
+        lambda folder: shutil.copy(folder / "digits.h5", folder / "set.h5"),
+    ),
+    Case(
+        "predictions in place of a table",
+        OTHER,
+        r"table\.csv: there is such a file, which holds no predictions",
+        ("predict", "trained", "--output", "table.csv"),
+        lambda folder: (folder / "table.csv").write_text(TABLE),
+    ),
+    Case(
+        "predictions in place of a checkpoint",
+        OTHER,
+        r"best\.h5: there is such a file, which holds no predictions",
+        ("predict", "trained", "--output", "trained/checkpoints/best.h5"),
     ),
     Case(
         "predictions in no folder",

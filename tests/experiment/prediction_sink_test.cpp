@@ -48,11 +48,24 @@ TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "
 TEST_CASE("a file that is not finished never appears under its name", "[prediction_sink]") {
   const ScratchFolder folder;
   for (const char* name : {"a.csv", "a.h5"}) {
-    folder.file(name, "earlier");
-    make_prediction_sink({.path = folder.path(name), .examples = 3, .outputs = 2, .classes = false, .ranks = 1});
-    CHECK(bytes_of(folder.path(name)) == "earlier");
+    const SinkOptions options{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = false, .ranks = 2};
+    write_three(*make_prediction_sink(options));
+    const std::string earlier = bytes_of(folder.path(name));
+    make_prediction_sink(options);
+    CHECK(bytes_of(folder.path(name)) == earlier);
+    write_three(*make_prediction_sink(options));  // earlier predictions are replaced
+    CHECK(bytes_of(folder.path(name)).size() == earlier.size());
   }
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
+}
+
+TEST_CASE("a file that holds no predictions is left alone", "[prediction_sink]") {
+  const ScratchFolder folder;
+  for (const char* name : {"a.csv", "a.h5"}) {
+    folder.file(name, "a set of one's own");
+    CHECK_THROWS_WITH(make_prediction_sink({.path = folder.path(name), .ranks = 1}), Contains("holds no predictions"));
+    CHECK(bytes_of(folder.path(name)) == "a set of one's own");
+  }
 }
 
 TEST_CASE("an unknown ending and a folder that is not there are refused", "[prediction_sink]") {
