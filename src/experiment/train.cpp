@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -62,6 +63,7 @@ class Run {
   void say_differences(const CheckpointHeader& stored) const;
   CheckpointHeader fresh_header() const;
   void open_records(const TrainOptions& options);
+  bool is_complete() const;
   void say_start() const;
   std::string batch_statistics() const;
   Summary summarise(const TrainingObserver& observer, double total_seconds);
@@ -219,7 +221,23 @@ void Run::say_start() const {
   for (const std::string& note : parts_.model->notes()) log_.info(note);
 }
 
+/// Whether the summary that a run left is of all these steps.
+bool is_summarised(const std::string& path, std::int64_t steps) {
+  const auto summary = nlohmann::json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+  return summary.is_object() && summary.value("steps", nlohmann::json()) == steps;
+}
+
+/// Resumed at its end, and with a summary: another one would be of no steps.
+bool Run::is_complete() const {
+  if (header_.step < total_steps()) return false;
+  return world_.max(root_ && is_summarised(root_->folder.summary(), header_.step) ? 1 : 0) != 0;
+}
+
 ExitCode Run::train() {
+  if (is_complete()) {
+    log_.info(fmt::format("{}: complete already; a larger train.epochs makes it longer", config_.run_folder()));
+    return ExitCode::success;
+  }
   say_start();
   const Schedule schedule(config_.schedule, config_.optimizer.learning_rate, total_steps(), source_->steps_per_epoch());
   TrainingObserver observer({.config = config_,

@@ -81,8 +81,11 @@ class Resuming(BinaryTest):
 
     def test_a_complete_run_has_nothing_left_to_do_and_can_be_made_longer(self):
         self.train("run", "--set", "train.epochs=1")
-        before = self.vectors("run")
-        self.train("run", "--resume", "--set", "train.epochs=1")
+        before, summary = self.vectors("run"), self.summary("run")
+        for ranks in (0, 2):
+            result = self.train("run", "--resume", "--set", "train.epochs=1", ranks=ranks)
+            self.assertEqual(result.out.count("run: complete already"), 1, result)
+            self.assertEqual(self.summary("run"), summary)
         for name, values in self.vectors("run").items():
             self.assertEqual(values.tobytes(), before[name].tobytes())
         self.train("run", "--resume", "--set", "train.epochs=2")
