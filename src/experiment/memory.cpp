@@ -29,7 +29,7 @@ std::int64_t largest_block(const ParameterLayout& layout) {
 
 /// What the kernels have allocated for themselves after a pass forward and back.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
-  const Model& model = context.model;
+  Model& model = context.model;
   Buffer parameters(model.layout().size()), statistics(model.statistics_layout().size()), gradient(parameters.size());
   const ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
   model.initialise(0, state);
@@ -37,16 +37,16 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
       {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
       {.rank = 0, .size = 1, .batch_size = batch, .accumulate = 1, .seed = 0});
   LossSums sums;
-  context.model.loss_and_gradient(source.next(), 1, state, gradient.view(), Write::overwrite, {}, sums);
+  model.loss_and_gradient(source.next(), 1, state, gradient.view(), Write::overwrite, {}, sums);
   return context.backend.scratch_size() * kFloat;
 }
 
 /// The same for a batch of any size, from small ones: it grows in proportion where it grows at all.
 std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
-  const std::int64_t half = scratch_bytes_after(context, std::min(batch, kTriedExamples / 2));
-  const std::int64_t whole = scratch_bytes_after(context, std::min(batch, kTriedExamples));
-  const Index beyond = std::max<Index>(0, batch - kTriedExamples);
-  return whole + (whole - half) * beyond / (kTriedExamples / 2);
+  if (batch <= kTriedExamples) return scratch_bytes_after(context, batch);
+  const std::int64_t half = scratch_bytes_after(context, kTriedExamples / 2);
+  const std::int64_t whole = scratch_bytes_after(context, kTriedExamples);
+  return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
 }
 
 }  // namespace

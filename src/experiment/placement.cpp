@@ -5,7 +5,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -106,12 +105,7 @@ std::string cpu_name() {
 
 std::uint64_t build_hash() {
   std::ifstream binary("/proc/self/exe", std::ios::binary);
-  std::array<char, 1 << 16> chunk{};
-  std::uint64_t hash = 0;
-  while (binary.read(chunk.data(), chunk.size()) || binary.gcount() > 0) {
-    hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(binary.gcount())), hash);
-  }
-  return hash;
+  return hash_stream(binary);
 }
 
 std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }

@@ -133,10 +133,6 @@ class CsvSink final : public PredictionSink {
   std::vector<std::ofstream> parts_;
 };
 
-}  // namespace
-
-namespace {
-
 bool holds_predictions(const std::string& path) {
   if (path.ends_with(".h5")) {
     return hdf5::is_hdf5(path) && hdf5::File(path, hdf5::File::Mode::read).exists("predictions");

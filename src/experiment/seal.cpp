@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
@@ -20,24 +18,10 @@ namespace {
 
 constexpr std::string_view kMark = "unisono-xxh3-64:";
 constexpr std::size_t kTrailerBytes = kMark.size() + sizeof(std::uint64_t);
-constexpr std::size_t kChunkBytes = 1 << 20;
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
   throw OutputError(fmt::format("{}: cannot {}: {}; free some space or choose another folder with --output", path, what,
                                 std::strerror(errno)));
-}
-
-/// The hash of the first `bytes` bytes of an open file, chunk by chunk.
-std::uint64_t hash_of(std::ifstream& file, std::uint64_t bytes) {
-  std::vector<char> chunk(kChunkBytes);
-  std::uint64_t hash = 0;
-  while (bytes > 0 && file) {
-    const auto count = std::min<std::uint64_t>(bytes, kChunkBytes);
-    file.read(chunk.data(), static_cast<std::streamsize>(count));
-    hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(file.gcount())), hash);
-    bytes -= count;
-  }
-  return hash;
 }
 
 std::string trailer_of(std::uint64_t hash) {
@@ -60,7 +44,7 @@ void sync_path(const std::string& path, int flags) {
 
 void seal_file(const std::string& path) {
   std::ifstream input(path, std::ios::binary);
-  const std::string trailer = trailer_of(hash_of(input, std::filesystem::file_size(path)));
+  const std::string trailer = trailer_of(hash_stream(input, std::filesystem::file_size(path)));
   std::ofstream output(path, std::ios::binary | std::ios::app);
   output << trailer;
   output.close();
@@ -77,7 +61,7 @@ std::string broken_seal(const std::string& path) {
   file.read(trailer.data(), static_cast<std::streamsize>(kTrailerBytes));
   if (!trailer.starts_with(kMark)) return "is truncated or no checkpoint: its checksum is missing";
   file.seekg(0);
-  const std::string expected = trailer_of(hash_of(file, bytes - kTrailerBytes));
+  const std::string expected = trailer_of(hash_stream(file, bytes - kTrailerBytes));
   if (!file) return "cannot be read to its end";
   return trailer == expected ? "" : "is damaged: its checksum does not fit its bytes";
 }

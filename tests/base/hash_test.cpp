@@ -2,6 +2,7 @@
 
 #include <array>
 #include <catch2/catch.hpp>
+#include <sstream>
 #include <string>
 
 namespace unisono {
@@ -34,6 +35,16 @@ TEST_CASE("bytes and text hash alike, every bit and the seed count", "[hash]") {
     flipped[i] = static_cast<char>(flipped[i] ^ 1);
     CHECK(hash_bytes(flipped) != hash_bytes(text));
   }
+}
+
+TEST_CASE("a file's hash goes on from one MiB to the next, and ends where it is told", "[hash]") {
+  const std::string text = sanity_bytes((1 << 20) + 7);
+  const std::string_view all = text, first = all.substr(0, 1 << 20);
+  std::istringstream file(text);
+  CHECK(hash_stream(file, text.size()) == hash_bytes(all.substr(1 << 20), hash_bytes(first)));
+  file = std::istringstream(text);
+  CHECK(hash_stream(file, 1 << 20) == hash_bytes(first));
+  CHECK(hash_stream(file) == hash_bytes(all.substr(1 << 20)));  // what is left
 }
 
 }  // namespace

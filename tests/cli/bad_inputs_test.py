@@ -19,7 +19,7 @@ from typing import Callable, Optional
 import h5py
 import numpy
 
-from harness import BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, messages
+from harness import BINARY, CONFIG, MPIRUN, BinaryTest, Result, command, draw_digits, messages
 
 OTHER, USAGE, CONFIGURATION, DATA, CHECKPOINT, COMMUNICATION = 1, 2, 2, 3, 4, 5
 TIMEOUT = 60  # seconds
@@ -42,6 +42,7 @@ class Case:
 
 
 TRAIN = ("train", "config.toml", "--overwrite", "--output", "earlier")
+TRAIN_NEW = ("train", "config.toml", "--output", "new")
 CONVOLUTION = '{ kind = "convolution", channels = 4, kernel = 5, stride = 2, bias = false }'
 
 
@@ -208,7 +209,7 @@ CONFIGS = [
         "a rate that explodes",
         OTHER,
         r"the loss is -?(nan|inf) at step \d+, with a learning rate of 1e\+38.*learning_rate",
-        (*TRAIN[:2], "--output", "new", "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
+        (*TRAIN_NEW, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
     Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),
@@ -529,23 +530,7 @@ CHECKPOINTS = [
         CHECKPOINT,
         r"other data than other\.h5",
         (*RESUME, "--set", "data.path=other.h5"),
-        lambda folder: subprocess.run(
-            [
-                BINARY,
-                "data",
-                "digits",
-                "--train",
-                "240",
-                "--test",
-                "101",
-                "--seed",
-                "2",
-                "--output",
-                folder / "other.h5",
-            ],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        ),
+        lambda folder: draw_digits(folder / "other.h5", "--seed", "2"),
     ),
     Case(
         "another batch size than the run's",
@@ -602,7 +587,7 @@ OUTPUTS = [
         "no room for a checkpoint",
         OTHER,
         r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are whole",
-        ("train", "config.toml", "--output", "new", "--set", "model.layers.0.channels=1200"),
+        (*TRAIN_NEW, "--set", "model.layers.0.channels=1200"),
         limited=True,
     ),
     Case(
@@ -657,15 +642,13 @@ OUTPUTS = [
 
 
 def launched_by(name, pattern, environment):
-    return Case(
-        name, COMMUNICATION, pattern, ("train", "config.toml", "--output", "new"), environment=environment, ranks=(0,)
-    )
+    return Case(name, COMMUNICATION, pattern, TRAIN_NEW, environment=environment, ranks=(0,))
 
 
 def two_programs(name, pattern, second, prepare=None):
     """Two ranks that were given different things. `second`: mpirun's options and the settings of rank 1"""
     options, settings = second
-    train = (BINARY, "train", "config.toml", "--output", "new")
+    train = (BINARY, *TRAIN_NEW)
     words = (*MPIRUN, "-n", "1", *train, ":", "-n", "1", *options, *train, *settings)
     return Case(name, COMMUNICATION, pattern, words, prepare, ranks=(None,))
 
@@ -674,8 +657,7 @@ def other_folder(folder):
     """Like the first, but with other digits."""
     (folder / "other").mkdir()
     (folder / "other" / "config.toml").write_text(CONFIG)
-    draw = [BINARY, "data", "digits", "--train", "240", "--test", "101", "--seed", "2", "--output", "other/digits.h5"]
-    subprocess.run(draw, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    draw_digits(folder / "other" / "digits.h5", "--seed", "2")
 
 
 LAUNCHES = [

@@ -5,19 +5,9 @@ import os
 import pathlib
 import unittest
 
-from harness import CONFIG, BinaryTest, messages
+from harness import CONFIG, PARTS, BinaryTest, messages
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
-PARTS = {
-    "compute",
-    "exposed_communication",
-    "straggler_wait",
-    "input",
-    "optimizer",
-    "evaluation",
-    "checkpoint",
-    "other",
-}
 
 
 class Commands(BinaryTest):
@@ -94,14 +84,13 @@ class Commands(BinaryTest):
     def test_the_predicted_memory_is_what_a_run_takes(self):
         models = {
             "dense": (
-                "model.layers=[{kind=\"flatten\"},{kind=\"dense\",units=3000},"
-                "{kind=\"relu\"},{kind=\"dense\",units=10}]",
+                'model.layers=[{kind="flatten"},{kind="dense",units=3000},' '{kind="relu"},{kind="dense",units=10}]',
                 "optimizer.kind=adam",
             ),
             "convolutions": (
-                "model.layers=[{kind=\"convolution\",channels=32,kernel=3,padding=1},{kind=\"batch_norm\"},"
-                "{kind=\"relu\"},{kind=\"convolution\",channels=32,kernel=3,padding=1},{kind=\"relu\"},"
-                "{kind=\"flatten\"},{kind=\"dense\",units=10}]",
+                'model.layers=[{kind="convolution",channels=32,kernel=3,padding=1},{kind="batch_norm"},'
+                '{kind="relu"},{kind="convolution",channels=32,kernel=3,padding=1},{kind="relu"},'
+                '{kind="flatten"},{kind="dense",units=10}]',
                 "train.batch_size=128",
             ),
             "small": ("optimizer.kind=sgd",),

@@ -51,6 +51,25 @@ report_every_steps = 1
 """
 
 
+# Of `seconds` in a summary, a report or a benchmark, beside their total.
+PARTS = {
+    "compute",
+    "exposed_communication",
+    "straggler_wait",
+    "input",
+    "optimizer",
+    "evaluation",
+    "checkpoint",
+    "other",
+}
+
+
+def draw_digits(path, *options):
+    """A set of 240 and 101 digits."""
+    words = [BINARY, "data", "digits", "--train", "240", "--test", "101", *options, "--output", path]
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
 def command(ranks, *arguments):
     words = [BINARY, *map(str, arguments)]
     return words if ranks == 0 else [*MPIRUN, "-n", str(ranks), *words]
@@ -71,11 +90,7 @@ class BinaryTest(unittest.TestCase):
     def setUpClass(cls):
         cls.shared = tempfile.TemporaryDirectory(prefix="unisono-test-")
         cls.digits = pathlib.Path(cls.shared.name) / "digits.h5"
-        subprocess.run(
-            [BINARY, "data", "digits", "--train", "240", "--test", "101", "--output", cls.digits],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
+        draw_digits(cls.digits)
 
     @classmethod
     def tearDownClass(cls):

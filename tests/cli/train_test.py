@@ -2,18 +2,7 @@
 
 import unittest
 
-from harness import BinaryTest, messages
-
-PARTS = {
-    "compute",
-    "exposed_communication",
-    "straggler_wait",
-    "input",
-    "optimizer",
-    "evaluation",
-    "checkpoint",
-    "other",
-}
+from harness import PARTS, BinaryTest, messages
 
 
 class Training(BinaryTest):

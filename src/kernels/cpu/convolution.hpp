@@ -94,4 +94,12 @@ inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index cou
 /// How many positions ahead of a product's its successors' operands are fetched: memory answers after some 100 ns.
 inline constexpr Index kPositionsAhead = 4;
 
+/// What is to be fetched during the product of a position whose pairs lie in one run: `floats` of the operand on the
+/// left, `channels` of which belong to a position.
+inline Ahead successors_of(const Loops& loops, const ProductShape& shape, const Pairs& pairs, Index channels,
+                           Index floats) {
+  const float* const first = pairs.a.back() + (shape.k + kPositionsAhead * channels) * shape.m;
+  return {first, fetch_step(loops, shape, pairs.count(), floats), first, 0};
+}
+
 }  // namespace unisono::cpu

@@ -78,8 +78,7 @@ void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index ba
         }
         Ahead ahead{dy.data(), 0, dy.data(), 0};
         if (convolution.runs && pairs.count() > 0) {
-          ahead.a = pairs.a.back() + (shape.k + kPositionsAhead * out) * width;
-          ahead.a_step = fetch_step(loops_, shape, pairs.count(), out * width / convolution.x.stride);
+          ahead = successors_of(loops_, shape, pairs, out, out * width / convolution.x.stride);
         }
         loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
                        dx.data() + convolution.input_at(block, iy, ix) + group * in * width, &ahead);

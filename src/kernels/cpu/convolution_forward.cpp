@@ -45,8 +45,7 @@ void CpuBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, V
         shape.k = gather_taps(convolution, block, oy, ox, group, x, w, pairs) * convolution.in;
         Ahead ahead{x.data(), 0, x.data(), 0};
         if (convolution.runs && pairs.count() > 0) {
-          ahead.a = pairs.a.back() + (shape.k + kPositionsAhead * convolution.in) * width;
-          ahead.a_step = fetch_step(loops_, shape, pairs.count(), convolution.x.stride * convolution.in * width);
+          ahead = successors_of(loops_, shape, pairs, convolution.in, convolution.x.stride * convolution.in * width);
         }
         loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
                        b.empty() ? nullptr : b.data() + group * out,

@@ -9,8 +9,7 @@ MeanSquaredError::MeanSquaredError(const Shape& out, const TargetShape& data) : 
   if (data.target_size == 0) {
     throw ConfigError(
         "model.loss: mean_squared_error needs targets, but the data have none; take softmax_cross_entropy for labels, "
-        "or "
-        "data.targets = \"features\" for an autoencoder");
+        "or data.targets = \"features\" for an autoencoder");
   }
   require_targets("mean_squared_error", out, data.target_size);
 }
