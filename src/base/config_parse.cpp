@@ -22,14 +22,14 @@ std::string_view wanted_type() {
   return std::is_same_v<T, std::int64_t> ? "an integer" : "a string";
 }
 
-std::string_view type_name(const toml::node& node) {
+std::string type_name(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table:
       return "a table";
     case toml::node_type::array:
       return "an array";
     case toml::node_type::string:
-      return "a string";
+      return fmt::format("the string '{}'", *node.value<std::string>());
     case toml::node_type::integer:
       return "an integer";
     case toml::node_type::floating_point:
@@ -194,7 +194,7 @@ void Parser::require(std::string_view field, bool holds, std::string_view messag
 std::string Parser::unknown(const std::string& key) const {
   const auto kinds = elsewhere_.find(key);
   if (kinds != elsewhere_.end()) {
-    return fmt::format("; {} has no such key, only {} has", kind_, quoted(kinds->second));
+    return fmt::format("; {} has no such key, that is a key of {}", kind_, quoted(kinds->second));
   }
   const std::vector<std::string> known(known_.begin(), known_.end());
   const std::string nearest = nearest_name(key, known);

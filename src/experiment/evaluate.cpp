@@ -43,7 +43,7 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
   }
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.path, model.header.step, name_of(model.split),
                        model.config.data.path, grouped(examples)));
-  for (const Metric& metric : metrics) log.info(fmt::format("  {:10} {:.6g}", metric.name, metric.value));
+  for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
 }
 
 }  // namespace unisono

@@ -89,8 +89,9 @@ Placement place_rank(Communicator& world, std::int64_t wanted, Log& log) {
   if (crowded_ranks > 0 && world.is_root()) {
     log.warning(fmt::format(
         "{} of {} ranks have more threads than cores (here {} ranks of {} threads on {} cores): expect less "
-        "speed; use fewer ranks or a lower train.threads",
-        crowded_ranks, world.size(), ranks.size(), placement.threads, cores.size()));
+        "speed; use fewer ranks{}",
+        crowded_ranks, world.size(), ranks.size(), placement.threads, cores.size(),
+        placement.threads > 1 ? " or a lower train.threads" : ""));
   }
   return placement;
 }

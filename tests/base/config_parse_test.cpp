@@ -94,12 +94,12 @@ TEST_CASE("a wrong value is refused with its place, what it is and what it shoul
       {"[train]\ntimeout = inf", "2:11: 'timeout' in [train] is inf, but must be a finite number"},
       {"[train]\nmilestones = [1,\n -2]", "3:2: 'milestones' in [train] is -2, but must be at least 0"},
       {"[train]\nepochs = 3.0", "2:10: 'epochs' in [train] must be an integer, not a floating-point number"},
-      {"[train]\nepochs = '3'", "2:10: 'epochs' in [train] must be an integer, not a string"},
+      {"[train]\nepochs = '3'", "2:10: 'epochs' in [train] must be an integer, not the string '3'"},
       {"[train]\nepochs = [3]", "2:10: 'epochs' in [train] must be an integer, not an array"},
       {"[train]\ntimeout = true", "2:11: 'timeout' in [train] must be a number, not a boolean"},
       {"[train]\ntimeout = 2020-01-01", "2:11: 'timeout' in [train] must be a number, not a date or time"},
       {"[train]\nshuffle = 1", "2:11: 'shuffle' in [train] must be true or false, not an integer"},
-      {"[train]\nmilestones = ['a']", "2:15: 'milestones' in [train] must be a number, not a string"},
+      {"[train]\nmilestones = ['a']", "2:15: 'milestones' in [train] must be a number, not the string 'a'"},
       {"[data]\npath = 3", "2:8: 'path' in [data] must be a string, not an integer"},
       {"[data]\nsizes = {}", "2:9: 'sizes' in [data] must be an integer, not a table"},
       {"train = 3", "1:9: 'train' at the top level must be a table, not an integer"},
@@ -127,7 +127,7 @@ TEST_CASE("an unknown key is refused with its place and the nearest known one", 
        "'relu', nam = '' }]",
        "8:18: unknown key 'nam' in model.layers[1].layers[0]; did you mean 'name'?"},
       {"[[model.layers]]\nkind = 'relu'\nunits = 1",
-       "4:1: unknown key 'units' in model.layers[0]; kind 'relu' has no such key, only 'dense' has"},
+       "4:1: unknown key 'units' in model.layers[0]; kind 'relu' has no such key, that is a key of 'dense'"},
   }));
   CHECK(complaint(kData + wrong.text) == "runs/a.toml:" + wrong.complaint);
 }
@@ -189,7 +189,7 @@ TEST_CASE("an override reaches into arrays by number", "[config]") {
 TEST_CASE("a wrong override is refused by name", "[config]") {
   const auto wrong = GENERATE(values<Wrong>({
       {"train.epochs=0", "'epochs' in [train] is 0, but must be at least 1 and at most 1000"},
-      {"train.epochs=three", "'epochs' in [train] must be an integer, not a string"},
+      {"train.epochs=three", "'epochs' in [train] must be an integer, not the string 'three'"},
       {"train.epoch=3", "unknown key 'epoch' in [train]; did you mean 'epochs'?"},
       {"trian.epochs=3", "unknown key 'trian' at the top level; did you mean 'train'?"},
       {"train.epochs", "a key and its value are expected, as in --set train.epochs=3"},
@@ -201,7 +201,7 @@ TEST_CASE("a wrong override is refused by name", "[config]") {
       {"data.sizes.2=3", "'2' is none of the 2 elements of 'sizes', which are numbered from 0"},
       {"data.sizes.-1=3", "'-1' is none of the 2 elements of 'sizes', which are numbered from 0"},
       {"data.sizes.1x=3", "'1x' is none of the 2 elements of 'sizes', which are numbered from 0"},
-      {"data.sizes.0=x", "'sizes' in [data] must be an integer, not a string"},
+      {"data.sizes.0=x", "'sizes' in [data] must be an integer, not the string 'x'"},
       {"train.smoothing=0.5", "in [train]: smoothing needs more than one epoch; set epochs = 2"},
   }));
   const std::string text = "[data]\npath = 'x.h5'\nsizes = [1, 2]\n[train]\nepochs = 1";

@@ -52,6 +52,11 @@ class Launch(unittest.TestCase):
         self.assertNotIn(signalled(2, DEAF, [signal.SIGINT, signal.SIGINT]), (0, 75))
         self.assertLess(time.monotonic() - started, 20)
 
+    def test_a_rank_that_is_killed_is_told_from_one_that_fails(self):
+        result = launch("-n", "2", "bash", "-c", "[[ $OMPI_COMM_WORLD_RANK == 0 ]] || kill -KILL $$; sleep 20")
+        self.assertEqual(result.returncode, 5)
+        self.assertIn("launch: signal 9 (KILL) ended a rank", result.stderr)
+
     def test_one_rank_may_run_on_every_core(self):
         result = launch("-n", "1", "nproc")
         self.assertEqual(int(result.stdout), len(os.sched_getaffinity(0)))

@@ -28,6 +28,7 @@ struct DatasetShape {
   std::vector<std::uint64_t> chunk;  ///< empty: contiguous
   Type type = Type::other;
   bool compressed = false;
+  bool complete = true;  ///< false: parts of it were never written, and would be read as HDF5's fill value
 
   std::uint64_t rows() const { return extent.empty() ? 0 : extent[0]; }
   std::uint64_t row_size() const;  ///< values of one row: the product of all extents but the first

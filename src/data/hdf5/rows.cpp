@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
@@ -14,6 +15,30 @@ std::vector<hsize_t> extent_of(hid_t dataset) {
   std::vector<hsize_t> extent(rank > 0 ? static_cast<std::size_t>(rank) : 0);
   if (rank > 0) H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
   return extent;
+}
+
+/// What a file's compression needs and the library lacks: "the filter 'lzf'", or nothing.
+std::string missing_filter(hid_t properties) {
+  for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
+    std::array<char, 64> name{};
+    std::size_t values = 0;
+    unsigned flags = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
+                                               name.size(), name.data(), nullptr);
+    if (filter >= 0 && H5Zfilter_avail(filter) <= 0) return fmt::format("the filter '{}' ({})", name.data(), filter);
+  }
+  return "";
+}
+
+/// Whether all of a chunked dataset's chunks are in the file.
+bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
+  hsize_t stored = 0, all = 1;
+  const Handle space{H5Dget_space(dataset), H5Sclose};
+  if (H5Dget_num_chunks(dataset, space.get(), &stored) < 0) return true;  // reading will say why
+  for (std::size_t axis = 0; axis < shape.extent.size(); ++axis) {
+    all *= shape.extent[axis] / shape.chunk[axis] + (shape.extent[axis] % shape.chunk[axis] == 0 ? 0 : 1);
+  }
+  return stored >= all;
 }
 
 /// The file's side and the memory's side of a transfer of rows.
@@ -60,15 +85,24 @@ DatasetShape File::shape(const std::string& dataset) const {
   const LibraryLock lock;
   const Handle handle = state_->open_dataset(dataset);
   const std::vector<hsize_t> extent = extent_of(handle.get());
-  DatasetShape shape{{extent.begin(), extent.end()}, {}, Type::other, false};
+  DatasetShape shape;
+  shape.extent.assign(extent.begin(), extent.end());
   const Handle type{H5Dget_type(handle.get()), H5Tclose};
   shape.type = type_of(type.get());
   const Handle properties{H5Dget_create_plist(handle.get()), H5Pclose};
-  if (H5Pget_layout(properties.get()) == H5D_CHUNKED) {
+  const H5D_layout_t layout = H5Pget_layout(properties.get());
+  if (layout == H5D_CHUNKED) {
     std::vector<hsize_t> chunk(extent.size());
     H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data());
     shape.chunk.assign(chunk.begin(), chunk.end());
+    if (const std::string filter = missing_filter(properties.get()); !filter.empty()) {
+      state_->fail_read(dataset,
+                        fmt::format("is compressed with {}, which is not installed; write it with gzip", filter));
+    }
     shape.compressed = H5Pget_nfilters(properties.get()) > 0;
+    shape.complete = has_all_chunks(handle.get(), shape);
+  } else if (layout == H5D_CONTIGUOUS) {
+    shape.complete = shape.rows() * shape.row_size() == 0 || H5Dget_storage_size(handle.get()) > 0;
   }
   return shape;
 }

@@ -130,6 +130,25 @@ void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules
   }
 }
 
+void check_complete(const hdf5::File& file, const std::string& dataset) {
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  if (shape.complete) return;
+  fail(file, dataset,
+       fmt::format("has extents {}, but parts of it were never written; was the program that made it interrupted? "
+                   "Write it again",
+                   shape.extent));
+}
+
+/// All that will be read was written.
+void check_complete(const hdf5::File& file, const SetSchema& set) {
+  for (const auto& group : set.groups) {
+    if (!group) continue;
+    check_complete(file, group->features_path());
+    if (group->has_labels) check_complete(file, group->labels_path());
+    if (group->target_size > 0) check_complete(file, group->targets_path());
+  }
+}
+
 void read_classes(const hdf5::File& file, SetSchema& set) {
   if (file.has_attribute("", "class_names")) {
     set.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
@@ -181,6 +200,7 @@ SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   }
   check_groups(file, set, rules);
   check_alike(file, set, rules);
+  check_complete(file, set);
   read_classes(file, set);
   return set;
 }
