@@ -8,7 +8,8 @@
 namespace unisono {
 namespace {
 
-constexpr Index kGapFloats = kAlignmentBytes / sizeof(float) - 1;  ///< at most so many lie unused between blocks
+// At most so many lie unused between blocks.
+[[maybe_unused]] constexpr Index kGapFloats = kAlignmentBytes / sizeof(float) - 1;
 
 /// On one node a bucket costs some microseconds to start, and should still lie in the cache of the core that computed
 /// it; between nodes a message should be long beside the latency of the network.
