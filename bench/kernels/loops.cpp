@@ -1,110 +1,16 @@
-// The loops that memory binds: bytes read and written per second, and their share of a triad's (a = b + c over memory
-// that no cache holds). "plain" is the obvious loop over [B, C, H, W] on one core, as this file is compiled.
-#include <benchmark/benchmark.h>
-
+// The loops that memory binds: bytes read and written per second. "plain" is the obvious loop over [B, C, H, W], as
+// this file is compiled.
 #include <algorithm>
 #include <cmath>
-#include <ctime>
-#include <functional>
-#include <map>
 #include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "cpu/instruction_set.hpp"
-#include "unisono/kernels/backend.hpp"
+#include "harness.hpp"
 
-namespace unisono {
+namespace unisono::bench {
 namespace {
 
-constexpr Index kBatch = 64;
-
-/// What one core's triad reaches by its own clock, which other programs on it do not disturb.
-double triad_of_one_core() {
-  const cpu::Loops loops = cpu::loops_for(cpu::available_instruction_sets().back());
-  constexpr Index kFloats = Index{1} << 23;
-  Buffer a(kFloats), b(kFloats), c(kFloats);
-  double best = 0;
-  for (int round = 0; round < 10; ++round) {
-    const std::clock_t start = std::clock();
-    loops.triad(kFloats, a.data(), b.data(), c.data());
-    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-    best = std::max(best, 3 * sizeof(float) * static_cast<double>(kFloats) / seconds);
-  }
-  return best;
-}
-
-/// A backend of so many threads and what its triad reaches.
-struct Device {
-  std::unique_ptr<Backend> backend;
-  double triad = 0;
-};
-
-Device& device(int threads) {
-  static std::map<int, Device> devices;
-  Device& result = devices[threads];
-  if (result.backend == nullptr) {
-    result.backend = make_cpu_backend(threads);
-    result.triad = threads == 1 ? triad_of_one_core() : result.backend->measure_bandwidth_bytes_per_second();
-  }
-  return result;
-}
-
-/// Vectors of random floats that the kernels of one benchmark share.
-struct Vectors {
-  std::vector<Buffer> buffers;
-  Vectors(int count, Index size) {
-    for (int i = 0; i < count; ++i) {
-      buffers.emplace_back(size);
-      float value = 0.1F * static_cast<float>(i + 1);
-      for (float& x : buffers.back().view()) x = value = std::fmod(value * 1.7F + 0.31F, 1.0F) + 1e-3F;
-    }
-  }
-  MutableView operator[](std::size_t i) { return buffers[i].view(); }
-};
-
-using Kernel = std::function<void(Backend&, Vectors&)>;
-using Plain = std::function<void(Vectors&)>;
-
-void report(benchmark::State& state, double bytes, int threads) {
-  const double rate = bytes * static_cast<double>(state.iterations());
-  state.counters["GB/s"] = benchmark::Counter(rate / 1e9, benchmark::Counter::kIsRate);
-  state.counters["of_triad"] = benchmark::Counter(rate / device(threads).triad, benchmark::Counter::kIsRate);
-}
-
-/// One core is timed by its own clock, several by the wall's.
-void by_its_clock(benchmark::internal::Benchmark* entry, int threads) {
-  if (threads > 1) entry->UseRealTime();
-}
-
-/// Registers a kernel on one core and on all, and its plain loop.
-/// \param vectors how many vectors of `size` floats it gets. \param bytes that it reads and writes
-void add(const std::string& name, int vectors, Index size, double bytes, const Kernel& kernel,
-         const Plain& plain = {}) {
-  std::vector<int> counts{1};
-  if (const int all = static_cast<int>(std::thread::hardware_concurrency()); all > 1) counts.push_back(all);
-  for (int threads : counts) {
-    const std::string full_name = name + "/threads:" + std::to_string(threads);
-    const auto entry = benchmark::RegisterBenchmark(full_name.c_str(), [=](benchmark::State& state) {
-      Vectors data(vectors, size);
-      Backend& backend = *device(threads).backend;
-      kernel(backend, data);  // lets it allocate its scratch
-      for (auto _ : state) kernel(backend, data);
-      report(state, bytes, threads);
-    });
-    by_its_clock(entry, threads);
-  }
-  if (!plain) return;
-  benchmark::RegisterBenchmark((name + "/plain").c_str(), [=](benchmark::State& state) {
-    Vectors data(vectors, size);
-    for (auto _ : state) {
-      plain(data);
-      benchmark::ClobberMemory();
-    }
-    report(state, bytes, 1);
-  });
-}
+/// As many vectors of one size.
+std::vector<Index> equal(std::size_t count, Index size) { return std::vector<Index>(count, size); }
 
 /// Calls f(c, i) for every index i of [kBatch, C, H, W].
 template <typename Function>
@@ -122,12 +28,12 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
   const NormSpec spec{extent, 1e-5F, Activation::relu};
   const auto channels = static_cast<std::size_t>(extent.channels);
   const Index size = kBatch * extent.size();
-  const double bytes = 4.0 * static_cast<double>(size);
+  const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   const std::vector<float> ones(channels, 1.0F);
   const auto sums = std::make_shared<std::vector<double>>(2 * channels);
 
   add(
-      "batch_norm_sums/" + shape, 1, size, bytes,
+      "batch_norm_sums/" + shape, equal(1, size), bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_sums(spec, kBatch, v[0], *sums); },
       [=](Vectors& v) {
         std::fill(sums->begin(), sums->end(), 0.0);
@@ -138,18 +44,18 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
         });
       });
   add(
-      "batch_norm_forward_relu/" + shape, 2, size, 2 * bytes,
+      "batch_norm_forward_relu/" + shape, equal(2, size), 2 * bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, {}, v[1]); },
       [=](Vectors& v) {
         for_each(extent, [&](std::size_t c, std::size_t i) {
           v[1][i] = std::max(0.0F, ones[c] * (v[0][i] - ones[c]) * ones[c] + ones[c]);
         });
       });
-  add("batch_norm_forward_residual_relu/" + shape, 3, size, 3 * bytes,
+  add("batch_norm_forward_residual_relu/" + shape, equal(3, size), 3 * bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, v[2], v[1]); });
-  add("batch_norm_backward_sums/" + shape, 3, size, 4 * bytes,
+  add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums); });
-  add("batch_norm_backward/" + shape, 3, size, 3 * bytes, [=](Backend& b, Vectors& v) {
+  add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](Backend& b, Vectors& v) {
     b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, 65536.0, v[2]);
   });
 }
@@ -177,41 +83,41 @@ void plain_max_pool(const PoolSpec& spec, View x, MutableView y) {
 void add_max_pool(const Extent& extent, const std::string& shape) {
   const PoolSpec spec{PoolKind::max, extent};
   const Index size = kBatch * extent.size();
-  const double bytes = 4.0 * static_cast<double>(size);
+  const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   add(
-      "max_pool_forward/" + shape, 2, size, 1.25 * bytes,
+      "max_pool_forward/" + shape, equal(2, size), 1.25 * bytes,
       [=](Backend& b, Vectors& v) { b.pool_forward(spec, kBatch, v[0], v[1]); },
       [=](Vectors& v) { plain_max_pool(spec, v[0], v[1]); });
-  add("max_pool_backward/" + shape, 4, size, 2.5 * bytes,
+  add("max_pool_backward/" + shape, equal(4, size), 2.5 * bytes,
       [=](Backend& b, Vectors& v) { b.pool_backward(spec, kBatch, v[0], v[1], v[2], v[3]); });
 }
 
 void add_element_wise() {
   const Extent extent{16, 32, 32};
   const Index size = kBatch * extent.size();
-  const double bytes = 4.0 * static_cast<double>(size);
+  const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   const std::pair<Activation, std::string> activations[] = {
       {Activation::relu, "relu"}, {Activation::gelu, "gelu"}, {Activation::tanh, "tanh"}};
   for (const auto& [activation, name] : activations) {
     const Activation a = activation;
-    add(name + "_forward/4MiB", 2, size, 2 * bytes,
+    add(name + "_forward/4MiB", equal(2, size), 2 * bytes,
         [=](Backend& b, Vectors& v) { b.activation_forward(a, extent, kBatch, v[0], v[1]); });
-    add(name + "_backward/4MiB", 4, size, 4 * bytes,
+    add(name + "_backward/4MiB", equal(4, size), 4 * bytes,
         [=](Backend& b, Vectors& v) { b.activation_backward(a, extent, kBatch, v[0], v[1], v[2], v[3]); });
   }
   add(
-      "tanh_forward_libm/4MiB", 2, size, 2 * bytes,
+      "tanh_forward_libm/4MiB", equal(2, size), 2 * bytes,
       [=](Backend& b, Vectors& v) { b.activation_forward(Activation::tanh, extent, kBatch, v[0], v[1]); },
       [=](Vectors& v) {
         for (std::size_t i = 0; i < v[0].size(); ++i) v[1][i] = std::tanh(v[0][i]);
       });
   const std::vector<std::uint64_t> examples(kBatch, 3);
-  add("dropout/4MiB", 2, size, 2 * bytes,
+  add("dropout/4MiB", equal(2, size), 2 * bytes,
       [=](Backend& b, Vectors& v) { b.dropout({.seed = 1, .rate = 0.5F}, extent, examples, v[0], v[1]); });
   const std::vector<std::int32_t> labels(kBatch, 3);
   for (Index classes : {10, 1000}) {
-    add("softmax_cross_entropy/64x" + std::to_string(classes), 2, kBatch * classes,
-        8.0 * static_cast<double>(kBatch * classes), [=](Backend& b, Vectors& v) {
+    add("softmax_cross_entropy/64x" + std::to_string(classes), equal(2, kBatch * classes),
+        in_bytes(8.0 * static_cast<double>(kBatch * classes)), [=](Backend& b, Vectors& v) {
           LossSums sums;
           b.softmax_cross_entropy(classes, kBatch, v[0], labels, 0.0F, 1.0F, v[1], sums);
           benchmark::DoNotOptimize(sums);
@@ -224,13 +130,13 @@ void add_layer_norm() {
   for (Index features : {512, 4096}) {
     const NormSpec spec{{features, 1, 1}};
     const Index size = kBatch * features;
-    const double bytes = 4.0 * static_cast<double>(size);
+    const Work bytes = in_bytes(4.0 * static_cast<double>(size));
     const std::string shape = std::to_string(features);
-    const auto parameters = std::make_shared<Vectors>(4, features);
-    add("layer_norm_forward/" + shape, 2, size, 2 * bytes, [=](Backend& b, Vectors& v) {
+    const auto parameters = std::make_shared<Vectors>(equal(4, features));
+    add("layer_norm_forward/" + shape, equal(2, size), 2 * bytes, [=](Backend& b, Vectors& v) {
       b.layer_norm_forward(spec, kBatch, v[0], (*parameters)[0], (*parameters)[1], v[1]);
     });
-    add("layer_norm_backward/" + shape, 3, size, 3 * bytes, [=](Backend& b, Vectors& v) {
+    add("layer_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](Backend& b, Vectors& v) {
       b.layer_norm_backward(spec, kBatch, v[0], (*parameters)[0], v[1], v[2], (*parameters)[2], (*parameters)[3],
                             Write::overwrite);
     });
@@ -239,20 +145,20 @@ void add_layer_norm() {
 
 /// Rates are tiny, so that nothing overflows or becomes subnormal however often a step is repeated.
 void add_vectors(Index size, const std::string& shape) {
-  const double bytes = 4.0 * static_cast<double>(size);
+  const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   add(
-      "squared_norm/" + shape, 1, size, bytes,
+      "squared_norm/" + shape, equal(1, size), bytes,
       [](Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.squared_norm(v[0])); },
       [](Vectors& v) {
         double sum = 0;
         for (float x : v[0]) sum += static_cast<double>(x) * static_cast<double>(x);
         benchmark::DoNotOptimize(sum);
       });
-  add("axpby/" + shape, 2, size, 3 * bytes, [](Backend& b, Vectors& v) { b.axpby(1e-9F, v[0], 1.0F, v[1]); });
-  add("sgd/" + shape, 2, size, 3 * bytes,
+  add("axpby/" + shape, equal(2, size), 3 * bytes, [](Backend& b, Vectors& v) { b.axpby(1e-9F, v[0], 1.0F, v[1]); });
+  add("sgd/" + shape, equal(2, size), 3 * bytes,
       [](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F}, v[0], v[1], {}); });
   add(
-      "momentum/" + shape, 3, size, 5 * bytes,
+      "momentum/" + shape, equal(3, size), 5 * bytes,
       [](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F, .momentum = 0.9F}, v[0], v[1], v[2]); },
       [](Vectors& v) {
         const View g = v[0];
@@ -262,14 +168,15 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= 1e-9F * velocity[i];
         }
       });
-  add("adagrad/" + shape, 3, size, 5 * bytes,
+  add("adagrad/" + shape, equal(3, size), 5 * bytes,
       [](Backend& b, Vectors& v) { b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, v[0], v[1], v[2]); });
-  add("rmsprop/" + shape, 3, size, 5 * bytes, [](Backend& b, Vectors& v) {
+  add("rmsprop/" + shape, equal(3, size), 5 * bytes, [](Backend& b, Vectors& v) {
     b.rmsprop_update({.rate = 1e-9F, .smoothing = 0.99F, .epsilon = 1e-8F}, v[0], v[1], v[2]);
   });
   const AdamStep adam{.rate = 1e-9F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F};
   add(
-      "adam/" + shape, 4, size, 7 * bytes, [=](Backend& b, Vectors& v) { b.adam_update(adam, v[0], v[1], v[2], v[3]); },
+      "adam/" + shape, equal(4, size), 7 * bytes,
+      [=](Backend& b, Vectors& v) { b.adam_update(adam, v[0], v[1], v[2], v[3]); },
       [=](Vectors& v) {
         const View g = v[0];
         const MutableView theta = v[1], m = v[2], s = v[3];
@@ -280,9 +187,9 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= adam.rate * m[i] / (std::sqrt(s[i]) + adam.epsilon);
         }
       });
-  add("lamb_moments/" + shape, 4, size, 6 * bytes,
+  add("lamb_moments/" + shape, equal(4, size), 6 * bytes,
       [=](Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.lamb_moments(adam, v[0], v[1], v[2], v[3])); });
-  add("lamb_apply/" + shape, 3, size, 4 * bytes,
+  add("lamb_apply/" + shape, equal(3, size), 4 * bytes,
       [=](Backend& b, Vectors& v) { b.lamb_apply(adam, 1.0F, v[0], v[1], v[2]); });
 }
 
@@ -300,4 +207,4 @@ const bool registered = [] {
 }();
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::bench

@@ -9,10 +9,10 @@ LayerNorm::LayerNorm(double epsilon, const Shape& in)
 
 void LayerNorm::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
                         ParameterLayout&) {
-  const auto& [channels, height, width] = spec_.extent;
+  const Extent& of = spec_.extent;
   const auto block = [&](const char* suffix, const char* initialiser) {
     return declare_block(parameters, {.name = name + suffix,
-                                      .shape = {channels, height, width},
+                                      .shape = {of.channels, of.height, of.width},
                                       .axes = backend.feature_axes(),
                                       .role = Role::norm,
                                       .initialiser = initialiser});
