@@ -58,6 +58,7 @@ class Parser final : public UniformVisitor<Parser> {
     if (node == nullptr) return;
     values.clear();
     if (const toml::array* array = node->as_array()) {
+      if (field.required && array->empty()) fail(*node, field, "must not be empty");
       for (const toml::node& element : *array) values.push_back(read<T>(field, element));
     } else {
       values.push_back(read<T>(field, *node));

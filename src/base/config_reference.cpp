@@ -81,7 +81,8 @@ class Collector final : public UniformVisitor<Collector> {
 void Collector::add(ReferenceKey key) {
   key.kinds = kinds_;
   const auto same = std::find_if(table_.keys.begin(), table_.keys.end(), [&](const ReferenceKey& other) {
-    return other.name == key.name && other.meaning == key.meaning && other.range == key.range;
+    return other.name == key.name && other.meaning == key.meaning && other.range == key.range &&
+           other.value == key.value && other.type == key.type;
   });
   if (same == table_.keys.end()) {
     table_.keys.push_back(std::move(key));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -110,7 +111,15 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   graph_.configured.push_back({inner.prefix, "residual", shape_, tensor_ - 1});
 }
 
+/// Of a batch of 2³⁰ examples at most, the bytes can then be counted.
+void check_size(const Shape& out) {
+  constexpr Index kMostValues = Index{1} << 30;
+  if (out.extent.size() <= kMostValues) return;
+  throw ConfigError(fmt::format("an example would have {} values here; make the layer smaller", text_of(out)));
+}
+
 void GraphBuilder::append(std::unique_ptr<Layer> layer, const std::string& name, int second_input) {
+  check_size(layer->out());
   shape_ = layer->out();
   graph_.nodes.push_back({.layer = std::move(layer), .name = name, .input = tensor_, .residual = second_input});
   tensor_ = static_cast<int>(graph_.nodes.size());

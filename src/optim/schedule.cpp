@@ -23,7 +23,7 @@ namespace unisono {
 namespace {
 
 std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
-  return std::llround(epochs * static_cast<double>(steps_per_epoch));
+  return std::llround(std::min(epochs * static_cast<double>(steps_per_epoch), 0x1p53));
 }
 
 bool is_kind(const std::string& kind) {

@@ -8,12 +8,14 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr Index kAlignmentFloats = kAlignmentBytes / sizeof(float);
+constexpr double kMostParameters = 0x1p48;  // of a block: more than any memory holds, and their bytes can be counted
 
 /// Calls visit(stored position, canonical position) for every element of a block, in stored order.
 template <typename Visit>
@@ -49,6 +51,12 @@ void for_each_element(const Block& block, Visit visit) {
 Index Block::size() const { return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>()); }
 
 Index ParameterLayout::add(Block block) {
+  double parameters = 1;
+  for (const Index extent : block.shape) parameters *= static_cast<double>(extent);
+  if (parameters > kMostParameters) {
+    throw ConfigError(fmt::format("'{}' would hold {:.2g} parameters, of {} numbers; make it smaller", block.name,
+                                  parameters, fmt::join(block.shape, " × ")));
+  }
   block.offset = size_;
   parameters_ += block.size();
   size_ += (block.size() + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;

@@ -37,6 +37,23 @@ TEST_CASE("… for any number of channels", "[convolution]") {
   }
 }
 
+// Blocks of 48 lanes do not divide the room for transposed gradients evenly.
+TEST_CASE("… for batches in blocks of 48, whose rows of the output are cut into pieces", "[convolution]") {
+  for (Index batch : {33, 48, 80}) {
+    for (Index out : {16, 32, 64}) check_convolution(square(3, 14, out, 3, 1, 1), {.batch = batch});
+  }
+}
+
+TEST_CASE("the gradient of a convolution's weights is the same on any number of threads", "[convolution]") {
+  const ProductCase c(square(64, 8, 64, 3, 1, 1), {.batch = 48});  // so many that slices of the channels are shared out
+  const auto on = [&](int threads) {
+    CpuBackend backend({.threads = threads});
+    return run(backend, c, convolution_layer(backend, c));
+  };
+  const Outputs outputs = on(1);
+  for (int threads : {2, 4, 8}) CHECK(same_bits(outputs, on(threads)));
+}
+
 TEST_CASE("… for any kernel, stride and padding", "[convolution]") {
   for (Index kernel : {1, 2, 3, 5}) {
     for (Index stride : {1, 2, 3}) {

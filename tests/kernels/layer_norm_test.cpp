@@ -106,6 +106,19 @@ TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[l
   }
 }
 
+TEST_CASE("the first layer's gradients need none of its input", "[layer_norm]") {
+  const Case c(Shape{{3, 2, 1}, 5});
+  CpuBackend backend({.threads = 2});
+  const Outputs all = run(backend, c, Write::overwrite);
+  const Block block = block_of(backend, c.spec.extent);
+  const Buffer x = to_device(backend, c.shape(), c.x, 50), dy = to_device(backend, c.shape(), c.dy);
+  Floats dgamma(6), dbeta(6);
+  backend.layer_norm_backward(c.spec, c.batch, x.view(), stored(block, c.gamma), dy.view(), {}, dgamma, dbeta,
+                              Write::overwrite);
+  CHECK(canonical(block, dgamma) == all.tensors[2]);
+  CHECK(canonical(block, dbeta) == all.tensors[3]);
+}
+
 TEST_CASE("an empty batch overwrites the gradients of layer normalisation with zero, or adds none", "[layer_norm]") {
   const Case c(Shape{{3, 2, 1}, 0});
   everywhere([&](CpuBackend& backend) { return run(backend, c, Write::overwrite); },

@@ -31,7 +31,7 @@ struct Block {
 /// always zero, so that each starts at a cache line.
 class ParameterLayout {
  public:
-  /// Appends a block and returns its offset.
+  /// Appends a block and returns its offset. \throws ConfigError for one that no memory holds
   Index add(Block block);
 
   const std::vector<Block>& blocks() const { return blocks_; }

@@ -36,7 +36,7 @@ void CpuBackend::convolution_backward_weights(const ConvolutionSpec& spec, Index
   const Index slices =
       std::max((gradient.products() + WeightGradient::kChannelsAtOnce - 1) / WeightGradient::kChannelsAtOnce,
                (settings_.threads + parts - 1) / parts);
-  const Index room = gradient.scratch_size(WeightGradient::kChannelsAtOnce);
+  const Index room = gradient.scratch_size();
   const Index bias_size = static_cast<Index>(db.size()) * Lanes::kVector;
   // Of dw for each part, and one in the order of dw; then of db for each part.
   float* const sums = partials_.floats((parts + 1) * size + parts * bias_size);

@@ -2,14 +2,31 @@
 
 #include <stdexcept>
 
+#ifdef UNISONO_X86
+#include <cpuid.h>
+#endif
+
 namespace unisono::cpu {
+#ifdef UNISONO_X86
+namespace {
+
+/// F16C, MOVBE and LZCNT, for which not all compilers' __builtin_cpu_supports has a name.
+bool has_rest_of_v3() {
+  constexpr unsigned kLzcnt = 1U << 5;  // of leaf 0x80000001's ECX
+  unsigned a = 0, b = 0, features = 0, more = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &features, &d) == 0 || __get_cpuid(0x80000001, &a, &b, &more, &d) == 0) return false;
+  return (features & bit_F16C) != 0 && (features & bit_MOVBE) != 0 && (more & kLzcnt) != 0;
+}
+
+}  // namespace
+#endif
 
 std::vector<InstructionSet> available_instruction_sets() {
   std::vector<InstructionSet> sets{InstructionSet::portable};
 #ifdef UNISONO_X86
   // The levels of the x86-64 psABI: what -march=x86-64-v3 and -v4 let a compiler use.
-  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
-                  __builtin_cpu_supports("bmi2");
+  const bool v3 = has_rest_of_v3() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                   __builtin_cpu_supports("avx512vl");

@@ -61,13 +61,16 @@ void WeightGradient::find_stretches() {
   }
 }
 
-Index WeightGradient::positions_at_once(Index channels) const {
-  return std::max<Index>(1, kTransposedFloats / (convolution_.lanes.width * round_up(channels)));
+Index WeightGradient::position_floats() const {
+  return convolution_.lanes.width * round_up(std::min(products_, kChannelsAtOnce));
 }
 
-Index WeightGradient::scratch_size(Index channels) const {
-  return positions_at_once(channels) * convolution_.lanes.width * round_up(channels);
+/// The same for every slice of the channels: sums are then grouped alike however many slices there are.
+Index WeightGradient::positions_at_once() const {
+  return std::max<Index>(1, kTransposedFloats / std::max<Index>(1, position_floats()));
 }
+
+Index WeightGradient::scratch_size() const { return positions_at_once() * position_floats(); }
 
 const float* WeightGradient::x_at(const Piece& piece, Index ky, Index ox, Index kx) const {
   const Index iy = convolution_.y.input(piece.oy, ky), ix = convolution_.x.input(ox, kx);
@@ -92,7 +95,7 @@ void WeightGradient::mask_and_sum(const Piece& piece, Range channels, float* db)
 
 void WeightGradient::add_products(Range rows, Range channels, float* scratch, const Sums& sums) const {
   Pairs pairs(convolution_.x.out);
-  const Index step = positions_at_once(channels.size());
+  const Index step = positions_at_once();
   for (Index row = rows.first; row < rows.end; ++row) {
     for (Index group = 0; group < convolution_.groups; ++group) {
       for (Index first = 0; first < convolution_.x.out; first += step) {

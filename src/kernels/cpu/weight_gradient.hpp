@@ -21,8 +21,7 @@ class WeightGradient {
 
   Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
   Index products() const { return products_; }  ///< channels of a group, from the first on, that are products
-  /// Floats that add_products needs for so many channels.
-  Index scratch_size(Index channels) const;
+  Index scratch_size() const;                   ///< floats that add_products needs
 
   /// What rows of the output add up to.
   struct Sums {
@@ -52,7 +51,8 @@ class WeightGradient {
   void find_stretches();
   Index group_size() const { return convolution_.out * group_stride(); }
   Index group_stride() const { return convolution_.taps() * convolution_.in; }  ///< weights of a channel
-  Index positions_at_once(Index channels) const;
+  Index position_floats() const;                                                ///< of a position of dy, transposed
+  Index positions_at_once() const;
   const float* x_at(const Piece& piece, Index ky, Index ox, Index kx) const;
   Index dy_at(const Piece& piece, Index ox, Index channel) const;
   void mask_and_sum(const Piece& piece, Range channels, float* db) const;

@@ -146,8 +146,7 @@ void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 1},
                 settings.momentum);
-  visitor.field({.name = "epsilon", .meaning = "added to the variance", .minimum = 0, .minimum_excluded = true},
-                settings.epsilon);
+  visitor.field({.name = "epsilon", .meaning = "added to the variance", .minimum = 1e-30}, settings.epsilon);
 }
 
 std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {

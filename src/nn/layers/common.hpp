@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,9 @@
 #include "unisono/nn/layer.hpp"
 
 namespace unisono {
+
+/// Of channels, units, and sizes in pixels. Values of an example are then below 2⁶⁰.
+inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 20;
 
 /// Appends a block; returns it with its offset.
 Block declare_block(ParameterLayout& layout, Block block);

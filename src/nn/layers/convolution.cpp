@@ -96,21 +96,30 @@ void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "channels", .meaning = "output channels", .minimum = 1, .required = true}, settings.channels);
+  visitor.field(
+      {.name = "channels", .meaning = "output channels", .minimum = 1, .maximum = kLargestSize, .required = true},
+      settings.channels);
   visitor.field({.name = "kernel",
                  .meaning = "size of the kernel: one number, or [height, width]",
                  .minimum = 1,
+                 .maximum = kLargestSize,
                  .required = true},
                 settings.kernel);
-  visitor.field({.name = "stride", .meaning = "step from output to output; 1 if left out", .minimum = 1},
-                settings.stride);
-  visitor.field({.name = "padding", .meaning = "zeros added on each side; 0 if left out", .minimum = 0},
-                settings.padding);
-  visitor.field({.name = "dilation", .meaning = "distance of the kernel's taps; 1 if left out", .minimum = 1},
+  visitor.field(
+      {.name = "stride", .meaning = "step from output to output; 1 if left out", .minimum = 1, .maximum = kLargestSize},
+      settings.stride);
+  visitor.field(
+      {.name = "padding", .meaning = "zeros added on each side; 0 if left out", .minimum = 0, .maximum = kLargestSize},
+      settings.padding);
+  visitor.field({.name = "dilation",
+                 .meaning = "distance of the kernel's taps; 1 if left out",
+                 .minimum = 1,
+                 .maximum = kLargestSize},
                 settings.dilation);
   visitor.field({.name = "groups",
                  .meaning = "groups of channels that are convolved apart; both numbers of channels are multiples of it",
-                 .minimum = 1},
+                 .minimum = 1,
+                 .maximum = kLargestSize},
                 settings.groups);
   visitor.field({.name = "bias", .meaning = "whether b is there; useless before a batch_norm"}, settings.bias);
   visitor.choice({.name = "initialiser", .meaning = "how the weights start"}, settings.initialiser,

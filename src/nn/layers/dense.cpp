@@ -50,7 +50,8 @@ void Dense::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "units", .meaning = "outputs", .minimum = 1, .required = true}, settings.units);
+  visitor.field({.name = "units", .meaning = "outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
+                settings.units);
   visitor.field({.name = "bias", .meaning = "whether b is there"}, settings.bias);
   visitor.choice({.name = "initialiser", .meaning = "how the weights start"}, settings.initialiser,
                  initialiser_choices());

@@ -19,11 +19,7 @@ void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
 void Dropout::backward(const Pass& pass, const BackwardViews& views) const { mask(pass, views.dy, views.dx); }
 
 void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "rate",
-                 .meaning = "probability that a value is zeroed",
-                 .minimum = 0,
-                 .maximum = 1,
-                 .maximum_excluded = true},
+  visitor.field({.name = "rate", .meaning = "probability that a value is zeroed", .minimum = 0, .maximum = 0.999999},
                 settings.rate);
 }
 

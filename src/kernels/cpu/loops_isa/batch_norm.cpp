@@ -29,6 +29,8 @@ struct ChannelSums {
   }
 };
 
+/// What is summed are differences from a channel's first value, so that squares do not drown the deviation where the
+/// mean is large beside it.
 void sums(const Tile& tile, const float* x, double* sum, double* squares) {
   const LaneMask mask(tile);
   ChannelSums sums;
@@ -38,7 +40,7 @@ void sums(const Tile& tile, const float* x, double* sum, double* squares) {
       Vector s{}, q{};
       for (Count lane = 0; lane < tile.width; lane += kLanes) {
         __builtin_prefetch(row + lane + kAhead);
-        const Vector v = keep(mask.at(lane), load(row + lane));
+        const Vector v = keep(mask.at(lane), load(row + lane) - x[c * tile.width]);
         s += v;
         q += v * v;
       }
@@ -47,6 +49,12 @@ void sums(const Tile& tile, const float* x, double* sum, double* squares) {
     }
   }
   sums.to(tile, sum, squares);
+  const auto n = static_cast<double>(tile.pixels * tile.used);
+  for (Count c = 0; c < tile.channels; ++c) {
+    const auto origin = static_cast<double>(x[c * tile.width]);
+    squares[c] += origin * (2 * sum[c] + n * origin);
+    sum[c] += n * origin;
+  }
 }
 
 template <bool kResidual, bool kRelu>

@@ -69,7 +69,8 @@ double sigmoid(const Columns& columns, const float* z, const float* targets, flo
 #pragma omp simd
     for (Count lane = 0; lane < columns.lanes; ++lane) {
       const float target = targets[e * columns.lanes + lane] * (1.0F - smoothing) + 0.5F * smoothing;
-      losses[lane] += static_cast<double>(softplus(row[lane]) - target * row[lane]);
+      const float far = (row[lane] < 0.0F ? 0.0F : row[lane]) - target * row[lane];  // before the tail, which is small
+      losses[lane] += static_cast<double>(far + softplus_tail(row[lane]));
       if (d != nullptr) {
         d[e * columns.stride + lane] = lane < columns.used ? scale * (logistic(row[lane]) - target) : 0.0F;
       }

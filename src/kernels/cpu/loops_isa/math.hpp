@@ -58,8 +58,8 @@ static inline float hyperbolic_tangent(float x) {
 /// 1 / (1 + e⁻ˣ); below 2.5 ulps.
 static inline float logistic(float x) { return 1.0F / (1.0F + exponential(-x)); }
 
-/// log(1 + eˣ); below 3 ulps.
-static inline float softplus(float x) { return (x < 0.0F ? 0.0F : x) + log_one_plus(exponential(-__builtin_fabsf(x))); }
+/// log(1 + e^−|x|), what log(1 + eˣ) is above max(x, 0); below 3 ulps.
+static inline float softplus_tail(float x) { return log_one_plus(exponential(-__builtin_fabsf(x))); }
 
 /// √2π times the normal density: e^(−x²/2); below 2 ulps.
 ///   Rounding x² would cost x²/2 of them. So x² = h² + (x − h)(x + h), where h² is exact for it has the upper 12 bits

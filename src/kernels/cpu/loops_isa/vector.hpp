@@ -21,7 +21,9 @@ inline constexpr Count kLanes = 4;
 #endif
 
 using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
-using UnalignedVector = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(alignof(float)), may_alias));
+/// clang heeds an alignment only in this place.
+using UnalignedVector __attribute__((aligned(alignof(float)), may_alias)) = Vector;
+static_assert(alignof(UnalignedVector) == alignof(float));
 
 /// What comparing two Vectors gives: −1 where it holds, else 0.
 using Integers = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
