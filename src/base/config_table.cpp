@@ -14,15 +14,22 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
+namespace {
+
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+
+}  // namespace
 
 ConfigText read_config(const std::string& path, std::vector<std::string> overrides) {
   std::ifstream file(path);
-  std::ostringstream text;
-  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
-  if (!file.is_open() || file.bad() || text.bad()) {
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
-  return {path, text.str(), std::move(overrides)};
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostBytes) throw ConfigError(fmt::format("{}: is no config: it has more than 16 MiB", path));
+  return {path, std::move(text), std::move(overrides)};
 }
 
 namespace detail {

@@ -27,6 +27,7 @@ std::uint64_t hash_stream(std::istream& file, std::uint64_t bytes) {
   while (bytes > 0 && file) {
     const auto count = std::min(bytes, kChunkBytes);
     file.read(chunk.data(), static_cast<std::streamsize>(count));
+    if (file.gcount() == 0) break;
     hash = hash_bytes(std::string_view(chunk.data(), static_cast<std::size_t>(file.gcount())), hash);
     bytes -= count;
   }

@@ -25,12 +25,17 @@ int code_of(const std::exception& error) {
   return static_cast<int>(known == nullptr ? ExitCode::other : known->code());
 }
 
+/// What was printed has arrived.
+void require_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw OutputError("standard output cannot be written");
+}
+
 /// For work that needs no MPI: the first process does it, the others have nothing to do.
 int run_alone(const std::function<void()>& work) {
   if (!is_first_of_launch()) return 0;
   try {
     work();
-    if (std::fflush(stdout) != 0) throw OutputError("standard output cannot be written");
+    require_output();
     return 0;
   } catch (const std::exception& error) {
     print(error);
@@ -43,11 +48,13 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
     MpiSession session(argc, argv);
     try {
       Log log(session.rank());
-      return session.finish(static_cast<int>(chosen.together(session, log)));
+      const ExitCode code = chosen.together(session, log);
+      require_output();
+      return session.finish(static_cast<int>(code));
     } catch (const std::exception& error) {
       return session.fail(error, [&] { print(error); });
     }
-  } catch (const LaunchError& error) {
+  } catch (const std::exception& error) {
     if (is_first_of_launch()) print(error);
     return code_of(error);
   }

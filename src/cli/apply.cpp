@@ -38,6 +38,7 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
     chosen.together = [arguments](MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
       evaluate(*world, arguments->options, arguments->json, log);
+      world->barrier();  // whoever does not come to the end is missed here
       return ExitCode::success;
     };
   });

@@ -41,6 +41,7 @@ ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session,
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   bench(*world, config, arguments.options, log);
+  world->barrier();  // whoever does not come to the end is missed here
   return ExitCode::success;
 }
 
@@ -52,11 +53,11 @@ void add_bench(CLI::App& app, Chosen& chosen) {
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
   command.add_option("--steps", arguments->options.steps, "training steps to time (default: some 3 seconds)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   command
       .add_option("--batch-per-rank", arguments->options.batch_per_rank,
                   "examples per step on each rank (default: train.batch_size over all ranks)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--json", arguments->options.json, "print one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {

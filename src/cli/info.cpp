@@ -19,6 +19,7 @@ ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session,
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   info(*world, config, arguments.options, log);
+  world->barrier();  // whoever does not come to the end is missed here
   return ExitCode::success;
 }
 

@@ -28,7 +28,9 @@ ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& s
   if (arguments.resume) options.existing = Existing::resume;
   if (arguments.overwrite) options.existing = Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
-  return train(*world, config, options, log);
+  const ExitCode code = train(*world, config, options, log);
+  world->barrier();  // whoever does not come to the end is missed here
+  return code;
 }
 
 }  // namespace

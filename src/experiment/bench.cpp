@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kWarmUpSteps = 5;
 constexpr double kAimedSeconds = 3;
+constexpr Index kLargestExtent = Index{1} << 16;
 
 /// Notes when steps end, and nothing else.
 class StepClock final : public Observer {
@@ -190,14 +191,17 @@ FeatureShape parse_feature_shape(const std::string& text) {
   for (bool more = true; more;) {
     Index extent = 0;
     const auto [next, error] = std::from_chars(at, end, extent);
-    if (error != std::errc{} || extent < 1) break;
+    if (error != std::errc{} || extent < 1 || extent > kLargestExtent) break;
     extents.push_back(extent);
     more = next != end && *next == 'x';
     at = more ? next + 1 : next;
   }
   if (at == end && extents.size() == 1) return {.channels = extents[0], .height = 1, .width = 1};
   if (at == end && extents.size() == 3) return {.channels = extents[0], .height = extents[1], .width = extents[2]};
-  throw ConfigError(fmt::format("--features {}: give channels x height x width, as in 3x32x32, or a number", text));
+  throw ConfigError(
+      fmt::format("--features {}: give channels x height x width, as in 3x32x32, or a number; each is at "
+                  "most {}",
+                  text, kLargestExtent));
 }
 
 ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data) {

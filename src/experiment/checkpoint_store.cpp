@@ -79,12 +79,15 @@ void CheckpointStore::write_now(bool best) {
   remove_old();
 }
 
+/// Later steps than the one just written are those of damaged checkpoints that the run did not go on from.
 void CheckpointStore::remove_old() const {
   auto paths = checkpoints_in(folder_);
   std::erase_if(paths, [](const std::string& path) { return path.ends_with("best.h5"); });
-  for (std::size_t i = static_cast<std::size_t>(settings_.keep); i < paths.size(); ++i) {
+  const auto written = std::find(paths.begin(), paths.end(), last_);
+  for (auto path = paths.begin(); path != paths.end(); ++path) {
+    if (path >= written && path - written < settings_.keep) continue;
     std::error_code ignored;  // it is in nobody's way
-    fs::remove(paths[i], ignored);
+    fs::remove(*path, ignored);
   }
 }
 

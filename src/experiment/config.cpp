@@ -15,7 +15,8 @@ constexpr std::string_view kMarkdownHead =
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1}, epochs);
+  visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
+                epochs);
   visitor.field({.name = "batch_size",
                  .meaning = "examples per optimizer step, over all ranks together",
                  .unit = "examples",

@@ -11,15 +11,25 @@
 namespace unisono {
 namespace {
 
+/// The model's kind of answers, for the split that is evaluated.
 void require_answers(const TrainedModel& model) {
   const DatasetInfo& info = (*model.data)->info();
-  if (info.classes == 0 && info.target_size == 0) {
-    throw DataError(fmt::format("{}: has neither labels nor targets to compare with; use 'unisono predict'",
-                                model.config.data.path));
+  const ModelInputs& trained = model.header.inputs;
+  const Answers& there = info.answers[static_cast<std::size_t>(model.split)];
+  const std::string where = fmt::format("{}: /{}", model.config.data.path, name_of(model.split));
+  if (!there.labels && there.target_size == 0) {
+    throw DataError(where + " has neither labels nor targets to compare with; use 'unisono predict'");
   }
-  if (info.classes > model.header.inputs.classes && model.header.inputs.classes > 0) {
+  if (trained.classes > 0 && !there.labels) {
+    throw DataError(where + " has no labels, but the model was trained on some; use 'unisono predict'");
+  }
+  if (trained.target_size > 0 && there.target_size != trained.target_size) {
+    throw DataError(fmt::format("{} has {} target values an example, but the model was trained on {}", where,
+                                there.target_size, trained.target_size));
+  }
+  if (trained.classes > 0 && info.classes > trained.classes) {
     throw DataError(fmt::format("{}: has {} classes, but the model was trained for {}", model.config.data.path,
-                                info.classes, model.header.inputs.classes));
+                                info.classes, trained.classes));
   }
 }
 

@@ -15,10 +15,23 @@ constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepa
 /// Every rank reads its peers' gradients in place: their pages count as its own.
 std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * n * (2 + (ranks > 1 ? ranks - 1 : 0)); }
 
+/// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
+Index training_batch(const MemoryContext& context) {
+  const Index batch = largest_part(context.config, context.ranks);
+  if (context.data.train == 0) return batch;
+  return std::min<Index>(batch, (context.data.train + context.ranks - 1) / context.ranks);
+}
+
 Index evaluation_batch(const MemoryContext& context) {
   const DatasetInfo& data = context.data;
   const std::int64_t examples = std::max(data.validation, data.test);
   return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
+}
+
+/// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
+std::int64_t examples_bytes(const MemoryContext& context) {
+  const bool shared = context.data.resident && context.config.data.partition != "fixed";
+  return context.data.bytes_per_node / (shared ? 1 : context.ranks);
 }
 
 std::int64_t largest_block(const ParameterLayout& layout) {
@@ -60,7 +73,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
   const std::int64_t n = model.layout().size(), statistics = model.statistics_layout().size();
   const std::int64_t states = optimizer_state_vectors(context.config.optimizer);
-  const Index batch = largest_part(context.config, context.ranks), evaluated = evaluation_batch(context);
+  const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const std::int64_t example = context.data.features.size() + context.data.target_size;
   return {{"process, libraries, messages", context.process_bytes},
           {"parameters and gradient", vectors_bytes(n, context.ranks)},
@@ -68,7 +81,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", scratch_bytes(context, batch)},
-          {"examples", context.data.bytes_per_node},
+          {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};
 }

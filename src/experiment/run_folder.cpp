@@ -60,6 +60,12 @@ RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path
   fs::create_directories(path_, error);
   if (error) fail(path_, "the run folder cannot be made", error.message());
   lock();
+  try {
+    require_choice(path_, existing);  // another run may have begun and ended meanwhile
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
 }
 
 RunFolder::~RunFolder() {

@@ -44,11 +44,11 @@ void sync_path(const std::string& path, int flags) {
 
 void seal_file(const std::string& path) {
   std::ifstream input(path, std::ios::binary);
-  const std::string trailer = trailer_of(hash_stream(input, std::filesystem::file_size(path)));
+  const std::string trailer = trailer_of(hash_stream(input));
   std::ofstream output(path, std::ios::binary | std::ios::app);
   output << trailer;
   output.close();
-  if (!input || !output) fail(path, "write its checksum");
+  if (!input.is_open() || input.bad() || !output) fail(path, "write its checksum");
 }
 
 std::string broken_seal(const std::string& path) {
@@ -75,7 +75,8 @@ void sync_and_rename(const std::string& from, const std::string& to) {
 
 void link_file(const std::string& first, const std::string& second) {
   const std::string aside = second + ".tmp";
-  std::filesystem::remove(aside);
+  std::error_code ignored;
+  std::filesystem::remove(aside, ignored);
   if (::link(first.c_str(), aside.c_str()) != 0) {
     std::error_code error;
     std::filesystem::copy_file(first, aside, error);

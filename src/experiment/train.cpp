@@ -33,12 +33,12 @@ void require_same_job(Communicator& world, const Config& config) {
                "give every rank the same config file and the same --set");
 }
 
-/// What only rank 0 has: the folder and what is written there.
+/// What rank 0 writes into the run's folder.
 struct RootFiles {
-  RootFiles(const Config& config, const TrainOptions& options) : folder(config.run_folder(), options.existing) {}
+  RootFiles(const CheckpointSettings& settings, const RunFolder& folder, CheckpointLayout layout)
+      : checkpoints(folder.checkpoints(), settings, std::move(layout)) {}
 
-  RunFolder folder;
-  std::optional<CheckpointStore> checkpoints;
+  CheckpointStore checkpoints;
   std::optional<MetricsLog> metrics;
   std::optional<Progress> progress;
   std::optional<Records> records;
@@ -73,19 +73,20 @@ class Run {
   const Config& config_;
   Log& log_;
   StopSignals signals_;
-  std::unique_ptr<RootFiles> root_;  // null but on rank 0
+  std::unique_ptr<RunFolder> folder_;  // null but on rank 0
   SharedDataset data_;
   ModelParts parts_;
   TrainingParts training_;
   std::unique_ptr<BatchSource> source_;
   CheckpointHeader header_;
+  std::unique_ptr<RootFiles> root_;  // null but on rank 0; after the model, whose parameters it may still be writing
 };
 
 Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
     : world_(world),
       config_(config),
       log_(log),
-      root_(world.is_root() ? std::make_unique<RootFiles>(config, options) : nullptr),
+      folder_(world.is_root() ? std::make_unique<RunFolder>(config.run_folder(), options.existing) : nullptr),
       data_(world, config.data, static_cast<std::uint64_t>(config.seed)),
       parts_(world, config, inputs_of(data_->info()), log),
       training_(parts_, config),
@@ -103,12 +104,13 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
 /// Where the run stands before its first step: at initial values, or at a checkpoint.
 void Run::begin(const TrainOptions& options) {
   std::optional<Checkpoint> checkpoint;
-  if (root_) {
-    if (options.existing == Existing::overwrite) root_->folder.clear();
-    root_->checkpoints.emplace(root_->folder.checkpoints(), config_.checkpoint, checkpoint_layout(parts_, training_));
-    if (options.existing == Existing::resume) checkpoint = root_->checkpoints->newest(log_);
+  if (folder_) {
+    if (options.existing == Existing::overwrite) folder_->clear();
+    log_.add_file(folder_->log());
+    root_ = std::make_unique<RootFiles>(config_.checkpoint, *folder_, checkpoint_layout(parts_, training_));
+    if (options.existing == Existing::resume) checkpoint = root_->checkpoints.newest(log_);
     if (options.existing == Existing::resume && !checkpoint) {
-      log_.warning(root_->folder.path() + " holds no checkpoint yet: the run begins at its first step");
+      log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
     }
   }
   if (world_.max(static_cast<std::int64_t>(checkpoint.has_value())) != 0) {
@@ -143,6 +145,12 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
                     "or start a new run with --output DIR",
                     config_.run_folder(), fmt::join(changed, ", ")));
   }
+  if (config_.data.partition == "fixed" && stored.ranks != header_.ranks) {
+    throw ConfigError(fmt::format(
+        "{}: the run was started on {} ranks, each with a fixed part of the set (data.partition): resume on "
+        "as many, not on {}, which would have other parts",
+        config_.run_folder(), stored.ranks, header_.ranks));
+  }
   if (stored.data_identity != header_.data_identity) {
     throw CheckpointError(
         fmt::format("{}: the run was started on other data than {}: resume with the same set, or start a "
@@ -171,6 +179,11 @@ void Run::say_differences(const CheckpointHeader& stored) const {
   if (stored.layout != header_.layout) different.emplace_back("the order of the parameters");
   log_.info(fmt::format("resumed at step {}", stored.step));
   if (different.empty()) return;
+  if (stored.ranks != header_.ranks && (!parts_.strategy->steps_together() || parts_.model->statistics_are_local())) {
+    log_.info(fmt::format("the run goes on from there, with other steps or statistics of each rank: different are {}",
+                          fmt::join(different, ", ")));
+    return;
+  }
   log_.info(fmt::format("the run goes on as if it had not stopped, up to rounding, not bit for bit: different are {}",
                         fmt::join(different, ", ")));
 }
@@ -197,13 +210,12 @@ CheckpointHeader Run::fresh_header() const {
 
 void Run::open_records(const TrainOptions& options) {
   if (!root_) return;
-  write_text_file(root_->folder.config(),
+  write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));
-  log_.add_file(root_->folder.log());
-  root_->metrics.emplace(root_->folder.metrics(), header_.step);
+  root_->metrics.emplace(folder_->metrics(), header_.step);
   root_->progress.emplace(progress_kind(options.watching), log_);
-  root_->records.emplace(Records{*root_->metrics, *root_->checkpoints, *root_->progress});
+  root_->records.emplace(Records{*root_->metrics, root_->checkpoints, *root_->progress});
 }
 
 std::string Run::batch_statistics() const {
@@ -221,16 +233,17 @@ void Run::say_start() const {
   for (const std::string& note : parts_.model->notes()) log_.info(note);
 }
 
-/// Whether the summary that a run left is of all these steps.
+/// Whether the summary that a run left is of all these steps, and complete.
 bool is_summarised(const std::string& path, std::int64_t steps) {
   const auto summary = nlohmann::json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.value("steps", nlohmann::json()) == steps;
+  return summary.is_object() && summary.value("steps", nlohmann::json()) == steps &&
+         summary.value("status", nlohmann::json()) == "complete";
 }
 
 /// Resumed at its end, and with a summary: another one would be of no steps.
 bool Run::is_complete() const {
   if (header_.step < total_steps()) return false;
-  return world_.max(root_ && is_summarised(root_->folder.summary(), header_.step) ? 1 : 0) != 0;
+  return world_.max(root_ && is_summarised(folder_->summary(), header_.step) ? 1 : 0) != 0;
 }
 
 ExitCode Run::train() {
@@ -267,7 +280,7 @@ ExitCode Run::train() {
   observer.finish();
   const Summary summary = summarise(observer, watch.seconds());
   if (root_) {
-    write_text_file(root_->folder.summary(), to_json(summary, config_).dump(2) + "\n");
+    write_text_file(folder_->summary(), to_json(summary, config_).dump(2) + "\n");
     root_->progress->line(to_text(summary, config_));
   }
   return observer.interrupted() ? ExitCode::interrupted : ExitCode::success;

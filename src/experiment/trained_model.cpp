@@ -56,6 +56,8 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
       parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}}, options.models);
   config.train.threads = options.threads;
   if (!options.data.empty()) config.data.path = options.data;
+  // What was held back from training depends on the reader.
+  if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";
   return config;
 }
 

@@ -120,6 +120,17 @@ void TrainingObserver::require_finite(const LossSums& sums) const {
                   sums.loss, header_.step, last_.learning_rate, before));
 }
 
+/// A checkpoint of such a model would be worse than none.
+void TrainingObserver::require_finite(Split split, const std::vector<Metric>& metrics) const {
+  for (const Metric& metric : metrics) {
+    if (metric.name != "loss" || std::isfinite(metric.value)) continue;
+    throw TrainingError(
+        fmt::format("the {} loss is {} after step {}: lower optimizer.learning_rate, warm up (schedule.warmup_epochs), "
+                    "or clip gradients (optimizer.clip_norm); earlier checkpoints are whole",
+                    name_of(split), metric.value, header_.step));
+  }
+}
+
 void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
@@ -145,6 +156,7 @@ void TrainingObserver::evaluate(Split split) {
     evaluations_[split] = evaluate_split(parts.world, context_.data, split, context_.config.train.evaluation_batch_size,
                                          *parts.model, parts.state());
   }
+  require_finite(split, evaluations_[split]);
   if (split == judging_split(context_.data.info())) judge(evaluations_[split]);
   if (context_.records == nullptr) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
@@ -156,8 +168,8 @@ void TrainingObserver::evaluate(Split split) {
 
 void TrainingObserver::judge(const std::vector<Metric>& metrics) {
   const Metric& metric = decisive(metrics);
+  if (!std::isfinite(metric.value)) return;  // R² of targets that are all alike
   if (header_.has_best && !is_better(metric, header_.best)) return;
-  if (std::isnan(metric.value)) return;
   header_.best = metric.value;
   header_.has_best = true;
   if (context_.config.checkpoint.keep_best) due_.checkpoint = newly_best_ = true;

@@ -58,6 +58,7 @@ class TrainingObserver final : public Observer {
   void report();
   void add_losses(const LossSums& sums);
   void require_finite(const LossSums& sums) const;
+  void require_finite(Split split, const std::vector<Metric>& metrics) const;
   void write_report(const LossSums& sums, const Seconds& seconds);
   void evaluate(Split split);
   void judge(const std::vector<Metric>& metrics);

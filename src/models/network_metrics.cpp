@@ -9,8 +9,11 @@ constexpr Index kTopCount = 5;
 
 double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
 
+// Without labels a hit is an example all of whose outputs are right: as rare as not for many outputs, so that it has a
+// name of its own, and no run is judged by it.
 void add_classification(const LossSums& sums, Index classes, std::vector<Metric>& metrics) {
-  metrics.push_back({"accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
+  metrics.push_back(
+      {classes > 0 ? "accuracy" : "subset_accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});
   if (classes <= kTopCount) return;
   metrics.push_back({"top5_accuracy", ratio(static_cast<double>(sums.correct_top5), sums.examples), true});
 }

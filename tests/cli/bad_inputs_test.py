@@ -491,6 +491,13 @@ def plain_hdf5(folder):
 
 RESUME = ("train", "config.toml", "--resume", "--output", "trained")
 
+
+def targets_for_labels(path):
+    with h5py.File(path, "w") as file:
+        file["test/features"] = numpy.zeros((20, 28, 28), "u1")
+        file["test/targets"] = numpy.zeros((20, 3), "f4")
+
+
 CHECKPOINTS = [
     Case(
         "nothing to resume",
@@ -522,6 +529,26 @@ CHECKPOINTS = [
         edit(flip(5000)),
     ),
     Case("a byte of their checksums flipped", CHECKPOINT, r"none of \d checkpoints is whole", RESUME, edit(flip(-1))),
+    Case(
+        "targets for a model of labels",
+        DATA,
+        r"targets\.h5: /test has no labels, but the model was trained on some",
+        ("evaluate", "trained", "--data", "targets.h5"),
+        lambda folder: targets_for_labels(folder / "targets.h5"),
+    ),
+    Case(
+        "a fixed part on other ranks",
+        CONFIGURATION,
+        r"started on 1 ranks, each with a fixed part of the set.*not on 2",
+        ("train", "config.toml", "--resume", "--output", "fixed", "--set", "data.partition=fixed"),
+        lambda folder: subprocess.run(
+            [BINARY, "train", "config.toml", "--output", "fixed", "--set", "data.partition=fixed"],
+            cwd=folder,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        ),
+        ranks=(2,),
+    ),
     Case(
         "a damaged checkpoint to evaluate",
         CHECKPOINT,

@@ -184,7 +184,7 @@ TEST_CASE("an error of one rank is the error of all", "[dataset]") {
     DataSettings settings;
     settings.path = rank == 1 ? folder / "gone.h5" : folder / "good.h5";
     messages[static_cast<std::size_t>(rank)] =
-        test::message_of<DataError>([&] { open_dataset(settings, 1, threads.share(rank)); });
+        test::message_of<Error>([&] { open_dataset(settings, 1, threads.share(rank)); });
   });
   for (const auto& text : messages) CHECK(text == folder / "gone.h5: there is no such file; check the path");
 }

@@ -210,6 +210,21 @@ TEST_CASE("a damaged chunk is an error of the rows that lie in it alone", "[hdf5
   CHECK(failures == 1);
 }
 
+TEST_CASE("a file that is written to while it is read is an error, not zeros", "[hdf5]") {
+  const TempDir folder;
+  const std::string path = folder / "a.h5";
+  {
+    File file(path, File::Mode::create);
+    file.write<float>("x", std::vector<float>(100, 1));
+  }
+  const File file(path, File::Mode::read);
+  std::vector<float> values(100);
+  file.read_rows("x", 0, 100, values.data());
+  std::filesystem::resize_file(path, 300);
+  CHECK_THAT(test::message_of<DataError>([&] { file.read_rows("x", 0, 100, values.data()); }),
+             Catch::Contains("/x was being read when the file was changed"));
+}
+
 TEST_CASE("a full disk is an output error, and the process goes on", "[hdf5]") {
   const TempDir folder;
   CHECK_THAT(message_of<OutputError>([&] { File(folder / "none/a.h5", File::Mode::create); }),

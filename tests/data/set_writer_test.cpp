@@ -22,15 +22,22 @@ std::size_t files_in(const TempDir& folder) {
 
 TEST_CASE("an output that exists is kept, unless it may be overwritten", "[import]") {
   const TempDir folder;
-  test::write_file(folder / "a.h5", "precious");
-  CHECK_THAT(test::message_of<OutputError>([&] { SetWriter(ImportOutput{.path = folder / "a.h5"}); }),
+  const std::string path = test::write_set(folder / "a.h5", {.train = 3});
+  CHECK_THAT(test::message_of<OutputError>([&] { SetWriter(ImportOutput{.path = path}); }),
              Contains("a.h5: exists already") && Contains("--overwrite"));
-  SetWriter writer({.path = folder / "a.h5", .overwrite = true});
+  SetWriter writer({.path = path, .overwrite = true});
   writer.create_features<float>("train", 1, {1});
-  CHECK_FALSE(hdf5::is_hdf5(folder / "a.h5"));  // until it is finished
+  CHECK(hdf5::File(path, hdf5::File::Mode::read).shape("train/features").rows() == 3);  // until it is finished
   writer.finish();
-  CHECK(hdf5::is_hdf5(folder / "a.h5"));
+  CHECK(hdf5::File(path, hdf5::File::Mode::read).shape("train/features").rows() == 1);
   CHECK(files_in(folder) == 1);
+}
+
+TEST_CASE("what is no set is never replaced by one", "[import]") {
+  const TempDir folder;
+  test::write_file(folder / "table.csv", "a,b\n");
+  CHECK_THAT(test::message_of<OutputError>([&] { SetWriter({.path = folder / "table.csv", .overwrite = true}); }),
+             Contains("table.csv: is no HDF5 set"));
 }
 
 TEST_CASE("what is not finished leaves nothing behind", "[import]") {

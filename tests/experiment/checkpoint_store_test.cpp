@@ -73,6 +73,19 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
   CHECK_THROWS_WITH(store.newest(log), Contains("none of 3 checkpoints is whole"));
 }
 
+TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are written after it",
+          "[checkpoint_store]") {
+  const ScratchFolder folder;
+  const SampleModel model;
+  CheckpointStore store(folder.path(), {.keep = 2}, model.layout());
+  for (const std::int64_t step : {10, 45}) write(store, model, step);
+  store.finish();
+  damage(folder.path("step-000000045.h5"));
+  for (const std::int64_t step : {20, 30}) write(store, model, step);  // the run went on from step 10
+  store.finish();
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"step-000000030.h5", "step-000000020.h5"});
+}
+
 TEST_CASE("the best checkpoint is the last resort", "[checkpoint_store]") {
   const ScratchFolder folder;
   const SampleModel model;

@@ -196,6 +196,18 @@ TEST_CASE("metrics of a classifier", "[model]") {
   CHECK(std::isnan(metric(few.model.metrics(sums), "top5_accuracy")));  // every class is among the first five
 }
 
+TEST_CASE("independent answers have a metric of their own, and a range", "[model]") {
+  Setup setup(settings_of({dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2}, 3);
+  const LossSums sums{.loss = 12, .examples = 8, .correct = 6};
+  CHECK(metric(setup.model.metrics(sums), "subset_accuracy") == 0.75);
+  CHECK(std::isnan(metric(setup.model.metrics(sums), "accuracy")));
+  setup.features = {1, 2, 3};
+  setup.targets = {1, 0, 0.5F, 1, 0, 1.5F};
+  LossSums more;
+  CHECK_THROWS_WITH(setup.model.evaluate(setup.all(), setup.state(), more),
+                    Catch::Contains("targets from 0 to 1, but one is 1.5"));
+}
+
 TEST_CASE("metrics of a regression, by hand", "[model]") {
   // Outputs 1, 2, 3 for targets 1, 4, 4: errors 0, 2, 1; squares sum to 5; Σ(t − 3)² = 6.
   LayerSettings identity = dense(1);

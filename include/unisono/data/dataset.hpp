@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,14 +36,21 @@ struct DataSettings {
 enum class Split { train, validation, test };
 std::string_view name_of(Split split);
 
+/// What a split's examples have to be compared with.
+struct Answers {
+  bool labels = false;
+  Index target_size = 0;  ///< values of a target; 0: none
+};
+
 struct DatasetInfo {
   FeatureShape features;
   Index classes = 0;      ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
+  std::array<Answers, 3> answers;                    ///< by Split
   std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
   bool resident = true;
-  Index bytes_per_node = 0;  ///< memory for resident data or the streaming window
+  Index bytes_per_node = 0;  ///< memory for resident data or the streaming window, and no more than there is to read
 };
 
 /// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.

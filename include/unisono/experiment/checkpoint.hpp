@@ -17,7 +17,7 @@
 //   /statistics/<block>         running statistics of batch normalisation
 //   /optimizer/<r>/<vector>/<block>   r: 0, or each rank where ranks keep optimizer states of their own
 //   /config                     uint8: the effective config's text
-//   attributes of /parameters   step, epoch, step_in_epoch, seed, … (see CheckpointHeader)
+//   /header                     uint8: JSON of step, epoch, step in it, seed, … (see CheckpointHeader)
 
 namespace unisono {
 

@@ -167,7 +167,7 @@ class Backend {
   // Update rules: see optim for formulas and papers. `g` is read as gradient_scale · g.
   // ------------------------------------------
 
-  /// v ← μ v + d(1 − dampening…), see optim/sgd; `velocity` empty: plain SGD.
+  /// `velocity` empty: without momentum.
   virtual void sgd_update(const SgdStep& step, View g, MutableView theta, MutableView velocity) = 0;
   virtual void adagrad_update(const AdagradStep& step, View g, MutableView theta, MutableView accumulator) = 0;
   virtual void rmsprop_update(const RmspropStep& step, View g, MutableView theta, MutableView mean_square) = 0;

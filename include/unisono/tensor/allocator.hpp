@@ -20,7 +20,7 @@ class Allocator {
   virtual ~Allocator() = default;
 
   /// Zeroed memory, aligned to kAlignmentBytes. Collective over the ranks of the node where the memory is shared.
-  /// \throws DeviceError where there is not so much: what was asked for and what is free.
+  /// \throws DeviceError where there is not so much.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer) noexcept = 0;
 };

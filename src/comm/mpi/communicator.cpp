@@ -41,7 +41,7 @@ MpiCommunicator::MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id) 
   {
     const std::lock_guard lock(terms_.job->progress().mutex());
     make_places(ranks);
-    terms_.job->control().enter(group_);
+    membership_.enter();
   }
   if (!topology_.one_node()) {
     node_group_ =
@@ -49,6 +49,17 @@ MpiCommunicator::MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id) 
     terms_.job->progress().start_thread();
   }
   share_memory();
+}
+
+MpiCommunicator::Membership::~Membership() {
+  if (!entered_) return;
+  const std::lock_guard lock(job_.progress().mutex());
+  job_.control().leave(group_);
+}
+
+void MpiCommunicator::Membership::enter() {
+  job_.control().enter(group_);
+  entered_ = true;
 }
 
 void MpiCommunicator::make_places(MPI_Comm ranks) {
@@ -97,8 +108,6 @@ MpiCommunicator::~MpiCommunicator() {
   } catch (const std::exception&) {
     // A peer failed meanwhile: nobody frees anything.
   }
-  const std::lock_guard lock(terms_.job->progress().mutex());
-  terms_.job->control().leave(group_);
 }
 
 void MpiCommunicator::release() {

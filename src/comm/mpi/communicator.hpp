@@ -64,6 +64,21 @@ class MpiCommunicator final : public Communicator {
  private:
   enum class Kind : std::uint64_t;
 
+  /// Peers may ask how far this rank has come with a group, from `enter` to the end, however that comes about.
+  class Membership {
+   public:
+    Membership(MpiJob& job, Group& group) : job_(job), group_(group) {}
+    ~Membership();
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
+    void enter();  ///< with the lock held
+
+   private:
+    MpiJob& job_;
+    Group& group_;
+    bool entered_ = false;
+  };
+
   void make_places(MPI_Comm ranks);
   std::int64_t node_key(int rank) const;
   void share_memory();
@@ -81,6 +96,7 @@ class MpiCommunicator final : public Communicator {
 
   Terms terms_;
   Group group_;
+  Membership membership_{*terms_.job, group_};
   int rank_ = 0;
   Topology topology_;
   MPI_Comm collectives_ = MPI_COMM_NULL, messages_ = MPI_COMM_NULL, node_ = MPI_COMM_NULL;

@@ -151,10 +151,10 @@ void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
 }
 
 void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place) {
-  constexpr int kTurns = 64;  // between two looks at the clock
+  constexpr std::uint64_t kTurns = 64;  // between two looks at the clock
   Idle idle(roster_.oversubscribed());
   Vigil vigil(*this, place);
-  for (int turn = 1;; ++turn) {
+  for (std::uint64_t turn = 1;; ++turn) {
     {
       const std::lock_guard lock(progress_.mutex());
       progress_.poll();

@@ -13,7 +13,8 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "bucket_bytes",
                  .meaning = "gradients per started allreduce; 0: chosen by where the ranks are",
                  .unit = "bytes",
-                 .minimum = 0},
+                 .minimum = 0,
+                 .maximum = 0x1p50},
                 bucket_bytes);
   visitor.field({.name = "shared_memory", .meaning = "ranks of a node reduce in memory that they share"},
                 shared_memory);

@@ -1,13 +1,14 @@
 #include "steps.hpp"
 
 #include <new>
+#include <utility>
 
 #include "check.hpp"
 
 namespace unisono::mpi {
 
 void Steps::share() {
-  if (shared()) return;
+  if (std::exchange(tried_, true)) return;  // on all ranks alike, whether or not their nodes had room
   MPI_Comm node = MPI_COMM_NULL;
   check(MPI_Comm_split(MPI_COMM_WORLD, roster_[roster_.rank()].node, roster_.rank(), &node), "MPI_Comm_split");
   int ranks = 0;

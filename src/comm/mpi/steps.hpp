@@ -30,6 +30,7 @@ class Steps {
  private:
   const Roster& roster_;
   std::atomic<std::int64_t> mine_ = kUnknown;
+  bool tried_ = false;
   std::unique_ptr<SharedWindow> window_;
   std::map<int, std::atomic<std::int64_t>*> of_rank_;
 };

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,6 +66,15 @@ Handle create_file(const std::string& path) {
   return file;
 }
 
+/// Nothing where the file has no descriptor.
+std::optional<Version> version_of(hid_t file) {
+  void* descriptor = nullptr;
+  struct stat state {};
+  if (H5Fget_vfd_handle(file, H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr) return std::nullopt;
+  if (fstat(*static_cast<int*>(descriptor), &state) != 0) return std::nullopt;
+  return Version{state.st_size, state.st_mtim.tv_sec, state.st_mtim.tv_nsec};
+}
+
 }  // namespace
 
 void File::State::fail_read(const std::string& object, const std::string& what) const {
@@ -73,6 +83,11 @@ void File::State::fail_read(const std::string& object, const std::string& what) 
 
 void File::State::fail_write(const std::string& object, const std::string& what) const {
   throw OutputError(fmt::format("{}: /{} {}{}", path, object, what, reason_in_brackets()));
+}
+
+void File::State::check_unchanged(const std::string& object) const {
+  if (!version || version_of(file.get()) == version) return;
+  fail_read(object, "was being read when the file was changed; leave a set alone while it is in use");
 }
 
 bool File::State::exists(const std::string& object) const {
@@ -101,6 +116,7 @@ File::File(const std::string& path, Mode mode) : state_(std::make_unique<State>(
   state_->path = path;
   state_->file = mode == Mode::create ? create_file(path)
                                       : open_existing(path, mode == Mode::read ? H5F_ACC_RDONLY : H5F_ACC_RDWR);
+  if (mode == Mode::read) state_->version = version_of(state_->file.get());
 }
 
 File::~File() {

@@ -120,6 +120,7 @@ void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint6
     state_->fail_read(dataset,
                       fmt::format("rows {} to {} cannot be read; the file may be damaged", first, first + count));
   }
+  state_->check_unchanged(dataset);
 }
 
 template <typename T>

@@ -36,6 +36,10 @@ SetWriter::SetWriter(const ImportOutput& output)
   if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
     throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", output.path));
   }
+  if (std::filesystem::exists(output.path, ignored) && !hdf5::is_hdf5(output.path)) {
+    throw OutputError(
+        fmt::format("{}: is no HDF5 set, and is not replaced by one; choose another --output", output.path));
+  }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
   file_.emplace(unfinished_, hdf5::File::Mode::create);
 }

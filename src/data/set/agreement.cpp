@@ -1,11 +1,28 @@
 #include "set/agreement.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
+namespace {
+
+/// "3data error:" and the message.
+std::string pack(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  const int code = static_cast<int>(known == nullptr ? ExitCode::other : known->code());
+  return fmt::format("{}{}:{}", code, known == nullptr ? "error" : known->kind(), error.what());
+}
+
+Error unpack(const std::string& packed) {
+  const std::size_t colon = packed.find(':');
+  return {static_cast<ExitCode>(packed[0] - '0'), packed.substr(1, colon - 1), packed.substr(colon + 1)};
+}
+
+}  // namespace
 
 std::vector<std::string> Agreement::gather(const std::string& text) {
   if (!share_.gather) return {text};
@@ -21,12 +38,12 @@ void Agreement::all_do(const std::function<void()>& work) {
     work();
   } catch (const std::exception& thrown) {
     error = std::current_exception();
-    message = "!" + std::string(thrown.what());
+    message = pack(thrown);
   }
   const std::vector<std::string> messages = gather(message);
   if (error) std::rethrow_exception(error);
   const auto failed = std::find_if(messages.begin(), messages.end(), [](const auto& m) { return !m.empty(); });
-  if (failed != messages.end()) throw DataError(failed->substr(1));
+  if (failed != messages.end()) throw unpack(*failed);
 }
 
 std::int64_t Agreement::smallest(std::int64_t value) {

@@ -17,8 +17,8 @@ class Agreement {
   explicit Agreement(const NodeShare& share) : share_(share) {}
 
   int ranks() const { return ranks_; }
-  /// Runs `work` on every rank. Where it throws on some, it throws on all: there what was thrown, elsewhere a DataError
-  /// with the message of the first of them.
+  /// Runs `work`, which is not collective, on every rank. Where it throws on some, it throws on all: there what was
+  /// thrown, elsewhere an Error with the code and message of the first of them.
   void all_do(const std::function<void()>& work);
   /// The smallest and largest of the ranks' values.
   std::int64_t smallest(std::int64_t value);

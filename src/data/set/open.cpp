@@ -47,11 +47,13 @@ OpenSet::OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeSha
   });
   choose_reader(plan_, settings, share_, agreement);
   if (plan_.info.resident && !fixed()) {
-    agreement.all_do([&] { shared_.emplace(plan_, share_); });
+    shared_.emplace(plan_, share_);
     reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
     if (!plan_.info.resident) shared_.reset();
   }
-  complete_plan(plan_, *file_, settings, seed, share_, agreement);
+  // The fraction was of the training set, and this may be another one.
+  if (trained != nullptr && plan_.schema.group(Split::validation)) settings_.validation_fraction = 0;
+  complete_plan(plan_, *file_, settings_, seed, share_, agreement);
   if (shared_) load(agreement);
   if (trained != nullptr) {
     normalization_ = *trained;

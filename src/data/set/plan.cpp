@@ -33,7 +33,9 @@ bool fits(std::int64_t bytes, std::int64_t available) {
 void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
   plan.info.resident = false;
   plan.window_bytes = settings.window_bytes > 0 ? settings.window_bytes : kDefaultWindowBytes;
-  plan.info.bytes_per_node = plan.window_bytes / ranks * share.node_size;
+  const auto& train = plan.schema.group(Split::train);
+  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, train->examples)) : 0;
+  plan.info.bytes_per_node = std::min(plan.window_bytes, there) / ranks * share.node_size;
 }
 
 /// Rows that go to training or validation together: single ones where they lie in memory, blocks that are read at once
@@ -124,6 +126,11 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     plan.info.target_size = settings.targets == "features" ? any.features.size() : any.target_size;
     check_augmentation(plan, settings);
     split_examples(plan, settings, seed);
+    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+      if (plan.groups[i] == nullptr) continue;
+      const Index features = settings.targets == "features" ? any.features.size() : plan.groups[i]->target_size;
+      plan.info.answers[i] = {plan.groups[i]->has_labels, features};
+    }
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();
     plan.info.test = plan.rows(Split::test).size();

@@ -1,5 +1,8 @@
 #include "losses/sigmoid_cross_entropy.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "losses/require_targets.hpp"
@@ -27,6 +30,17 @@ bool all_on_their_side(View outputs, View targets) {
   return true;
 }
 
+/// \throws DataError for a target outside [0, 1], for which the loss has no lower bound
+void require_probabilities(View targets) {
+  const auto wrong =
+      std::find_if(targets.begin(), targets.end(), [](float target) { return !(target >= 0 && target <= 1); });
+  if (wrong == targets.end()) return;
+  throw DataError(
+      fmt::format("model.loss: sigmoid_cross_entropy needs targets from 0 to 1, but one is {}; scale them, leave "
+                  "data.normalization out where the features are the targets, or take mean_squared_error",
+                  *wrong));
+}
+
 }  // namespace
 
 SigmoidCrossEntropy::SigmoidCrossEntropy(double smoothing, const Shape& out, const TargetShape& data)
@@ -46,6 +60,7 @@ std::vector<float> SigmoidCrossEntropy::one_hot(std::span<const std::int32_t> la
 
 void SigmoidCrossEntropy::apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
                                 MutableView doutputs, LossSums& sums) const {
+  if (!labels_) require_probabilities(targets.values);
   const std::vector<float> coded = labels_ ? one_hot(targets.labels) : std::vector<float>{};
   backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? View(coded) : targets.values, smoothing_, scale,
                                 doutputs, sums);
