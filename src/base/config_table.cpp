@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -22,12 +23,14 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 ConfigText read_config(const std::string& path, std::vector<std::string> overrides) {
   std::ifstream file(path);
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::string text;
+  std::array<char, 4096> part{};
+  while (text.size() <= kMostBytes && (file.read(part.data(), part.size()) || file.gcount() > 0)) {
+    text.append(part.data(), static_cast<std::size_t>(file.gcount()));
+  }
   if (!file.is_open() || file.bad()) {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
-  text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMostBytes) throw ConfigError(fmt::format("{}: is no config: it has more than 16 MiB", path));
   return {path, std::move(text), std::move(overrides)};
 }

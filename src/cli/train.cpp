@@ -46,6 +46,7 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->capture_default_str();
   command.callback([arguments, &chosen] {
+    hold_stop_signals();
     chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);
     };

@@ -5,6 +5,8 @@
 #include <csignal>
 #include <cstddef>
 
+#include "unisono/experiment/train.hpp"
+
 namespace unisono {
 namespace {
 
@@ -20,7 +22,19 @@ void remember(int signal) {
   if (received_signal == 0) received_signal = signal;
 }
 
+sigset_t stop_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : kSignals) sigaddset(&signals, signal);
+  return signals;
+}
+
 }  // namespace
+
+void hold_stop_signals() {
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
 
 StopSignals::StopSignals() {
   received_signal = 0;
@@ -29,6 +43,8 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous_actions[i]);
+  const sigset_t signals = stop_signals();
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 StopSignals::~StopSignals() {

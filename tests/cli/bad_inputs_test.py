@@ -212,6 +212,7 @@ CONFIGS = [
         (*TRAIN_NEW, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
+    Case("an endless config", CONFIGURATION, r"/dev/zero: is no config", ("config", "check", "/dev/zero")),
     Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),
     Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*no valid TOML", ("train", "digits.h5")),
 ]

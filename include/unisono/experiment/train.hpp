@@ -29,6 +29,10 @@ struct TrainOptions {
   Watching watching = Watching::automatic;
 };
 
+/// From now on SIGTERM, SIGINT and SIGUSR1 wait until `train` heeds them: one that comes while MPI starts, or while the
+/// set is read, ends the run after its first step. Call it before threads are started.
+void hold_stop_signals();
+
 /// Trains, or goes on with training, as the config says, and leaves everything in its run folder. SIGTERM, SIGINT and
 /// SIGUSR1 at any rank end it with a checkpoint. Collective.
 /// \return success, or interrupted
