@@ -62,7 +62,7 @@ TEST_CASE("a set that memory cannot hold is streamed, on all ranks alike", "[dat
   settings.reader = "streaming";
   const DatasetInfo info = inspect_dataset(settings);
   CHECK_FALSE(info.resident);
-  CHECK(info.bytes_per_node == 384);  // all of it: features and labels of 20 examples, each on whole cache lines
+  CHECK(info.bytes_per_node == 2 * 384);  // features and labels of 20 examples, each on whole cache lines, twice
   CHECK(info.train == 20);
   CHECK(info.classes == 2);
 

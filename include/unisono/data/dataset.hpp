@@ -50,7 +50,8 @@ struct DatasetInfo {
   std::array<Answers, 3> answers;                    ///< by Split
   std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
   bool resident = true;
-  Index bytes_per_node = 0;  ///< memory for resident data or the streaming window, and no more than there is to read
+  Index bytes_per_node =
+      0;  ///< memory for resident data, or for the streaming window and at most two passes of the set
 };
 
 /// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.

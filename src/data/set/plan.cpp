@@ -35,7 +35,7 @@ void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare
   plan.window_bytes = settings.window_bytes > 0 ? settings.window_bytes : kDefaultWindowBytes;
   const auto& train = plan.schema.group(Split::train);
   const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, train->examples)) : 0;
-  plan.info.bytes_per_node = std::min(plan.window_bytes, there) / ranks * share.node_size;
+  plan.info.bytes_per_node = std::min(plan.window_bytes, 2 * there) / ranks * share.node_size;
 }
 
 /// Rows that go to training or validation together: single ones where they lie in memory, blocks that are read at once

@@ -1,5 +1,6 @@
 #include "stream/streaming_feed.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace unisono::data {
@@ -26,7 +27,10 @@ StreamingFeed::StreamingFeed(const hdf5::File& file, const GroupSchema& group, L
       settings_(std::move(settings)),
       orders_(settings_),
       open_(static_cast<std::size_t>(settings_.shape.lanes)) {
-  const std::int64_t budget = window_bytes * lanes_of(settings_, schedule) / settings_.shape.lanes;
+  const std::int64_t two_passes =
+      2 * settings_.examples * group.bytes_per_example();  // of a small set: no need of more
+  const std::int64_t budget =
+      std::min(window_bytes, two_passes) * lanes_of(settings_, schedule) / settings_.shape.lanes;
   reader_ = std::make_unique<CellReader>(file, group, settings_, schedule, budget);
 }
 
