@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -23,10 +24,15 @@ namespace fs = std::filesystem;
 
 constexpr std::array kResults = {"config.toml", "metrics.jsonl", "summary.json", "log.txt", "checkpoints"};
 
+constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
+
+/// More than what a run that came to nothing leaves.
 bool holds_results(const std::string& path) {
   std::error_code error;
-  for (const char* name : kResults) {
-    if (fs::exists(fs::path(path) / name, error)) return true;
+  for (const std::string_view name : kResults) {
+    const fs::path result = fs::path(path) / name;
+    const bool may_be_empty = std::find(kMadeEmpty.begin(), kMadeEmpty.end(), name) != kMadeEmpty.end();
+    if (fs::exists(result, error) && !(may_be_empty && fs::is_empty(result, error))) return true;
   }
   return false;
 }
@@ -71,6 +77,9 @@ RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path
 RunFolder::~RunFolder() {
   std::error_code ignored;
   if (!holds_results(path_)) {  // the run came to nothing
+    for (const char* name : kMadeEmpty) {
+      if (fs::is_empty(fs::path(path_) / name, ignored)) fs::remove(fs::path(path_) / name, ignored);
+    }
     fs::remove(path_ + "/.lock", ignored);
     fs::remove(path_, ignored);
   }

@@ -17,8 +17,9 @@ namespace {
 
 /// The checkpoint that the user means. \throws CheckpointError
 std::string find_checkpoint(const std::string& path, Log& log) {
-  if (!std::filesystem::is_directory(path)) {
-    if (std::filesystem::exists(path)) return path;
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) {
+    if (std::filesystem::exists(path, ignored)) return path;
     throw CheckpointError(
         fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
                     "checkpoints/*.h5",

@@ -42,6 +42,8 @@ TEST_CASE("a folder is made with those above it, and goes again where the run ca
   {
     const RunFolder folder(scratch.path("a/b"), Existing::refuse);
     CHECK(std::filesystem::is_directory(scratch.path("a/b")));
+    std::filesystem::create_directory(folder.checkpoints());
+    std::ofstream(folder.log()).flush();
   }
   CHECK_FALSE(std::filesystem::exists(scratch.path("a/b")));
   {

@@ -55,6 +55,12 @@ std::int64_t count_classes(const SetSchema& set, const std::array<std::int32_t, 
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const std::int32_t label = largest[static_cast<std::size_t>(split)];
     if (label < classes && (set.classes || label < kMostUnstated)) continue;
+    if (!set.classes && label >= kMostUnstated) {
+      throw DataError(
+          fmt::format("{}: /{}/labels: a label is {}; a set of more than {} classes says so in an attribute "
+                      "'classes' of the file",
+                      set.path, name_of(split), label, kMostUnstated));
+    }
     const std::string source = set.classes ? "the file's attribute 'classes' or 'class_names' says"
                                            : "the training labels show, and no attribute 'classes' says otherwise";
     throw DataError(fmt::format("{}: /{}/labels: a label is {}, out of range for the {} classes that {}", set.path,
