@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "losses.hpp"
@@ -13,6 +14,10 @@
 
 namespace unisono {
 namespace {
+
+constexpr std::string_view kWayOut =
+    "lower optimizer.learning_rate, warm up (schedule.warmup_epochs), or clip gradients (optimizer.clip_norm); earlier "
+    "checkpoints are whole";
 
 bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
 
@@ -114,10 +119,8 @@ void TrainingObserver::require_finite(const LossSums& sums) const {
   if (std::isfinite(sums.loss)) return;
   const std::string before =
       std::isnan(reported_loss_) ? "" : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, reported_step_);
-  throw TrainingError(
-      fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}: lower optimizer.learning_rate, warm up "
-                  "(schedule.warmup_epochs), or clip gradients (optimizer.clip_norm); earlier checkpoints are whole",
-                  sums.loss, header_.step, last_.learning_rate, before));
+  throw TrainingError(fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}: {}", sums.loss,
+                                  header_.step, last_.learning_rate, before, kWayOut));
 }
 
 /// A checkpoint of such a model would be worse than none.
@@ -125,9 +128,7 @@ void TrainingObserver::require_finite(Split split, const std::vector<Metric>& me
   for (const Metric& metric : metrics) {
     if (metric.name != "loss" || std::isfinite(metric.value)) continue;
     throw TrainingError(
-        fmt::format("the {} loss is {} after step {}: lower optimizer.learning_rate, warm up (schedule.warmup_epochs), "
-                    "or clip gradients (optimizer.clip_norm); earlier checkpoints are whole",
-                    name_of(split), metric.value, header_.step));
+        fmt::format("the {} loss is {} after step {}: {}", name_of(split), metric.value, header_.step, kWayOut));
   }
 }
 

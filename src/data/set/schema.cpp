@@ -130,8 +130,7 @@ void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules
   }
 }
 
-void check_complete(const hdf5::File& file, const std::string& dataset) {
-  const hdf5::DatasetShape shape = file.shape(dataset);
+void check_complete(const hdf5::File& file, const std::string& dataset, const hdf5::DatasetShape& shape) {
   if (shape.complete) return;
   fail(file, dataset,
        fmt::format("has extents {}, but parts of it were never written; was the program that made it interrupted? "
@@ -143,9 +142,9 @@ void check_complete(const hdf5::File& file, const std::string& dataset) {
 void check_complete(const hdf5::File& file, const SetSchema& set) {
   for (const auto& group : set.groups) {
     if (!group) continue;
-    check_complete(file, group->features_path());
-    if (group->has_labels) check_complete(file, group->labels_path());
-    if (group->target_size > 0) check_complete(file, group->targets_path());
+    check_complete(file, group->features_path(), group->stored);
+    if (group->has_labels) check_complete(file, group->labels_path(), file.shape(group->labels_path()));
+    if (group->target_size > 0) check_complete(file, group->targets_path(), file.shape(group->targets_path()));
   }
 }
 
