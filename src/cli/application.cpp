@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <csignal>
@@ -89,6 +90,8 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv, const ModelKinds& models) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
   CLI::App app("Trains models in parallel from one config file, on one rank or many.", "unisono");
   app.require_subcommand(1);
   app.set_version_flag("--version", UNISONO_VERSION);

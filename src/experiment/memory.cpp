@@ -12,8 +12,13 @@ constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
 
-/// Every rank reads its peers' gradients in place: their pages count as its own.
-std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * n * (2 + (ranks > 1 ? ranks - 1 : 0)); }
+/// What a run adds to a process that has only read its config, measured on small models: code that is first used,
+/// the stacks of its threads, HDF5's caches.
+constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
+
+/// The parameters, the gradient, and of the peers' gradients what a rank reads in place, whose pages count as its own:
+/// their share of its slice, then their slices.
+std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * (2 * n + 2 * n * (ranks - 1) / ranks); }
 
 /// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
 Index training_batch(const MemoryContext& context) {
@@ -75,7 +80,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const std::int64_t states = optimizer_state_vectors(context.config.optimizer);
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const std::int64_t example = context.data.features.size() + context.data.target_size;
-  return {{"process, libraries, messages", context.process_bytes},
+  return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {"parameters and gradient", vectors_bytes(n, context.ranks)},
           {"optimizer state", kFloat * n * states},
           {"activations and their gradients",
