@@ -30,6 +30,7 @@ class StepClock final : public Observer {
     ends_.push_back(watch_.seconds());
     return true;
   }
+  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
   /// The median of the steps' seconds: one that the machine disturbed does not count.
   double median_seconds() const {
     std::vector<double> lengths;
@@ -219,8 +220,15 @@ ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>&
 }
 
 void bench(Communicator& world, const Config& given, const BenchOptions& options, Log& log) {
-  const Config config = with_batch(given, options, world.size());
-  Trial trial(world, config, shapes_of(config, options.data), log);
+  Config config = with_batch(given, options, world.size());
+  const ModelInputs inputs = shapes_of(config, options.data);
+  if (inputs.kind != SetKind::table) {
+    throw ConfigError(fmt::format("{} holds {}: bench times models of tables; time the training itself, whose summary "
+                                  "says how fast it was",
+                                  config.data.path, name_of(inputs.kind)));
+  }
+  settle(config, {});
+  Trial trial(world, config, inputs, log);
   require_cores(world, trial.parts().placement);
   const Timing warm_up = trial.run(kWarmUpSteps);
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));

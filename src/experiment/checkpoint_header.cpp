@@ -36,14 +36,22 @@ LossSums sums_from(const nlohmann::json& json) {
 }
 
 nlohmann::json to_json(const ModelInputs& inputs) {
-  return {{"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
+  return {{"kind", static_cast<int>(inputs.kind)},
+          {"rows", inputs.rows},
+          {"columns", inputs.columns},
+          {"mean_value", inputs.mean_value},
+          {"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
           {"classes", inputs.classes},
           {"target_size", inputs.target_size}};
 }
 
 ModelInputs inputs_from(const nlohmann::json& json) {
   const auto& features = json.at("features");
-  return {.features = {.channels = features.at(0), .height = features.at(1), .width = features.at(2)},
+  return {.kind = static_cast<SetKind>(json.at("kind").get<int>()),
+          .features = {.channels = features.at(0), .height = features.at(1), .width = features.at(2)},
+          .rows = json.at("rows"),
+          .columns = json.at("columns"),
+          .mean_value = json.at("mean_value"),
           .classes = json.at("classes"),
           .target_size = json.at("target_size")};
 }

@@ -18,16 +18,18 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
                 epochs);
   visitor.field({.name = "batch_size",
-                 .meaning = "examples per optimizer step, over all ranks together",
+                 .meaning = "examples per optimizer step, over all ranks together; of a model that is updated in "
+                            "place, with each example, those between two reports, averages or stops. 0: 64 of a "
+                            "table; else a hundredth of an epoch, at least 16384",
                  .unit = "examples",
-                 .minimum = 1,
+                 .minimum = 0,
                  .maximum = 1 << 30},
                 batch_size);
   visitor.field({.name = "accumulate",
                  .meaning = "micro-batches that a step's examples are cut into, one after another; saves memory",
                  .minimum = 1},
                 accumulate);
-  visitor.require("accumulate", accumulate <= batch_size,
+  visitor.require("accumulate", batch_size == 0 || accumulate <= batch_size,
                   "accumulate is larger than batch_size, so some micro-batches would be empty; lower it");
   visitor.field({.name = "evaluate_every_epochs",
                  .meaning = "epochs between evaluations on the validation set (the test set where there is none); 0: "

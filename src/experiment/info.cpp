@@ -79,8 +79,10 @@ std::string text_of(const Model& model, const std::vector<LayerSummary>& layers,
 
 }  // namespace
 
-void info(Communicator& world, const Config& config, const InfoOptions& options, Log& log) {
+void info(Communicator& world, const Config& given, const InfoOptions& options, Log& log) {
+  Config config = given;
   const DatasetInfo data = data_info(config, options.data);
+  settle(config, data);
   const auto strategy = make_strategy(config.strategy);
   const auto backend = make_cpu_backend(place_rank(world, config.train.threads, log).threads);
   LocalReducer reducer;

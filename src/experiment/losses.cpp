@@ -2,24 +2,31 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <span>
+#include <vector>
 
 namespace unisono {
 
-void add(LossSums& sums, const LossSums& more) {
-  sums.loss += more.loss;
-  sums.examples += more.examples;
-  sums.correct += more.correct;
-  sums.correct_top5 += more.correct_top5;
-  sums.squared_error += more.squared_error;
-  sums.absolute_error += more.absolute_error;
-  sums.target_sum += more.target_sum;
-  sums.target_squared_sum += more.target_squared_sum;
-  sums.values += more.values;
+namespace {
+
+/// Every rank's numbers, one rank's behind the other's.
+std::vector<float> gather(Communicator& world, const std::vector<float>& own) {
+  std::vector<float> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
 }
 
+}  // namespace
+
 LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
+  const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
   // Counts below 2⁵³ are exact in a double.
-  std::array<double, 9> all = {sums.loss,
+  std::array<double, 10> all = {sums.loss,
                                static_cast<double>(sums.examples),
                                static_cast<double>(sums.correct),
                                static_cast<double>(sums.correct_top5),
@@ -27,9 +34,10 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
                                sums.absolute_error,
                                sums.target_sum,
                                sums.target_squared_sum,
-                               static_cast<double>(sums.values)};
+                               static_cast<double>(sums.values),
+                               static_cast<double>(scores)};
   world.allreduce_sum(std::span<double>(all));
-  return {.loss = all[0],
+  LossSums total{.loss = all[0],
           .examples = static_cast<std::int64_t>(all[1]),
           .correct = static_cast<std::int64_t>(all[2]),
           .correct_top5 = static_cast<std::int64_t>(all[3]),
@@ -38,6 +46,10 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
           .target_sum = all[6],
           .target_squared_sum = all[7],
           .values = static_cast<std::int64_t>(all[8])};
+  if (all[9] == 0) return total;
+  total.negative_scores = gather(world, sums.negative_scores);
+  total.positive_scores = gather(world, sums.positive_scores);
+  return total;
 }
 
 Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {

@@ -6,9 +6,6 @@
 
 namespace unisono {
 
-/// sums ← sums + more
-void add(LossSums& sums, const LossSums& more);
-
 /// Σ over all ranks. Collective; one message.
 LossSums sum_over_ranks(Communicator& world, const LossSums& sums);
 

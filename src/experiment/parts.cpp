@@ -1,6 +1,11 @@
 #include "parts.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "agreement.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono {
 
@@ -18,29 +23,119 @@ SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, 
 }
 
 ModelInputs inputs_of(const DatasetInfo& info) {
-  return {.features = info.features, .classes = info.classes, .target_size = info.target_size};
+  return {.kind = info.kind,
+          .features = info.features,
+          .rows = info.rows,
+          .columns = info.columns,
+          .mean_value = info.mean_value,
+          .classes = info.classes,
+          .target_size = info.target_size};
 }
 
-ModelParts::ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log)
+namespace {
+
+/// The threads that a rank is to have; 0: its fair share of the cores.
+std::int64_t wanted_threads(const Config& config) {
+  if (config.strategy.kind == "hogwild") return config.strategy.threads;
+  return config.train.threads;
+}
+
+ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
+                           Dataset* data) {
+  ModelContext context{.backend = backend,
+                       .reducer = reducer,
+                       .steps_together = steps_together,
+                       .seed = static_cast<std::uint64_t>(config.seed),
+                       .update_rule = config.optimizer.kind};
+  if (data != nullptr) {
+    context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
+    context.training_examples = data->info().train;
+  }
+  return context;
+}
+
+/// A model that is updated in place has a rule of its own, which knows nothing of these.
+OptimizerSettings settings_in_place(const OptimizerSettings& given) {
+  const auto refuse = [](bool wrong, std::string_view key) {
+    if (!wrong) return;
+    throw ConfigError(fmt::format(
+        "optimizer.{}: the model is updated in place, example by example, where there is no such thing; remove it", key));
+  };
+  refuse(given.weight_decay != 0, "weight_decay");
+  refuse(given.clip_norm != 0, "clip_norm");
+  refuse(given.kind == "sgd" && given.sgd.momentum != 0, "momentum");
+  return {.kind = "sgd", .learning_rate = given.learning_rate};
+}
+
+}  // namespace
+
+SourceOptions source_options(const Communicator& world, const Config& config) {
+  return {.rank = world.rank(),
+          .size = world.size(),
+          .batch_size = config.train.batch_size,
+          .accumulate = config.train.accumulate,
+          .seed = static_cast<std::uint64_t>(config.seed)};
+}
+
+Config& settle(Config& config, const DatasetInfo& data) {
+  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 16384;
+  if (config.train.batch_size == 0) {
+    config.train.batch_size =
+        data.kind == SetKind::table ? kTableBatch : std::max(kLeastExamples, data.train / kStepsOfEpoch);
+  }
+  if (data.kind != SetKind::table && config.train.accumulate > 1) {
+    throw ConfigError(fmt::format("train.accumulate: {} holds {}, whose steps are not cut into micro-batches; set it to 1",
+                                  config.data.path, name_of(data.kind)));
+  }
+  return config;
+}
+
+ModelParts::ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
+                       Dataset* data)
     : world(communicator),
-      placement(place_rank(world, config.train.threads, log)),
+      placement(place_rank(world, wanted_threads(config), log)),
       strategy(make_strategy(config.strategy)),
       backend(make_cpu_backend(placement.threads)),
       statistics_group(world.split(0, world.rank())),
       statistics_reducer(*statistics_group),
       model(make_model(config.model, inputs,
-                       {.backend = *backend,
-                        .reducer = statistics_reducer,
-                        .steps_together = strategy->steps_together(),
-                        .seed = static_cast<std::uint64_t>(config.seed)})) {
+                       model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(world, "order of the parameters", model->layout().hash(),
                "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
   parameters = Buffer(model->layout().size(), world.shared_allocator());
   statistics = Buffer(model->statistics_layout().size());
 }
 
-TrainingParts::TrainingParts(ModelParts& parts, const Config& config)
-    : gradient(parts.model->layout().size(), parts.world.shared_allocator()),
-      optimizer(make_optimizer(config.optimizer, parts.model->layout(), *parts.backend)) {}
+TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
+  const bool in_place = parts.strategy->updates_in_place(*parts.model);
+  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
+  optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer) : config.optimizer, parts.model->layout(),
+                             *parts.backend);
+}
+
+WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
+                         Dataset& data) {
+  if (!parts.strategy->has_workers(*parts.model)) return;
+  const ParameterLayout& layout = parts.model->layout();
+  for (int thread = 0; thread < parts.placement.threads; ++thread) {
+    Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
+    owned.backend = make_cpu_backend(1);
+    owned.model =
+        make_model(config.model, inputs, model_context(*owned.backend, owned.reducer, false, config, &data));
+    SourceOptions options = source_options(parts.world, config);
+    options.lane = thread;
+    options.lanes = parts.placement.threads;
+    owned.source = data.train(options);
+    if (thread > 0) owned.optimizer = make_optimizer(config.optimizer, layout, *owned.backend);
+    owned.parameters = Buffer(layout.size());
+    owned.gradient = Buffer(layout.size());
+    owned.statistics = Buffer(parts.model->statistics_layout().size());
+    workers_.push_back({.model = *owned.model,
+                        .source = *owned.source,
+                        .optimizer = thread == 0 ? *training.optimizer : *owned.optimizer,
+                        .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
+                        .gradient = owned.gradient.view()});
+  }
+}
 
 }  // namespace unisono

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "placement.hpp"
@@ -40,7 +41,9 @@ ModelInputs inputs_of(const DatasetInfo& info);
 /// A model on this rank, ready to be evaluated: what train, evaluate, predict and bench share. Its construction is
 /// collective, and checks that all ranks order θ alike.
 struct ModelParts {
-  ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log);
+  /// \param data that it is to be trained on; null: it is only to be applied, or timed
+  ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
+             Dataset* data = nullptr);
 
   ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
@@ -61,10 +64,38 @@ struct ModelParts {
 struct TrainingParts {
   TrainingParts(ModelParts& parts, const Config& config);
 
-  Buffer gradient;  ///< g, in memory that the ranks of a node share
+  Buffer gradient;  ///< g, in memory that the ranks of a node share; empty where the model is updated in place
   std::unique_ptr<Optimizer> optimizer;
   LossSums sums;
   Seconds seconds;
 };
+
+/// What threads that compute gradients each on their own have beside the rank's parts.
+class WorkerParts {
+ public:
+  /// Nothing where the strategy has no such threads. \param optimizer the rank's; the first thread's, too
+  WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs, Dataset& data);
+
+  std::span<Worker> workers() { return workers_; }
+
+ private:
+  struct Owned {
+    std::unique_ptr<Backend> backend;
+    LocalReducer reducer;
+    std::unique_ptr<Model> model;
+    std::unique_ptr<BatchSource> source;
+    std::unique_ptr<Optimizer> optimizer;  ///< null for the first thread
+    Buffer parameters, statistics, gradient;
+  };
+  std::vector<std::unique_ptr<Owned>> owned_;
+  std::vector<Worker> workers_;
+};
+
+/// What the sources of a run on these ranks are asked for.
+SourceOptions source_options(const Communicator& world, const Config& config);
+
+/// Fills in what a config leaves to the data, and checks what depends on them. \return the config
+/// \throws ConfigError
+Config& settle(Config& config, const DatasetInfo& data);
 
 }  // namespace unisono

@@ -70,13 +70,14 @@ class Run {
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
   Communicator& world_;
-  const Config& config_;
+  Config config_;  ///< with what the data decide
   Log& log_;
   StopSignals signals_;
   std::unique_ptr<RunFolder> folder_;  // null but on rank 0
   SharedDataset data_;
   ModelParts parts_;
   TrainingParts training_;
+  WorkerParts workers_;
   std::unique_ptr<BatchSource> source_;
   CheckpointHeader header_;
   std::unique_ptr<RootFiles> root_;  // null but on rank 0; after the model, whose parameters it may still be writing
@@ -88,13 +89,10 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
       log_(log),
       folder_(world.is_root() ? std::make_unique<RunFolder>(config.run_folder(), options.existing) : nullptr),
       data_(world, config.data, static_cast<std::uint64_t>(config.seed)),
-      parts_(world, config, inputs_of(data_->info()), log),
-      training_(parts_, config),
-      source_(data_->train({.rank = world.rank(),
-                            .size = world.size(),
-                            .batch_size = config.train.batch_size,
-                            .accumulate = config.train.accumulate,
-                            .seed = static_cast<std::uint64_t>(config.seed)})) {
+      parts_(world, settle(config_, data_->info()), inputs_of(data_->info()), log, &*data_),
+      training_(parts_, config_),
+      workers_(parts_, training_, config_, inputs_of(data_->info()), *data_),
+      source_(data_->train(source_options(world, config_))) {
   require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
   header_ = fresh_header();
   begin(options);
@@ -135,6 +133,7 @@ void Run::resume(const std::optional<Checkpoint>& checkpoint) {
   header_.best = stored.best;
   header_.has_best = stored.has_best;
   source_->seek(stored.cursor);
+  for (Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
 }
 
 void Run::check_resumable(const CheckpointHeader& stored) const {
@@ -274,7 +273,9 @@ ExitCode Run::train() {
                        .first_step = header_.step,
                        .total_steps = total_steps(),
                        .bucket_bytes = config_.communication.bucket_bytes,
-                       .statistics_reducer = &parts_.statistics_reducer};
+                       .statistics_reducer = &parts_.statistics_reducer,
+                       .threads = parts_.placement.threads,
+                       .workers = workers_.workers()};
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
   observer.finish();

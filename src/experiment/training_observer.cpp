@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -63,6 +64,15 @@ bool TrainingObserver::step(const StepRecord& record) {
   return !interrupted_;
 }
 
+std::int64_t TrainingObserver::next_due(std::int64_t step) const {
+  const Config& config = context_.config;
+  std::int64_t next = (step / context_.steps_per_epoch + 1) * context_.steps_per_epoch;
+  for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
+    if (every > 0) next = std::min(next, (step / every + 1) * every);
+  }
+  return next;
+}
+
 void TrainingObserver::note_due(const StepRecord& record) {
   const Config& config = context_.config;
   due_.report |= divides(config.train.report_every_steps, record.step);
@@ -111,7 +121,7 @@ void TrainingObserver::report() {
 /// The sums of an epoch stay until the next one's come.
 void TrainingObserver::add_losses(const LossSums& sums) {
   if (epoch_of(reported_step_) != epoch_of(header_.step)) header_.epoch_sums = {};
-  add(header_.epoch_sums, sums);
+  header_.epoch_sums += sums;
   reported_loss_ = mean_loss(sums);
 }
 
@@ -136,16 +146,22 @@ void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   if (context_.records == nullptr) return;
-  Backend& backend = *context_.parts.backend;
-  const double norm = context_.training.optimizer->last_gradient_norm();
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
   line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
-  line["gradient_norm"] = norm >= 0 ? norm : std::sqrt(backend.squared_norm(context_.training.gradient.view()));
-  line["parameter_norm"] = std::sqrt(backend.squared_norm(context_.parts.parameters.view()));
+  add_norms(line);
   line["seconds"] = to_json(seconds);
   context_.records->metrics.write(line);
+}
+
+/// Where there is one gradient of each step.
+void TrainingObserver::add_norms(nlohmann::ordered_json& line) const {
+  if (context_.training.gradient.size() == 0) return;
+  Backend& backend = *context_.parts.backend;
+  const double norm = context_.training.optimizer->last_gradient_norm();
+  line["gradient_norm"] = norm >= 0 ? norm : std::sqrt(backend.squared_norm(context_.training.gradient.view()));
+  line["parameter_norm"] = std::sqrt(backend.squared_norm(context_.parts.parameters.view()));
 }
 
 void TrainingObserver::evaluate(Split split) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ class TrainingObserver final : public Observer {
   explicit TrainingObserver(ObserverContext context);
 
   bool step(const StepRecord& record) override;
+  std::int64_t next_due(std::int64_t step) const override;
 
   /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint. Collective.
   void finish();
@@ -60,6 +62,7 @@ class TrainingObserver final : public Observer {
   void require_finite(const LossSums& sums) const;
   void require_finite(Split split, const std::vector<Metric>& metrics) const;
   void write_report(const LossSums& sums, const Seconds& seconds);
+  void add_norms(nlohmann::ordered_json& line) const;
   void evaluate(Split split);
   void judge(const std::vector<Metric>& metrics);
   void write_checkpoint();

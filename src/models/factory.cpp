@@ -1,5 +1,8 @@
 #include "unisono/models/factory.hpp"
 
+#include <fmt/format.h>
+
+#include "linear/linear_model.hpp"
 #include "network_model.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -13,7 +16,9 @@ std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds) {
 
 void ModelSettings::describe(ConfigVisitor& visitor) {
   std::vector<Variant> variants = {{"network", "layers in sequence, with residual blocks",
-                                    [this](ConfigVisitor& inner) { network.describe(inner); }}};
+                                    [this](ConfigVisitor& inner) { network.describe(inner); }},
+                                   {"linear", "a linear model of sparse rows or tables",
+                                    [this](ConfigVisitor& inner) { linear.describe(inner); }}};
   for (const auto& one : own) {
     variants.push_back({one->name(), one->meaning(), [&one](ConfigVisitor& inner) { one->describe(inner); }});
   }
@@ -22,7 +27,14 @@ void ModelSettings::describe(ConfigVisitor& visitor) {
 
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context) {
-  if (settings.kind == "network") return std::make_unique<NetworkModel>(settings.network, inputs, context);
+  if (settings.kind == "linear") return std::make_unique<LinearModel>(settings.linear, inputs, context);
+  if (settings.kind == "network") {
+    if (inputs.kind != SetKind::table) {
+      throw ConfigError(fmt::format("model.kind = \"network\" takes a table of features, but the set holds {}",
+                                    name_of(inputs.kind)));
+    }
+    return std::make_unique<NetworkModel>(settings.network, inputs, context);
+  }
   for (const auto& one : settings.own) {
     if (one->name() == settings.kind) return one->make(inputs, context);
   }

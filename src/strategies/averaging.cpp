@@ -13,6 +13,7 @@
 
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono {
 namespace {
@@ -42,14 +43,24 @@ Batch local_step(TrainContext& run, double learning_rate) {
   return batch;
 }
 
+/// A model that updates in place has no gradient to be summed.
+void refuse_allreduce_epochs(const Model& model, std::int64_t epochs) {
+  if (model.in_place() == nullptr || epochs == 0) return;
+  throw ConfigError(
+      "strategy.allreduce_epochs: this model is updated in place, example by example, and has no gradient to sum; set "
+      "it to 0");
+}
+
 void Averaging::train(TrainContext& run) {
+  refuse_allreduce_epochs(run.model, settings_.allreduce_epochs);
   const std::int64_t together = std::min(run.total_steps, settings_.allreduce_epochs * run.source.steps_per_epoch());
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
+  const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = local_step(run, rate);
+    const Batch batch = scratch ? step_in_place(run, *scratch, rate) : local_step(run, rate);
     seen += batch.rank_step_size;
     const std::int64_t made = step + 1;
     const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
@@ -61,9 +72,9 @@ void Averaging::train(TrainContext& run) {
 void Averaging::average(TrainContext& run, Index examples) const {
   meet(run);
   average_local_statistics(run, examples);
+  average_parameters(run, examples);
   const ScopedTimer timer(run.seconds.exposed_communication);
   const auto weight = static_cast<double>(examples);
-  run.communicator.allreduce_weighted_mean(run.state.parameters, weight);
   if (settings_.optimizer_state == "average") {
     for (OptimizerState& state : run.optimizer.state()) {
       run.communicator.allreduce_weighted_mean(state.values.view(), weight);

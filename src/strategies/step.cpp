@@ -50,6 +50,39 @@ void average_local_statistics(TrainContext& run, Index examples) {
   run.communicator.allreduce_weighted_mean(run.state.statistics, static_cast<double>(examples));
 }
 
+void average_parameters(TrainContext& run, Index examples) {
+  const ScopedTimer timer(run.seconds.exposed_communication);
+  run.communicator.allreduce_weighted_mean(run.state.parameters, static_cast<double>(examples));
+}
+
+std::vector<ExampleRange> pieces_of(const Batch& batch) {
+  if (batch.set != nullptr) return {batch.ranges.begin(), batch.ranges.end()};
+  constexpr Index kPieceOfTable = 64;
+  std::vector<ExampleRange> pieces;
+  for (Index first = 0; first < batch.size; first += kPieceOfTable) {
+    pieces.push_back({first, std::min<Index>(first + kPieceOfTable, batch.size)});
+  }
+  return pieces;
+}
+
+std::int64_t own_examples_before(const TrainContext& run, const Batch& batch) {
+  return (batch.epoch * run.source.examples_per_epoch() + batch.epoch_examples_before) / run.communicator.size();
+}
+
+Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, TouchedRows* touched) {
+  const Batch batch = next_batch(run);
+  const ScopedTimer timer(run.seconds.compute);
+  InPlaceStep step{.rate = learning_rate,
+                   .examples_before = own_examples_before(run, batch),
+                   .parameters = run.state.parameters,
+                   .touched = touched};
+  for (const ExampleRange& piece : pieces_of(batch)) {
+    run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
+    step.examples_before += piece.size();
+  }
+  return batch;
+}
+
 void meet(TrainContext& run) {
   const ScopedTimer timer(run.seconds.straggler_wait);
   run.communicator.barrier();

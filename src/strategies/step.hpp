@@ -33,8 +33,24 @@ StepRecord make_record(const Batch& batch, std::int64_t step, double learning_ra
 /// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 
+/// θ becomes one model's: the mean over the ranks, weighted by these. Collective.
+/// \param examples of this rank since the last average
+void average_parameters(TrainContext& run, Index examples);
+
+/// The pieces of a batch that threads may update in place at the same time: ranges of its set, or of a table's rows.
+std::vector<ExampleRange> pieces_of(const Batch& batch);
+
+/// Trains on all of this rank's part of a step in place, on the calling thread, one piece after the other. \return its
+/// batch
+Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, TouchedRows* touched = nullptr);
+
+/// How many examples this rank's θ was trained on before this batch: its share of all.
+std::int64_t own_examples_before(const TrainContext& run, const Batch& batch);
+
 // One file each in this folder.
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_serial(const StrategySettings& settings);
 
 }  // namespace unisono

@@ -27,19 +27,43 @@ void describe_averaging(ConfigVisitor& visitor, StrategySettings& settings) {
                 settings.allreduce_epochs);
 }
 
+void describe_hogwild(ConfigVisitor& visitor, StrategySettings& settings) {
+  visitor.field({.name = "threads",
+                 .meaning = "threads of a rank that train on one θ at the same time; 0: the rank's fair share of the "
+                            "cores that it may run on",
+                 .minimum = 0,
+                 .maximum = 4096},
+                settings.threads);
+  visitor.choice({.name = "locking", .meaning = "what a thread locks while it updates"}, settings.locking,
+                 {{"none", "nothing: lock-free, some updates are lost"},
+                  {"striped", "the rows that the example touches, by 4096 locks: none is lost"},
+                  {"global", "all of θ, by one lock"}});
+  visitor.field({.name = "period",
+                 .meaning = "several ranks: steps between averages; there is always one at the end of an epoch",
+                 .unit = "steps",
+                 .minimum = 1},
+                settings.period);
+}
+
 }  // namespace
 
 void StrategySettings::describe(ConfigVisitor& visitor) {
   visitor.variant({.name = "kind", .meaning = "way of training in parallel"}, kind,
                   {{"allreduce", "all ranks step together on the mean gradient over the global batch", {}},
                    {"averaging", "ranks step on their own, and average their parameters now and then",
-                    [this](ConfigVisitor& v) { describe_averaging(v, *this); }}});
+                    [this](ConfigVisitor& v) { describe_averaging(v, *this); }},
+                   {"hogwild", "threads of a rank train on one θ without waiting for each other; ranks average now and "
+                               "then",
+                    [this](ConfigVisitor& v) { describe_hogwild(v, *this); }},
+                   {"serial", "one rank, one example after the other: what the others are compared with", {}}});
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
   if (settings.kind == "allreduce") return make_allreduce(settings);
   if (settings.kind == "averaging") return make_averaging(settings);
-  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be allreduce or averaging", settings.kind));
+  if (settings.kind == "hogwild") return make_hogwild(settings);
+  if (settings.kind == "serial") return make_serial(settings);
+  throw ConfigError(fmt::format("strategy.kind is '{}', which there is not", settings.kind));
 }
 
 }  // namespace unisono

@@ -46,22 +46,54 @@ void for_each_element(const Block& block, Visit visit) {
   }
 }
 
+/// Calls copy(stored position, canonical position, numbers) for every row of a block with a stride.
+template <typename Copy>
+void for_each_row(const Block& block, Copy copy) {
+  const auto row = static_cast<std::size_t>(block.row_size()), stride = static_cast<std::size_t>(block.stride);
+  const auto rows = static_cast<std::size_t>(block.shape.front());
+  for (std::size_t i = 0; i < rows; ++i) copy(i * stride, i * row, row);
+}
+
+void require_possible(const std::string& name, const std::vector<Index>& shape) {
+  double parameters = 1;
+  for (const Index extent : shape) parameters *= static_cast<double>(extent);
+  if (parameters <= kMostParameters) return;
+  throw ConfigError(fmt::format("'{}' would hold {:.2g} parameters, of {} numbers; make it smaller", name, parameters,
+                                fmt::join(shape, " × ")));
+}
+
+Index round_up(Index floats) { return (floats + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats; }
+
 }  // namespace
 
 Index Block::size() const { return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>()); }
 
+Index Block::row_size() const { return shape.empty() || shape.front() == 0 ? 0 : size() / shape.front(); }
+
+Index Block::stored_size() const {
+  return stride == 0 || shape.front() == 0 ? size() : (shape.front() - 1) * stride + row_size();
+}
+
 Index ParameterLayout::add(Block block) {
-  double parameters = 1;
-  for (const Index extent : block.shape) parameters *= static_cast<double>(extent);
-  if (parameters > kMostParameters) {
-    throw ConfigError(fmt::format("'{}' would hold {:.2g} parameters, of {} numbers; make it smaller", block.name,
-                                  parameters, fmt::join(block.shape, " × ")));
-  }
+  require_possible(block.name, block.shape);
   block.offset = size_;
-  parameters_ += block.size();
-  size_ += (block.size() + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats;
+  if (block.role != Role::state) parameters_ += block.size();
+  size_ += round_up(block.size());
   blocks_.push_back(std::move(block));
   return blocks_.back().offset;
+}
+
+Index ParameterLayout::add_rows(std::vector<RowPart> parts, Index stride) {
+  const Index first = size_, rows = parts.front().block.shape.front();
+  require_possible(parts.front().block.name, {rows, stride});
+  for (RowPart& part : parts) {
+    part.block.offset = first + part.first;
+    part.block.stride = stride;
+    if (part.block.role != Role::state) parameters_ += part.block.size();
+    blocks_.push_back(std::move(part.block));
+  }
+  size_ += rows * stride;
+  return first;
 }
 
 const Block& ParameterLayout::block(const std::string& name) const {
@@ -74,17 +106,29 @@ const Block& ParameterLayout::block(const std::string& name) const {
 std::uint64_t ParameterLayout::hash() const {
   std::string text;
   for (const Block& block : blocks_) {
-    text += fmt::format("{}[{}]({})@{};", block.name, fmt::join(block.shape, ","), fmt::join(block.axes, ","),
-                        block.offset);
+    text += fmt::format("{}[{}]({})@{}+{};", block.name, fmt::join(block.shape, ","), fmt::join(block.axes, ","),
+                        block.offset, block.stride);
   }
   return hash_bytes(text);
 }
 
 void to_canonical(const Block& block, View stored, MutableView canonical) {
+  if (block.stride != 0) {
+    for_each_row(block, [&](std::size_t s, std::size_t c, std::size_t n) {
+      std::copy_n(stored.data() + s, n, canonical.data() + c);
+    });
+    return;
+  }
   for_each_element(block, [&](std::size_t s, std::size_t c) { canonical[c] = stored[s]; });
 }
 
 void from_canonical(const Block& block, View canonical, MutableView stored) {
+  if (block.stride != 0) {
+    for_each_row(block, [&](std::size_t s, std::size_t c, std::size_t n) {
+      std::copy_n(canonical.data() + c, n, stored.data() + s);
+    });
+    return;
+  }
   for_each_element(block, [&](std::size_t s, std::size_t c) { stored[s] = canonical[c]; });
 }
 

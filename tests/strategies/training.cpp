@@ -24,6 +24,7 @@ class Recorder final : public Observer {
     outcome_.trajectory.emplace_back(state_.parameters.begin(), state_.parameters.end());
     return !record.consistent || record.step < stop_after_;
   }
+  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
 
  private:
   Outcome& outcome_;

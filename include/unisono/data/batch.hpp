@@ -2,8 +2,9 @@
 
 #include <cstdint>
 #include <span>
+#include <variant>
 
-#include "unisono/tensor/allocator.hpp"
+#include "unisono/tensor/sparse.hpp"
 
 namespace unisono {
 
@@ -14,21 +15,45 @@ struct FeatureShape {
   bool operator==(const FeatureShape&) const = default;
 };
 
+/// Rows of a sparse matrix, and what is to be predicted of each.
+struct LabelledRows {
+  SparseRows rows;
+  View answers;  ///< [rows]: class numbers, or targets; empty: none
+};
+
+using SparseEntries = std::span<const SparseEntry>;
+
+/// A whole split of a set that is no table of dense features: rows; ratings or co-occurrences; text.
+using ExampleSet = std::variant<LabelledRows, SparseEntries, Text>;
+
+/// Rows, entries or sentences [first, last) of such a set.
+struct ExampleRange {
+  std::int64_t first = 0, last = 0;
+  std::int64_t size() const { return last - first; }
+  bool operator==(const ExampleRange&) const = default;
+};
+
 /// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented. The memory belongs to
 /// the source and stays valid until its next batch is asked for. B may be 0: such a rank takes part in collectives all
 /// the same.
+///
+/// Examples of a set that is no table are not copied: such a batch names ranges of the set, and has neither `examples`
+/// nor features, labels and targets. An example of a text is a word, of which its sentences have so many.
 struct Batch {
   Index size = 0;              ///< B
   Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks
   Index global_size = 0;       ///< examples of the step: all its micro-batches on all ranks
   Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
+  std::int64_t epoch_examples_before = 0;  ///< of the epoch, on all ranks, in the steps before this one
   bool last_of_step = true;  ///< the last micro-batch of its step
   bool last_of_epoch = false;
-  std::span<const std::uint64_t> examples;  ///< [B] indices in the set
-  View features;                            ///< [B, C, H, W]
-  std::span<const std::int32_t> labels;     ///< [B], or empty
-  View targets;                             ///< [B, T], or empty
+  std::span<const std::uint64_t> examples = {};  ///< [B] indices in the set
+  View features = {};                            ///< [B, C, H, W]
+  std::span<const std::int32_t> labels = {};     ///< [B], or empty
+  View targets = {};                             ///< [B, T], or empty
+  const ExampleSet* set = nullptr;               ///< null: a table of dense features
+  std::span<const ExampleRange> ranges = {};     ///< of the set, to be visited in this order
 };
 
 /// Where a run stands in its data.

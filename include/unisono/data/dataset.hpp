@@ -42,8 +42,22 @@ struct Answers {
   Index target_size = 0;  ///< values of a target; 0: none
 };
 
+/// What a set's examples are.
+enum class SetKind {
+  table,           ///< dense features
+  sparse,          ///< rows of a sparse matrix
+  ratings,         ///< of items by users
+  text,            ///< sentences of words
+  cooccurrences,   ///< how often words stand near each other
+};
+std::string_view name_of(SetKind kind);
+
 struct DatasetInfo {
-  FeatureShape features;
+  SetKind kind = SetKind::table;
+  FeatureShape features;  ///< of a table; of sparse rows: a channel for each column
+  Index rows = 0;         ///< ratings: users; text, co-occurrences: words
+  Index columns = 0;      ///< ratings: items; co-occurrences: words
+  double mean_value = 0;  ///< of the training ratings
   Index classes = 0;      ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
@@ -66,6 +80,7 @@ struct SourceOptions {
   Index batch_size = 1;  ///< examples per step over all ranks
   Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
   std::uint64_t seed = 0;
+  int lane = 0, lanes = 1;  ///< of threads that share a rank's steps: this source has every `lanes`-th, from `lane` on
 };
 
 /// A pass over a split, prefetched; each example exactly once over all ranks, in the set's order.
@@ -86,6 +101,9 @@ class Dataset {
   virtual const Normalization& normalization() const = 0;
   /// "cat", "dog", …; empty where the file does not say.
   virtual const std::vector<std::string>& class_names() const = 0;
+  /// How many training examples have each feature (sparse rows), or how often each word occurs (text,
+  /// co-occurrences); empty for other sets, and where the file does not say.
+  virtual const std::vector<std::int64_t>& occurrences() = 0;
   /// Sources must not outlive the set.
   /// \throws ConfigError for a batch that the ranks' fixed parts cannot share, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;

@@ -2,11 +2,14 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/linear_settings.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/nn/network_settings.hpp"
 #include "unisono/tensor/reducer.hpp"
@@ -15,7 +18,10 @@ namespace unisono {
 
 /// What the data say of a model's inputs and outputs.
 struct ModelInputs {
+  SetKind kind = SetKind::table;
   FeatureShape features;
+  Index rows = 0, columns = 0;  ///< users and items; words
+  double mean_value = 0;        ///< of the training ratings
   Index classes = 0;      ///< 0: no labels
   Index target_size = 0;  ///< 0: no targets
 };
@@ -25,7 +31,12 @@ struct ModelContext {
   Backend& backend;
   Reducer& reducer;            ///< over the ranks that step together, for global batch statistics
   bool steps_together = true;  ///< whether the strategy keeps the ranks in step
-  std::uint64_t seed = 0;      ///< of dropout masks
+  std::uint64_t seed = 0;      ///< of dropout masks, and of what word models draw
+  std::string update_rule = "sgd";  ///< optimizer.kind, for models that update in place
+  /// How many of so many training examples have each feature, or how often each word occurs; may be empty or give
+  /// nothing where the model is not to be trained.
+  std::function<std::span<const std::int64_t>()> occurrences = {};
+  std::int64_t training_examples = 0;
 };
 
 /// A kind of model of one's own, beside the built-in ones: what `[model] kind` may say, the settings that it has, and
@@ -48,6 +59,7 @@ std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds);
 struct ModelSettings {
   std::string kind = "network";
   NetworkSettings network;
+  LinearSettings linear;
   std::vector<std::shared_ptr<ModelKind>> own;
   void describe(ConfigVisitor& visitor);
 };

@@ -35,10 +35,16 @@ struct LayerSummary {
   Index activation_bytes = 0;    ///< for the batch that was asked for
 };
 
+class InPlace;
+
 /// Something with parameters, a loss and a gradient. Knows nothing of ranks.
 class Model {
  public:
   virtual ~Model() = default;
+
+  /// What it offers to train example by example on θ itself; null: nothing. Some models offer nothing else: their
+  /// loss_and_gradient throws a ConfigError that names the strategies that can train them.
+  virtual const InPlace* in_place() const { return nullptr; }
 
   virtual const ParameterLayout& layout() const = 0;
   virtual const ParameterLayout& statistics_layout() const = 0;

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "unisono/base/config.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
+#include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
@@ -17,10 +19,12 @@ namespace unisono {
 
 /// `[strategy]`
 struct StrategySettings {
-  std::string kind = "allreduce";           ///< allreduce, averaging
-  std::int64_t period = 16;                 ///< averaging: steps between averages
+  std::string kind = "allreduce";           ///< allreduce, averaging, hogwild, serial
+  std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
+  std::int64_t threads = 0;                 ///< hogwild: on one θ; 0: the rank's fair share of the cores
+  std::string locking = "none";             ///< hogwild: none, striped, global
   void describe(ConfigVisitor& visitor);
 };
 
@@ -57,6 +61,18 @@ class Observer {
   virtual ~Observer() = default;
   /// \return whether to go on; the same on every rank for consistent records, true for the others
   virtual bool step(const StepRecord& record) = 0;
+  /// The first step after this one at which it will want a consistent model: those between may be recorded together,
+  /// by the last of them.
+  virtual std::int64_t next_due(std::int64_t step) const = 0;
+};
+
+/// What one thread of a rank computes gradients with, where several do.
+struct Worker {
+  Model& model;
+  BatchSource& source;  ///< of the worker's own steps
+  Optimizer& optimizer;
+  ModelState state;      ///< of its own, to compute with
+  MutableView gradient;  ///< likewise
 };
 
 /// All that a strategy needs, borrowed.
@@ -68,7 +84,7 @@ struct TrainContext {
   const Schedule& schedule;
   Observer& observer;
   ModelState state;      ///< θ from communicator.shared_allocator()
-  MutableView gradient;  ///< g, likewise
+  MutableView gradient;  ///< g, likewise; empty where the strategy updates the model in place
   LossSums& sums;        ///< this rank's losses since the observer last read them
   Seconds& seconds;
   std::int64_t first_step;   ///< steps made before (a resumed run)
@@ -76,6 +92,8 @@ struct TrainContext {
   Index bucket_bytes = 0;    ///< 0: chosen
   /// Sums global batch statistics inside the model's passes: its seconds are no computation. May be null.
   const CommunicatorReducer* statistics_reducer = nullptr;
+  int threads = 1;                 ///< that this rank may use
+  std::span<Worker> workers = {};  ///< one for each thread that computes gradients; see Strategy::has_workers
 };
 
 /// A way of training in parallel. Owns the training loop.
@@ -88,6 +106,11 @@ class Strategy {
   virtual bool steps_together() const = 0;
   /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
   virtual bool optimizer_state_is_local() const = 0;
+  /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
+  virtual bool updates_in_place(const Model& model) const { return model.in_place() != nullptr; }
+  /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
+  /// otherwise share the work of one gradient.
+  virtual bool has_workers(const Model&) const { return false; }
 };
 
 /// \throws ConfigError

@@ -8,8 +8,9 @@
 
 namespace unisono {
 
-/// What a block of parameters is: weight decay leaves biases and norms out, LARS and LAMB adapt weights alone.
-enum class Role { weight, bias, norm, statistic };
+/// What a block of parameters is: weight decay leaves biases and norms out, LARS and LAMB adapt weights alone. A state
+/// is no parameter, but what an update rule keeps beside those that it updates in place.
+enum class Role { weight, bias, norm, statistic, state };
 
 /// One tensor inside the contiguous vector θ (or inside the vector of running statistics).
 struct Block {
@@ -17,22 +18,38 @@ struct Block {
   std::vector<Index> shape;  ///< canonical, row-major: [O, I, KH, KW] for a convolution, [O, C, H, W] for a dense layer
   /// Stored axis i is canonical axis axes[i]; {2, 3, 0, 1} stores [KH, KW, O, I]; empty: canonical.
   std::vector<int> axes = {};
+  /// Floats from one row along the first axis to the next, where rows of several blocks lie beside each other or are
+  /// filled up; 0: one row behind the other. Not together with `axes`.
+  Index stride = 0;
   Role role = Role::weight;
   Index fan_in = 0;              ///< inputs of one output unit, for initialisers
   Index fan_out = 0;             ///< outputs of one input unit
   std::string initialiser = {};  ///< "he_normal", "zeros", …
   Index offset = 0;              ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
-  Index size() const;  ///< floats
+  Index size() const;         ///< numbers
+  Index row_size() const;     ///< of one row along the first axis
+  Index stored_size() const;  ///< floats from its first number to behind its last one
+};
+
+/// Where a block's rows begin inside the rows that it shares with others.
+struct RowPart {
+  Block block;
+  Index first = 0;  ///< floats from a row's start
 };
 
 /// Names every block of θ. The order of numbers inside a block belongs to the backend, and is said by `axes`;
 /// checkpoints, exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats,
-/// always zero, so that each starts at a cache line.
+/// always zero, so that each starts at a cache line. Blocks whose rows lie beside each other share one stretch of θ.
 class ParameterLayout {
  public:
   /// Appends a block and returns its offset. \throws ConfigError for one that no memory holds
   Index add(Block block);
+
+  /// Appends blocks of equally many rows that lie beside each other: row i of each begins at i · stride + its `first`.
+  /// What of a row belongs to no block stays 0. \param stride a multiple of 16 \return the first row's offset
+  /// \throws ConfigError for rows that no memory holds
+  Index add_rows(std::vector<RowPart> parts, Index stride);
 
   const std::vector<Block>& blocks() const { return blocks_; }
   /// \throws std::out_of_range where there is none.
@@ -50,17 +67,18 @@ class ParameterLayout {
   Index parameters_ = 0;
 };
 
-/// canonical[…] = stored[…], for one block. Both hold block.size() floats; `stored` is the block's part of the vector.
+/// canonical[…] = stored[…], for one block. \param canonical [block.size()] \param stored the block's part of the vector
 void to_canonical(const Block& block, View stored, MutableView canonical);
 /// stored[…] = canonical[…], for one block.
 void from_canonical(const Block& block, View canonical, MutableView stored);
 
-/// A block's part of the vector that the layout describes.
+/// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows lie
+/// beside each other.
 inline MutableView part(MutableView vector, const Block& block) {
-  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.size()));
+  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }
 inline View part(View vector, const Block& block) {
-  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.size()));
+  return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }
 
 }  // namespace unisono

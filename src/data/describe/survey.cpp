@@ -79,7 +79,7 @@ std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema
   for (std::int64_t first = 0; first < group.examples; first += rows_at_a_time) {
     const Range rows{first, std::min(first + rows_at_a_time, group.examples)};
     std::vector<std::int32_t> labels(static_cast<std::size_t>(rows.size()));
-    read_labels(file, group, rows, labels.data());
+    read_labels(file, group.labels_path(), rows, labels.data());
     const auto largest = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
     if (largest >= counts.size()) counts.resize(largest + 1);
     for (const std::int32_t label : labels) ++counts[static_cast<std::size_t>(label)];

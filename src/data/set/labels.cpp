@@ -16,33 +16,33 @@ constexpr std::int64_t kRowsAtATime = 1 << 18;
 constexpr double kLimit = 2147483648.0;          // labels are kept as int32
 constexpr std::int32_t kMostUnstated = 1 << 20;  // classes that a set has without saying so
 
-[[noreturn]] void fail(const hdf5::File& file, const GroupSchema& group, std::int64_t row, double label) {
+[[noreturn]] void fail(const hdf5::File& file, const std::string& dataset, std::int64_t row, double label) {
   throw DataError(fmt::format("{}: /{}: example {} has the label {}; labels are whole numbers from 0 up", file.path(),
-                              group.labels_path(), row, label));
+                              dataset, row, label));
 }
 
 }  // namespace
 
-void read_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
+void read_labels(const hdf5::File& file, const std::string& dataset, Range rows, std::int32_t* labels) {
   std::vector<double> values(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
   for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
     const std::int64_t count = std::min(kRowsAtATime, rows.last - first);
-    file.read_rows(group.labels_path(), static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count),
+    file.read_rows(dataset, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count),
                    values.data());
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = values[static_cast<std::size_t>(i)];
-      if (!(value >= 0 && value < kLimit && value == std::floor(value))) fail(file, group, first + i, value);
+      if (!(value >= 0 && value < kLimit && value == std::floor(value))) fail(file, dataset, first + i, value);
       *labels++ = static_cast<std::int32_t>(value);
     }
   }
 }
 
-std::int32_t largest_label(const hdf5::File& file, const GroupSchema& group, Range rows) {
+std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
   std::int32_t largest = -1;
   for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
     const Range part{first, std::min(first + kRowsAtATime, rows.last)};
-    read_labels(file, group, part, labels.data());
+    read_labels(file, dataset, part, labels.data());
     largest = std::max(largest, *std::max_element(labels.begin(), labels.begin() + part.size()));
   }
   return largest;

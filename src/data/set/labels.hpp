@@ -9,10 +9,10 @@ namespace unisono::data {
 
 /// Reads the labels of some rows: any numbers in the file that are whole and in [0, 2³¹).
 /// \throws DataError naming the first example whose label is not
-void read_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels);
+void read_labels(const hdf5::File& file, const std::string& dataset, Range rows, std::int32_t* labels);
 
 /// The largest label of these rows.
-std::int32_t largest_label(const hdf5::File& file, const GroupSchema& group, Range rows);
+std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows);
 
 /// How many classes a set has: what the file states, or else one more than the largest label of its training group.
 /// \param largest by Split; -1 where there are no labels

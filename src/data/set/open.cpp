@@ -6,6 +6,7 @@
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
 #include "source/train_source.hpp"
+#include "sparse/set.hpp"
 #include "stream/streaming_feed.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -19,6 +20,7 @@ class OpenSet final : public Dataset {
   const DatasetInfo& info() const override { return plan_.info; }
   const Normalization& normalization() const override { return normalization_; }
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
+  const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) override;
 
@@ -36,6 +38,7 @@ class OpenSet final : public Dataset {
   Normalization normalization_;
   std::optional<SharedRows> shared_;
   OwnRows own_;
+  std::vector<std::int64_t> occurrences_;  // none
 };
 
 OpenSet::OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Normalization* trained)
@@ -110,10 +113,16 @@ std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOption
 std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
+  if (options.lanes > 1 && !plan_.info.resident) {
+    throw ConfigError(fmt::format("{}: the threads of strategy.kind = \"hogwild\" need a resident set, and this one is "
+                                  "streamed: set data.reader = \"resident\"",
+                                  settings_.path));
+  }
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = style(*group, options.seed);
   with.augmentation = settings_.augmentation;
-  return std::make_unique<TrainSource>(schedule, feed(schedule, options), BatchWriter(*group, normalization_, with));
+  return std::make_unique<TrainSource>(schedule, feed(schedule, options), BatchWriter(*group, normalization_, with),
+                                       options);
 }
 
 std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int size, Index batch_size) {
@@ -136,6 +145,10 @@ namespace unisono {
 
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                                       const Normalization* normalization) {
+  data::Agreement agreement(share);
+  SetKind kind = SetKind::table;
+  agreement.all_do([&] { kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read)); });
+  if (kind != SetKind::table) return data::open_sparse_set(settings, seed, share, normalization != nullptr);
   return std::make_unique<data::OpenSet>(settings, seed, share, normalization);
 }
 
@@ -143,6 +156,7 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   data::Agreement agreement(alone);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  if (data::kind_of(file) != SetKind::table) return data::inspect_sparse_set(settings, file);
   data::SetPlan plan;
   plan.schema = data::read_schema(file, data::rules_of(settings, false));
   data::choose_reader(plan, settings, alone, agreement);

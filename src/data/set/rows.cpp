@@ -96,7 +96,7 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
     }
     first = part.last;
   }
-  if (labels_ != nullptr) read_labels(file, group, rows, labels_ + offset(rows.first));
+  if (labels_ != nullptr) read_labels(file, group.labels_path(), rows, labels_ + offset(rows.first));
 }
 
 OwnedRows::OwnedRows(const GroupSchema& group, Range rows)

@@ -6,6 +6,22 @@ std::string_view name_of(Split split) {
   return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
 }
 
+std::string_view name_of(SetKind kind) {
+  switch (kind) {
+    case SetKind::table:
+      return "a table";
+    case SetKind::sparse:
+      return "sparse rows";
+    case SetKind::ratings:
+      return "ratings";
+    case SetKind::text:
+      return "text";
+    case SetKind::cooccurrences:
+      return "co-occurrences";
+  }
+  return "";
+}
+
 void AugmentationSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "crop_padding",
                  .meaning = "zeros on each side of an image, out of which a crop of the old size is taken at random",

@@ -9,14 +9,16 @@ constexpr int kBuffers = 3;  // one in use, two prepared
 
 }  // namespace
 
-TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer)
-    : schedule_(schedule), feed_(std::move(feed)), writer_(writer) {}
+TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer,
+                         const SourceOptions& options)
+    : schedule_(schedule), feed_(std::move(feed)), writer_(writer), lane_(options.lane), lanes_(options.lanes) {}
 
 TrainSource::~TrainSource() { stop(); }
 
 void TrainSource::start() {
   schedule_.seek(start_);
   feed_->seek(start_);
+  skip_steps(lane_);
   std::vector<PreparedBatch> buffers;
   for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(schedule_.largest_slice()));
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
@@ -37,11 +39,20 @@ bool TrainSource::prepare(PreparedBatch& prepared) {
   header.global_size = micro.global_size;
   header.rank_step_size = micro.rank_step_size;
   header.epoch = micro.epoch;
+  header.epoch_examples_before = micro.step_places.first;
   header.last_of_step = micro.last_of_step;
   header.last_of_epoch = micro.last_of_epoch;
   writer_.write(examples_, header, prepared);
   schedule_.advance();
+  if (micro.last_of_step) skip_steps(lanes_ - 1);
   return true;
+}
+
+void TrainSource::skip_steps(int count) {
+  while (count > 0) {
+    if (schedule_.current().last_of_step) --count;
+    schedule_.advance();
+  }
 }
 
 Batch TrainSource::next() {

@@ -11,7 +11,9 @@ namespace unisono::data {
 /// Schedule → feed → writer, in a prefetching thread.
 class TrainSource final : public BatchSource {
  public:
-  TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer);
+  /// \param options lane and lanes: which steps this source has
+  TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer,
+              const SourceOptions& options);
   ~TrainSource() override;
 
   Batch next() override;
@@ -24,10 +26,12 @@ class TrainSource final : public BatchSource {
   void start();
   void stop();
   bool prepare(PreparedBatch& prepared);
+  void skip_steps(int count);
 
   Schedule schedule_;  ///< the thread's, while there is one
   std::unique_ptr<Feed> feed_;
   BatchWriter writer_;
+  int lane_, lanes_;
   std::vector<RawExample> examples_;
   DataCursor start_;
   double wait_seconds_ = 0;  ///< of threads that are gone

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+
+namespace unisono {
+
+/// Threads that wait for work together: the calling thread and `size() − 1` of its own.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(int size);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  int size() const;
+  /// Runs work(0) … work(size() − 1), each on a thread of its own, and returns when all are done; work(0) runs on the
+  /// calling thread. What the threads wrote is seen by the caller, and the other way round. The first exception, by
+  /// thread, is rethrown.
+  void run(const std::function<void(int thread)>& work);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace unisono

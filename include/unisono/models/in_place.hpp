@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "unisono/models/model.hpp"
+#include "unisono/models/row_locks.hpp"
+
+namespace unisono {
+
+/// Rows of θ that examples touch one by one, e.g. the vectors of words: averaging sends only those that changed.
+struct RowSpace {
+  std::string name;  ///< "users"
+  Index offset = 0;  ///< of row 0 in θ
+  Index stride = 0;  ///< floats from one row to the next, all of them the row's
+  Index rows = 0;
+};
+
+/// One that counts which rows were touched since somebody looked: a byte a row. Threads mark at the same time.
+class TouchedRows {
+ public:
+  explicit TouchedRows(const std::vector<RowSpace>& spaces);
+  void mark(std::size_t space, Index row);
+  bool is_touched(std::size_t space, Index row) const {
+    return marks_[space][static_cast<std::size_t>(row)] != 0;
+  }
+  void clear();
+
+ private:
+  std::vector<std::vector<std::uint8_t>> marks_;
+};
+
+/// What holds of all examples of a step that are updated in place.
+struct InPlaceStep {
+  double rate = 0;
+  std::int64_t examples_before = 0;  ///< that this rank's copy of θ was trained on before this step, about
+  MutableView parameters;            ///< θ, which other threads may be updating
+  RowLocks* locks = nullptr;         ///< null: none are taken
+  TouchedRows* touched = nullptr;    ///< null: nobody wants to know
+};
+
+/// What one thread needs beside the model while it updates in place.
+class Scratch {
+ public:
+  virtual ~Scratch() = default;
+};
+
+/// What a model offers whose examples touch few parameters: each example is a step of its own, made on θ itself, by any
+/// number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
+class InPlace {
+ public:
+  virtual ~InPlace() = default;
+
+  virtual std::unique_ptr<Scratch> make_scratch() const = 0;
+  /// Trains on examples [range) of a batch's set (of a table: of the batch), in their order. The losses, each from
+  /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
+  virtual void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                               LossSums& sums) const = 0;
+  /// All that `update_in_place` touches, but for some numbers that belong to no row.
+  virtual std::vector<RowSpace> row_spaces() const = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,71 @@
+#include "unisono/base/thread_team.hpp"
+
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace unisono {
+
+struct ThreadTeam::State {
+  const std::function<void(int)>* work = nullptr;
+  std::atomic<unsigned> round{0};  ///< grows when there is work, or nothing more to come (work is null)
+  std::atomic<int> busy{0};
+  std::vector<std::exception_ptr> errors;
+  std::vector<std::thread> threads;
+
+  void do_part(int thread) {
+    try {
+      (*work)(thread);
+    } catch (...) {
+      errors[static_cast<std::size_t>(thread)] = std::current_exception();
+    }
+  }
+
+  void serve(int thread) {
+    for (unsigned seen = 0;; ++seen) {
+      round.wait(seen, std::memory_order_acquire);
+      if (work == nullptr) return;
+      do_part(thread);
+      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) busy.notify_one();
+    }
+  }
+
+  void start(const std::function<void(int)>* next) {
+    work = next;
+    busy.store(static_cast<int>(threads.size()), std::memory_order_relaxed);
+    round.fetch_add(1, std::memory_order_release);
+    round.notify_all();
+  }
+
+  void wait() {
+    for (int left = busy.load(std::memory_order_acquire); left != 0; left = busy.load(std::memory_order_acquire)) {
+      busy.wait(left, std::memory_order_acquire);
+    }
+  }
+};
+
+ThreadTeam::ThreadTeam(int size) : state_(std::make_unique<State>()) {
+  state_->errors.resize(static_cast<std::size_t>(size));
+  for (int thread = 1; thread < size; ++thread) {
+    state_->threads.emplace_back([state = state_.get(), thread] { state->serve(thread); });
+  }
+}
+
+ThreadTeam::~ThreadTeam() {
+  state_->start(nullptr);
+  for (std::thread& thread : state_->threads) thread.join();
+}
+
+int ThreadTeam::size() const { return static_cast<int>(state_->errors.size()); }
+
+void ThreadTeam::run(const std::function<void(int)>& work) {
+  state_->start(&work);
+  state_->do_part(0);
+  state_->wait();
+  for (std::exception_ptr& error : state_->errors) {
+    if (error) std::rethrow_exception(std::exchange(error, nullptr));
+  }
+}
+
+}  // namespace unisono

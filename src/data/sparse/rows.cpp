@@ -1,0 +1,195 @@
+// Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and answers, one array after
+// the other. For training they are shuffled once: row i of the file goes to place p(i) of a keyed permutation.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "order/keyed_permutation.hpp"
+#include "set/labels.hpp"
+#include "sparse/columns.hpp"
+#include "sparse/split.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kLargestChunk = 256, kChunks = 256;
+
+class RowsLoader final : public GroupLoader {
+ public:
+  RowsLoader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how)
+      : group_(group), how_(how), width_(schema.columns) {
+    if (how.shuffle || how.validation_fraction > 0) {
+      places_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
+                                 RandomStream(how.seed, Purpose::order, 0, kArrangementStream));
+    }
+  }
+
+  std::size_t bytes() const override;
+  void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) override;
+  LoadedSplit split(bool held_out) const override;
+
+ private:
+  /// Distinct from the streams of the epochs' orders.
+  static constexpr std::uint32_t kArrangementStream = 0xFFFFFFFFU;
+
+  std::int64_t place_of(std::int64_t row) const {
+    return places_.size() == 0 ? row : static_cast<std::int64_t>(places_(static_cast<std::uint64_t>(row)));
+  }
+  void place_arrays(std::byte* base);
+  void write_offsets(const std::vector<std::uint64_t>& file_offsets, Range part);
+  void read_columns(const hdf5::File& file, Range part);
+  void read_values(const hdf5::File& file, Range part);
+  void read_answers(const hdf5::File& file, Range part);
+  /// Calls put(to, from, count) for the pieces of entries [first, first + n) of the file that belong to one row.
+  template <typename Put>
+  void scatter(std::int64_t first, std::int64_t n, std::int64_t& row, Put put) const;
+  std::size_t count() const { return static_cast<std::size_t>(group_.units); }
+
+  SparseGroup group_;
+  Arrangement how_;
+  Index width_;
+  KeyedPermutation places_;
+  std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< while it reads
+  std::uint64_t* offsets_ = nullptr;
+  std::uint32_t* columns_ = nullptr;
+  float* values_ = nullptr;   ///< null: all 1
+  float* answers_ = nullptr;  ///< null: none
+};
+
+std::size_t RowsLoader::bytes() const {
+  const auto values = static_cast<std::size_t>(group_.values);
+  const bool answers = group_.has_labels || group_.has_targets;
+  return aligned_bytes((count() + 1) * sizeof(std::uint64_t)) + aligned_bytes(values * sizeof(std::uint32_t)) +
+         (group_.has_data ? aligned_bytes(values * sizeof(float)) : 0) +
+         (answers ? aligned_bytes(count() * sizeof(float)) : 0);
+}
+
+void RowsLoader::place_arrays(std::byte* base) {
+  const auto values = static_cast<std::size_t>(group_.values);
+  offsets_ = reinterpret_cast<std::uint64_t*>(base);
+  base += aligned_bytes((count() + 1) * sizeof(std::uint64_t));
+  columns_ = reinterpret_cast<std::uint32_t*>(base);
+  base += aligned_bytes(values * sizeof(std::uint32_t));
+  if (group_.has_data) {
+    values_ = reinterpret_cast<float*>(base);
+    base += aligned_bytes(values * sizeof(float));
+  }
+  if (group_.has_labels || group_.has_targets) answers_ = reinterpret_cast<float*>(base);
+}
+
+/// Every rank knows all offsets, and writes its part of them.
+void RowsLoader::write_offsets(const std::vector<std::uint64_t>& file_offsets, Range part) {
+  own_offsets_.assign(count() + 1, 0);
+  for (std::size_t row = 0; row < count(); ++row) {
+    const auto place = static_cast<std::size_t>(place_of(static_cast<std::int64_t>(row)));
+    own_offsets_[place + 1] = file_offsets[row + 1] - file_offsets[row];
+  }
+  for (std::size_t i = 0; i < count(); ++i) own_offsets_[i + 1] += own_offsets_[i];
+  const auto first = own_offsets_.begin() + part.first, last = own_offsets_.begin() + part.last;
+  std::copy(first, part.last == group_.units ? own_offsets_.end() : last, offsets_ + part.first);
+}
+
+template <typename Put>
+void RowsLoader::scatter(std::int64_t first, std::int64_t n, std::int64_t& row, Put put) const {
+  for (std::int64_t at = first; at < first + n;) {
+    while (static_cast<std::int64_t>(file_offsets_[static_cast<std::size_t>(row) + 1]) <= at) ++row;
+    const auto begin = static_cast<std::int64_t>(file_offsets_[static_cast<std::size_t>(row)]);
+    const auto end = std::min(static_cast<std::int64_t>(file_offsets_[static_cast<std::size_t>(row) + 1]), first + n);
+    const auto to = static_cast<std::int64_t>(own_offsets_[static_cast<std::size_t>(place_of(row))]) + at - begin;
+    put(to, at - first, end - at);
+    at = end;
+  }
+}
+
+Range values_of(const std::vector<std::uint64_t>& offsets, Range rows) {
+  return {static_cast<std::int64_t>(offsets[static_cast<std::size_t>(rows.first)]),
+          static_cast<std::int64_t>(offsets[static_cast<std::size_t>(rows.last)])};
+}
+
+void RowsLoader::read_columns(const hdf5::File& file, Range part) {
+  std::int64_t row = part.first;
+  const std::string dataset = group_.path("features/indices");
+  visit_numbers(file, dataset, values_of(file_offsets_, part), width_,
+                [&](std::int64_t first, std::span<const std::int64_t> values) {
+                  scatter(first, static_cast<std::int64_t>(values.size()), row,
+                          [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+                            for (std::int64_t i = 0; i < n; ++i) {
+                              columns_[to + i] = static_cast<std::uint32_t>(values[static_cast<std::size_t>(from + i)]);
+                            }
+                          });
+                });
+  for (row = part.first; row < part.last; ++row) {
+    const auto begin = own_offsets_[static_cast<std::size_t>(place_of(row))];
+    const auto n = file_offsets_[static_cast<std::size_t>(row) + 1] - file_offsets_[static_cast<std::size_t>(row)];
+    for (std::uint64_t i = begin + 1; i < begin + n; ++i) {
+      if (columns_[i] > columns_[i - 1]) continue;
+      throw DataError(fmt::format("{}: /{}: row {} has column {} behind column {}; columns of a row must ascend, and "
+                                  "none may come twice",
+                                  file.path(), dataset, row, columns_[i], columns_[i - 1]));
+    }
+  }
+}
+
+void RowsLoader::read_values(const hdf5::File& file, Range part) {
+  if (values_ == nullptr) return;
+  std::int64_t row = part.first;
+  visit_floats(file, group_.path("features/data"), values_of(file_offsets_, part),
+               [&](std::int64_t first, std::span<const float> values) {
+                 scatter(first, static_cast<std::int64_t>(values.size()), row,
+                         [&](std::int64_t to, std::int64_t from, std::int64_t n) {
+                           std::copy_n(values.begin() + from, n, values_ + to);
+                         });
+               });
+}
+
+void RowsLoader::read_answers(const hdf5::File& file, Range part) {
+  if (answers_ == nullptr) return;
+  if (!group_.has_labels) {
+    visit_floats(file, group_.path("targets"), part, [&](std::int64_t first, std::span<const float> values) {
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        answers_[place_of(first + static_cast<std::int64_t>(i))] = values[i];
+      }
+    });
+    return;
+  }
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(part.size()));
+  data::read_labels(file, group_.path("labels"), part, labels.data());
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    answers_[place_of(part.first + static_cast<std::int64_t>(i))] = static_cast<float>(labels[i]);
+  }
+}
+
+void RowsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {
+  place_arrays(base);
+  const Range part = memory.part(group_.units);
+  file_offsets_ = read_offsets(file, group_.path("features/indptr"), group_.units, group_.values);
+  write_offsets(file_offsets_, part);
+  read_columns(file, part);
+  read_values(file, part);
+  read_answers(file, part);
+  file_offsets_ = {};
+  own_offsets_ = {};
+}
+
+LoadedSplit RowsLoader::split(bool held_out) const {
+  const auto values = static_cast<std::size_t>(group_.values);
+  LoadedSplit split;
+  split.set = LabelledRows{.rows = {.offsets = {offsets_, count() + 1},
+                                    .columns = {columns_, values},
+                                    .values = values_ == nullptr ? View{} : View{values_, values},
+                                    .width = width_},
+                           .answers = answers_ == nullptr ? View{} : View{answers_, count()}};
+  const std::int64_t border = group_.units - held_out_examples(group_.units, how_.validation_fraction);
+  const ExampleRange rows = held_out ? ExampleRange{border, group_.units} : ExampleRange{0, border};
+  cut_evenly(rows, std::clamp<std::int64_t>(rows.size() / kChunks, 1, kLargestChunk), split);
+  return split;
+}
+
+}  // namespace
+
+std::unique_ptr<GroupLoader> load_rows(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how) {
+  return std::make_unique<RowsLoader>(schema, group, how);
+}
+
+}  // namespace unisono::data

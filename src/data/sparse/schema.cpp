@@ -1,0 +1,173 @@
+#include "sparse/schema.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
+constexpr std::uint64_t kLargestColumn = std::numeric_limits<std::uint32_t>::max();
+
+[[noreturn]] void fail(const hdf5::File& file, const std::string& object, const std::string& what) {
+  throw DataError(fmt::format("{}: /{} {}; see docs/data-format.md", file.path(), object, what));
+}
+
+/// Values of a one-dimensional dataset of numbers.
+std::int64_t length_of(const hdf5::File& file, const std::string& dataset) {
+  if (!file.exists(dataset)) fail(file, dataset, "is missing");
+  if (!file.is_dataset(dataset)) fail(file, dataset, "is a group, but must be a dataset");
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  if (!hdf5::is_number(shape.type)) fail(file, dataset, fmt::format("holds {}, not numbers", name_of(shape.type)));
+  if (shape.extent.size() != 1 && shape.row_size() != 1) {
+    fail(file, dataset, fmt::format("has {} axes, but must have one", shape.extent.size()));
+  }
+  if (!shape.complete) fail(file, dataset, "was not written to its end: make the file again");
+  return static_cast<std::int64_t>(shape.rows());
+}
+
+void require_integers(const hdf5::File& file, const std::string& dataset) {
+  if (!hdf5::is_integer(file.shape(dataset).type)) fail(file, dataset, "holds numbers that are not whole");
+}
+
+void require_length(const hdf5::File& file, const std::string& dataset, std::int64_t length, const std::string& other,
+                    std::int64_t expected) {
+  if (length == expected) return;
+  fail(file, dataset, fmt::format("holds {} values but /{} tells of {}", length, other, expected));
+}
+
+std::int64_t length_like(const hdf5::File& file, const SparseGroup& group, std::string_view dataset,
+                         std::string_view like) {
+  const std::int64_t length = length_of(file, group.path(dataset));
+  require_length(file, group.path(dataset), length, group.path(like), length_of(file, group.path(like)));
+  return length;
+}
+
+void read_answers(const hdf5::File& file, SparseGroup& group) {
+  for (const std::string_view name : {"labels", "targets"}) {
+    if (!file.exists(group.path(name))) continue;
+    require_length(file, group.path(name), length_of(file, group.path(name)), group.path("features/indptr"),
+                   group.units);
+    (name == "labels" ? group.has_labels : group.has_targets) = true;
+  }
+}
+
+Index read_width(const hdf5::File& file, const std::string& group) {
+  if (!file.has_attribute(group, "columns")) {
+    fail(file, group, "has no attribute 'columns', which says how many columns the matrix has");
+  }
+  const auto columns = file.read_attribute<std::int64_t>(group, "columns");
+  if (columns < 1 || static_cast<std::uint64_t>(columns) > kLargestColumn) {
+    fail(file, group, fmt::format("has {} columns; it takes 1 to {}", columns, kLargestColumn));
+  }
+  return columns;
+}
+
+void read_rows_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& group) {
+  const std::string features = group.path("features");
+  const std::int64_t bounds = length_of(file, features + "/indptr");
+  if (bounds < 2) fail(file, features + "/indptr", "has no row");
+  require_integers(file, features + "/indptr");
+  group.units = bounds - 1;
+  group.values = length_of(file, features + "/indices");
+  require_integers(file, features + "/indices");
+  group.has_data = file.exists(features + "/data");
+  if (group.has_data) {
+    require_length(file, features + "/data", length_of(file, features + "/data"), features + "/indices", group.values);
+  }
+  const Index width = read_width(file, features);
+  if (schema.columns != 0 && schema.columns != width) {
+    fail(file, features, fmt::format("has {} columns, but another group has {}", width, schema.columns));
+  }
+  schema.columns = width;
+  read_answers(file, group);
+}
+
+void read_entries_group(const hdf5::File& file, SparseGroup& group, const std::array<std::string_view, 3>& names) {
+  group.units = group.values = length_of(file, group.path(names[2]));
+  for (const std::string_view name : {names[0], names[1]}) {
+    length_like(file, group, name, names[2]);
+    require_integers(file, group.path(name));
+  }
+  if (group.units == 0) fail(file, group.name, "is empty");
+}
+
+void read_text_group(const hdf5::File& file, SparseGroup& group) {
+  group.values = length_of(file, group.path("words"));
+  require_integers(file, group.path("words"));
+  const std::int64_t bounds = length_of(file, group.path("sentences"));
+  require_integers(file, group.path("sentences"));
+  if (bounds < 2 || group.values == 0) fail(file, group.name, "has no sentence");
+  group.units = bounds - 1;
+}
+
+void read_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& group) {
+  switch (schema.kind) {
+    case SetKind::sparse:
+      return read_rows_group(file, schema, group);
+    case SetKind::ratings:
+      return read_entries_group(file, group, {"users", "items", "ratings"});
+    case SetKind::text:
+      return read_text_group(file, group);
+    default:
+      return read_entries_group(file, group, {"rows", "columns", "counts"});
+  }
+}
+
+Index dictionary_size(const hdf5::File& file, const std::string& name) {
+  return file.exists("dictionary/" + name) ? static_cast<Index>(file.shape("dictionary/" + name).rows()) : 0;
+}
+
+void read_dictionary_sizes(const hdf5::File& file, SparseSchema& schema) {
+  if (schema.kind == SetKind::ratings) {
+    schema.rows = dictionary_size(file, "users");
+    schema.columns = dictionary_size(file, "items");
+  }
+  if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
+    schema.rows = schema.columns = dictionary_size(file, "words");
+    if (schema.rows == 0) fail(file, "dictionary/words", "is missing or empty: it names the words");
+  }
+}
+
+}  // namespace
+
+SetKind kind_of(const hdf5::File& file) {
+  for (const Split split : kSplits) {
+    const std::string group(name_of(split));
+    if (!file.exists(group)) continue;
+    if (file.exists(group + "/features")) {
+      return file.is_dataset(group + "/features") ? SetKind::table : SetKind::sparse;
+    }
+    if (file.exists(group + "/ratings")) return SetKind::ratings;
+    if (file.exists(group + "/words")) return SetKind::text;
+    if (file.exists(group + "/counts")) return SetKind::cooccurrences;
+  }
+  return SetKind::table;  // whose reader says what is missing
+}
+
+SparseSchema read_sparse_schema(const hdf5::File& file, bool trained) {
+  SparseSchema schema;
+  schema.path = file.path();
+  schema.kind = kind_of(file);
+  read_dictionary_sizes(file, schema);
+  for (const Split split : kSplits) {
+    const std::string name(name_of(split));
+    if (!file.exists(name)) continue;
+    auto& group = schema.groups[static_cast<std::size_t>(split)].emplace();
+    group.name = name;
+    read_group(file, schema, group);
+  }
+  if (!trained && !schema.group(Split::train)) {
+    throw DataError(fmt::format("{}: has no group 'train' to train on", file.path()));
+  }
+  if (file.has_attribute("", "classes")) schema.classes = file.read_attribute<std::int64_t>("", "classes");
+  if (file.has_attribute("", "class_names")) {
+    schema.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
+  }
+  return schema;
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,287 @@
+#include "sparse/set.hpp"
+
+#include <fmt/format.h>
+
+#include "set/augmentation.hpp"
+#include "set/labels.hpp"
+#include "sparse/columns.hpp"
+#include "sparse/entries.hpp"
+#include "sparse/range_source.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
+
+/// Settings that only tables have.
+void check_settings(const DataSettings& settings, const SparseSchema& schema) {
+  const auto refuse = [&](bool wrong, std::string_view key, std::string_view why) {
+    if (wrong) {
+      throw ConfigError(
+          fmt::format("data.{}: {} holds {}, {}; remove it", key, schema.path, name_of(schema.kind), why));
+    }
+  };
+  refuse(settings.targets == "features", "targets", "which cannot be its own target");
+  refuse(settings.normalization != "none", "normalization", "which would no longer be sparse");
+  refuse(settings.reader == "streaming", "reader", "which is always resident");
+  refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
+  refuse(has_effect(settings.augmentation), "augmentation", "not images");
+  if (settings.validation_fraction == 0) return;
+  if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
+    refuse(true, "validation_fraction", "none of which can be held back here");
+  }
+  if (schema.group(Split::validation)) {
+    throw ConfigError(fmt::format("data.validation_fraction = {} but {} has a group 'validation'; remove one of them",
+                                  settings.validation_fraction, schema.path));
+  }
+}
+
+std::unique_ptr<GroupLoader> make_loader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how) {
+  switch (schema.kind) {
+    case SetKind::sparse:
+      return load_rows(schema, group, how);
+    case SetKind::ratings:
+      return load_ratings(schema, group, how);
+    case SetKind::text:
+      return load_text(schema, group);
+    default:
+      return load_cooccurrences(schema, group);
+  }
+}
+
+/// Only what is trained on is arranged and held back from.
+Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, bool trained) {
+  if (split != Split::train) return {};
+  return {.shuffle = settings.shuffle && !trained,
+          .seed = seed,
+          .validation_fraction = settings.validation_fraction};
+}
+
+using Loaders = std::array<std::unique_ptr<GroupLoader>, 3>;
+
+std::size_t bytes_of(const Loaders& loaders) {
+  std::size_t bytes = 0;
+  for (const auto& loader : loaders) bytes += loader ? loader->bytes() : 0;
+  return bytes;
+}
+
+/// Of sizes, and of some values at the beginning and end of each group.
+std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
+  constexpr std::int64_t kSampled = 64;
+  std::uint64_t hash = hash_bytes(fmt::format("{} {} {}", name_of(schema.kind), schema.rows, schema.columns));
+  for (const auto& group : schema.groups) {
+    if (!group) continue;
+    hash = hash_bytes(fmt::format("{} {} {}", group->name, group->units, group->values), hash);
+    const std::string values = group->path(schema.kind == SetKind::sparse    ? "features/indices"
+                                           : schema.kind == SetKind::ratings ? "items"
+                                           : schema.kind == SetKind::text    ? "words"
+                                                                             : "columns");
+    const auto add = [&](Range range) {
+      visit_numbers(file, values, range, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> numbers) {
+        hash = hash_bytes(std::as_bytes(numbers), hash);
+      });
+    };
+    const std::int64_t n = std::min(kSampled, group->values);
+    add({0, n});
+    add({group->values - n, group->values});
+  }
+  return hash;
+}
+
+/// The larger of what is known and one more than the largest number of a column.
+Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, bool rows) {
+  if (known != 0) return known;
+  std::int64_t most = 0;
+  for (const auto& group : schema.groups) {
+    if (!group) continue;
+    const EntryColumns columns = entry_columns(schema, *group);
+    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units}, columns.row_limit,
+                  [&](std::int64_t, std::span<const std::int64_t> values) {
+                    for (const std::int64_t value : values) most = std::max(most, value + 1);
+                  });
+  }
+  return most;
+}
+
+std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
+  SetSchema set;
+  set.path = schema.path;
+  set.classes = schema.classes;
+  if (!set.classes && !schema.class_names.empty()) set.classes = static_cast<std::int64_t>(schema.class_names.size());
+  std::array<std::int32_t, 3> largest{-1, -1, -1};
+  bool any = false;
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    const auto& group = schema.groups[i];
+    if (!group || !group->has_labels) continue;
+    any = true;
+    largest[i] = largest_label(file, group->path("labels"), {0, group->units});
+  }
+  return any ? data::count_classes(set, largest) : 0;
+}
+
+DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings) {
+  DatasetInfo info;
+  info.kind = schema.kind;
+  if (schema.kind == SetKind::ratings) {
+    schema.rows = lines_of(file, schema, schema.rows, true);
+    schema.columns = lines_of(file, schema, schema.columns, false);
+  }
+  info.rows = schema.rows;
+  info.columns = schema.columns;
+  if (schema.kind == SetKind::sparse) {
+    info.features = {.channels = schema.columns};
+    info.classes = count_classes(file, schema);
+  }
+  std::array<std::int64_t, 3> examples{};
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const auto& group = schema.groups[i];
+    if (!group) continue;
+    examples[i] = group->examples(schema.kind);
+    if (group->has_targets) info.target_size = 1;
+    info.answers[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
+  }
+  if (settings.validation_fraction > 0) {
+    examples[1] = held_out_examples(examples[0], settings.validation_fraction);
+    examples[0] -= examples[1];
+    info.answers[1] = info.answers[0];
+  }
+  info.train = examples[0];
+  info.validation = examples[1];
+  info.test = examples[2];
+  info.identity = identity_of(file, schema);
+  return info;
+}
+
+class SparseSet final : public Dataset {
+ public:
+  SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained);
+
+  const DatasetInfo& info() const override { return info_; }
+  const Normalization& normalization() const override { return normalization_; }
+  const std::vector<std::string>& class_names() const override { return schema_.class_names; }
+  const std::vector<std::int64_t>& occurrences() override;
+  std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) override;
+
+ private:
+  void split_groups(const Loaders& loaders);
+  const LoadedSplit& split(Split split) const;
+
+  DataSettings settings_;
+  NodeShare share_;
+  SparseSchema schema_;
+  DatasetInfo info_;
+  Normalization normalization_;  // none
+  std::optional<NodeMemory> memory_;
+  std::array<std::optional<LoadedSplit>, 3> splits_;
+  std::vector<std::int64_t> occurrences_;
+};
+
+/// The mean of the training ratings, in the order of the memory: the same on every rank.
+double mean_of(const LoadedSplit& split) {
+  const auto entries = std::get<SparseEntries>(split.set);
+  double sum = 0;
+  for (const ExampleRange& chunk : split.chunks) {
+    for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
+      sum += static_cast<double>(entries[static_cast<std::size_t>(i)].value);
+    }
+  }
+  return sum / static_cast<double>(split.examples);
+}
+
+SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained)
+    : settings_(settings), share_(share) {
+  Agreement agreement(share_);
+  std::optional<hdf5::File> file;
+  Loaders loaders;
+  agreement.all_do([&] {
+    file.emplace(settings.path, hdf5::File::Mode::read);
+    schema_ = read_sparse_schema(*file, trained);
+    // The fraction was of the training set, and this may be another one.
+    if (trained && schema_.group(Split::validation)) settings_.validation_fraction = 0;
+    check_settings(settings_, schema_);
+    info_ = info_of(*file, schema_, settings_);
+    for (const Split split : kSplits) {
+      const auto i = static_cast<std::size_t>(split);
+      if (!schema_.groups[i]) continue;
+      loaders[i] = make_loader(schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, trained));
+    }
+    if (schema_.kind == SetKind::text || schema_.kind == SetKind::cooccurrences) {
+      if (file->exists("dictionary/counts")) occurrences_ = file->read<std::int64_t>("dictionary/counts");
+    }
+  });
+  memory_.emplace(share_, bytes_of(loaders));
+  const bool shared = agreement.smallest(memory_->shared() || share_.node_size == 1 ? 1 : 0) == 1;
+  info_.bytes_per_node = static_cast<Index>(bytes_of(loaders)) * (shared ? 1 : share_.node_size);
+  agreement.all_do([&] {
+    memory_->take_own();
+    std::byte* base = memory_->data();
+    for (const auto& loader : loaders) {
+      if (!loader) continue;
+      loader->read(*file, base, *memory_);
+      base += loader->bytes();
+    }
+  });
+  memory_->complete();
+  split_groups(loaders);
+  const auto& train = splits_[static_cast<std::size_t>(Split::train)];
+  if (schema_.kind == SetKind::ratings && train) info_.mean_value = mean_of(*train);
+}
+
+void SparseSet::split_groups(const Loaders& loaders) {
+  for (std::size_t i = 0; i < loaders.size(); ++i) {
+    if (loaders[i]) splits_[i] = loaders[i]->split(false);
+  }
+  if (settings_.validation_fraction > 0 && loaders[0]) splits_[1] = loaders[0]->split(true);
+}
+
+const LoadedSplit& SparseSet::split(Split split) const {
+  const auto& loaded = splits_[static_cast<std::size_t>(split)];
+  if (!loaded) throw DataError(fmt::format("{}: has no group '{}'", settings_.path, name_of(split)));
+  return *loaded;
+}
+
+const std::vector<std::int64_t>& SparseSet::occurrences() {
+  if (!occurrences_.empty() || schema_.kind != SetKind::sparse) return occurrences_;
+  const LoadedSplit& train = split(Split::train);
+  const SparseRows& rows = std::get<LabelledRows>(train.set).rows;
+  occurrences_.assign(static_cast<std::size_t>(schema_.columns), 0);
+  for (const ExampleRange& chunk : train.chunks) {
+    const auto first = rows.offsets[static_cast<std::size_t>(chunk.first)];
+    const auto last = rows.offsets[static_cast<std::size_t>(chunk.last)];
+    for (std::uint64_t i = first; i < last; ++i) ++occurrences_[rows.columns[i]];
+  }
+  return occurrences_;
+}
+
+std::unique_ptr<BatchSource> SparseSet::train(const SourceOptions& options) {
+  return std::make_unique<RangeSource>(split(Split::train), options, settings_.shuffle);
+}
+
+std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int size, Index batch_size) {
+  return std::make_unique<RangeEvaluation>(split(which), rank, size, batch_size);
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
+                                         bool trained) {
+  return std::make_unique<SparseSet>(settings, seed, share, trained);
+}
+
+DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file) {
+  SparseSchema schema = read_sparse_schema(file, false);
+  check_settings(settings, schema);
+  DatasetInfo info = info_of(file, schema, settings);
+  Loaders loaders;
+  for (const Split split : kSplits) {
+    const auto i = static_cast<std::size_t>(split);
+    if (schema.groups[i]) loaders[i] = make_loader(schema, *schema.groups[i], {});
+  }
+  info.bytes_per_node = static_cast<Index>(bytes_of(loaders));
+  return info;
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,21 @@
+#include "sparse/split.hpp"
+
+#include <algorithm>
+
+namespace unisono::data {
+
+std::int64_t held_out_examples(std::int64_t n, double fraction) {
+  if (fraction == 0 || n < 2) return 0;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(n) * fraction + 0.5), 1, n - 1);
+}
+
+void cut_evenly(ExampleRange units, std::int64_t at_once, LoadedSplit& split) {
+  for (std::int64_t first = units.first; first < units.last; first += at_once) {
+    const ExampleRange chunk{first, std::min(first + at_once, units.last)};
+    split.chunks.push_back(chunk);
+    split.chunk_examples.push_back(chunk.size());
+  }
+  split.examples += units.size();
+}
+
+}  // namespace unisono::data

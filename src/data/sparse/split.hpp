@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "set/agreement.hpp"
+#include "sparse/schema.hpp"
+
+namespace unisono::data {
+
+/// A split in memory. What is visited together is a chunk: an epoch permutes chunks, and inside a chunk the order is
+/// that of the memory.
+struct LoadedSplit {
+  ExampleSet set;
+  std::vector<ExampleRange> chunks;
+  std::vector<std::int64_t> chunk_examples;  ///< beside `chunks`: rows, entries or words
+  std::int64_t examples = 0;
+};
+
+/// How a group is put into memory.
+struct Arrangement {
+  bool shuffle = false;            ///< its examples change places at random once, before they are cut into chunks
+  std::uint64_t seed = 0;          ///< of that, and of the choice of validation examples
+  double validation_fraction = 0;  ///< share of the training examples that validate instead
+};
+
+/// A group of a file becomes one split, or a training and a validation split.
+class GroupLoader {
+ public:
+  virtual ~GroupLoader() = default;
+  /// Bytes of memory that it will fill.
+  virtual std::size_t bytes() const = 0;
+  /// Reads this rank's part of the group into memory that the ranks of a node may share.
+  /// \throws DataError for values that are not as they should be
+  virtual void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) = 0;
+  /// What is in memory, once all ranks have read. \param held_out the validation examples instead of the others
+  virtual LoadedSplit split(bool held_out) const = 0;
+};
+
+std::unique_ptr<GroupLoader> load_rows(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);
+std::unique_ptr<GroupLoader> load_ratings(const SparseSchema& schema, const SparseGroup& group,
+                                          const Arrangement& how);
+std::unique_ptr<GroupLoader> load_cooccurrences(const SparseSchema& schema, const SparseGroup& group);
+std::unique_ptr<GroupLoader> load_text(const SparseSchema& schema, const SparseGroup& group);
+
+/// How many of n examples validate: some and not all, where the fraction is not 0.
+std::int64_t held_out_examples(std::int64_t n, double fraction);
+
+/// Units [first, last) cut into chunks of so many, the last one of what is left.
+void cut_evenly(ExampleRange units, std::int64_t at_once, LoadedSplit& split);
+
+inline std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/kernels/in_place.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/models/in_place.hpp"
+
+namespace unisono {
+
+/// y = x · w + b on sparse rows or on tables: logistic regression, linear support vector machines, least squares,
+/// softmax regression.
+///   Objective: mean of ℓ(z, y) over the examples + l1 Σ|w| + l2/2 Σ w²; the bias bears no penalty.
+///   In place, an example shrinks only the weights that it has features of, by n/n_j as much (see LinearStep).
+///   Averaged SGD: Polyak & Juditsky, SIAM J. Control Optim. 30(4), 1992.
+class LinearModel final : public Model, public InPlace {
+ public:
+  /// \throws ConfigError where the loss does not fit the data
+  LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context);
+
+  const InPlace* in_place() const override { return this; }
+  const ParameterLayout& layout() const override { return layout_; }
+  const ParameterLayout& statistics_layout() const override { return statistics_; }
+  void initialise(std::uint64_t seed, ModelState state) const override;
+
+  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
+                         const GradientReady& ready, LossSums& sums) override;
+  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
+  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
+
+  std::unique_ptr<Scratch> make_scratch() const override;
+  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       LossSums& sums) const override;
+  std::vector<RowSpace> row_spaces() const override;
+
+  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<LayerSummary> summary(Index batch) const override;
+  double flops_per_example() const override;
+  Index workspace_bytes(Index batch) const override;
+
+ private:
+  enum class Kind { logistic, hinge, squared, softmax };
+  static Kind kind_of(const std::string& loss, const ModelInputs& inputs);
+  void declare();
+  void prepare_penalties(const ModelContext& context);
+
+  /// Examples [first, last) of a batch, whatever it is made of.
+  struct Part {
+    const SparseRows* rows = nullptr;  ///< null: a table
+    View values = {};                  ///< of a table: [count, features]
+    View answers = {};                 ///< of these examples
+    Index first = 0, count = 0;
+  };
+  Part part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const;
+  void update(const Part& part, const InPlaceStep& step, std::int64_t examples_before, LossSums& sums) const;
+  template <typename Weights>
+  InPlaceSums step_kernel(const Part& part, const LinearStep& step, const Weights& weights) const;
+  void mark(const Part& part, TouchedRows& touched) const;
+  void update_locked(const Part& part, const InPlaceStep& step, RowLocks::Set& rows, LossSums& sums) const;
+  void note_updates(MutableView parameters, std::int64_t updates) const;
+
+  LinearWeights margin_weights(MutableView parameters) const;
+  SoftmaxWeights softmax_weights(MutableView parameters) const;
+  LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
+  /// θ, or where SGD is averaged its mean over the updates so far.
+  MutableView effective(MutableView parameters);
+  /// z of every example of a batch. \param margins [B, 1] or [B, K]
+  void margins(const Batch& batch, MutableView parameters, std::vector<float>& margins) const;
+  /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
+  void score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const;
+  void add_gradient(const Batch& batch, const std::vector<float>& margins, float scale, MutableView gradient) const;
+  void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
+  Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }
+  MarginLoss margin_loss() const;
+  bool penalised() const { return settings_.l1 > 0 || settings_.l2 > 0; }
+
+  LinearSettings settings_;
+  Kind loss_;
+  Index features_, classes_;
+  Index width_;  ///< of a row of weights: 1, or K rounded up
+  std::unique_ptr<InPlaceKernels> kernels_;
+  ParameterLayout layout_, statistics_;
+  Index weights_ = 0, bias_ = -1, weight_sums_ = -1, bias_sum_ = -1, updates_ = -1;  ///< offsets in θ; -1: none
+  std::vector<float> spread_;                                                        ///< s_j; empty: no penalty
+  std::vector<float> mean_;  ///< of averaged SGD: θ with the weights' means
+};
+
+/// The share of pairs of a positive and a negative example in which the positive one has the higher score; of equals,
+/// half. Orders its arguments. NaN where one is empty.
+double area_under_roc(std::vector<float>& negative, std::vector<float>& positive);
+
+}  // namespace unisono

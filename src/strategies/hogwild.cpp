@@ -1,0 +1,271 @@
+// Lock-free training by the threads of a rank (Hogwild), between ranks with periodic averaging.
+//   Every thread of a rank, on the one θ that they share, without waiting for the others:
+//     a model that updates in place:   takes the next examples of the step;   θ ← θ − rate · ∇ℓ_i(θ)
+//     any other:                       takes steps of its own: reads θ, g ← ∇ of a mini-batch at what it read, and
+//                                      adds to θ what its optimizer makes of g
+//   What two threads write to the same number at once, one of them loses; where examples touch few parameters that is
+//   rare. `locking` makes it impossible, at a price. Ranks: every `period` steps, and at epochs' ends,
+//       θ ← Σ_r n_r θ_r / Σ_r n_r        n_r: examples that rank r has seen since the last average
+//   With one thread and one rank it is the serial run, bit for bit.
+//   Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011. Locked, for comparison: their RR and AIG.
+// Cost: inside a rank none but the cache lines that the threads' cores take from each other; per period one barrier and
+// one allreduce of 4N bytes.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "shared_parameters.hpp"
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/thread_team.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr int kStripes = 4096;
+
+class Hogwild final : public Strategy {
+ public:
+  explicit Hogwild(const StrategySettings& settings) : settings_(settings) {
+    if (settings.locking != "none") locks_.emplace(settings.locking == "global" ? 1 : kStripes);
+  }
+
+  void train(TrainContext& run) override;
+  bool steps_together() const override { return false; }
+  bool optimizer_state_is_local() const override { return false; }
+  bool has_workers(const Model& model) const override { return model.in_place() == nullptr; }
+
+ private:
+  RowLocks* locks() { return locks_ ? &*locks_ : nullptr; }
+  bool averages_after(const TrainContext& run, std::int64_t steps) const;
+  std::int64_t next_meeting(const TrainContext& run, std::int64_t step) const;
+  template <typename Steps, typename Make>
+  void train_by(TrainContext& run, const Steps& steps, Make make) const;
+
+  StrategySettings settings_;
+  std::optional<RowLocks> locks_;
+};
+
+/// Steps of a model that updates in place: the threads share each.
+class InPlaceSteps {
+ public:
+  InPlaceSteps(TrainContext& run, RowLocks* locks) : run_(run), locks_(locks), team_(run.threads), threads_(static_cast<std::size_t>(run.threads)) {
+    for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
+  }
+
+  StepRecord make(std::int64_t step) {
+    const double rate = run_.schedule.rate(step);
+    const Batch batch = read();
+    train_on(batch, rate);
+    return make_record(batch, step + 1, rate, /*consistent=*/true);
+  }
+  Index own_examples() const { return own_examples_; }
+
+ private:
+  struct alignas(kAlignmentBytes) Thread {
+    std::unique_ptr<Scratch> scratch;
+    LossSums sums;
+  };
+
+  Batch read() {
+    const ScopedTimer timer(run_.seconds.input);
+    return run_.source.next();
+  }
+
+  void train_on(const Batch& batch, double rate) {
+    const ScopedTimer timer(run_.seconds.compute);
+    const auto pieces = pieces_of(batch);
+    std::vector<std::int64_t> before(pieces.size(), own_examples_before(run_, batch));
+    for (std::size_t i = 1; i < pieces.size(); ++i) before[i] = before[i - 1] + pieces[i - 1].size();
+    std::atomic<std::size_t> next{0};
+    team_.run([&](int number) {
+      Thread& thread = threads_[static_cast<std::size_t>(number)];
+      for (std::size_t i = next++; i < pieces.size(); i = next++) {
+        const InPlaceStep step{
+            .rate = rate, .examples_before = before[i], .parameters = run_.state.parameters, .locks = locks_};
+        run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
+      }
+    });
+    for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
+    own_examples_ = batch.rank_step_size;
+  }
+
+  TrainContext& run_;
+  RowLocks* locks_;
+  ThreadTeam team_;
+  std::vector<Thread> threads_;
+  Index own_examples_ = 0;
+};
+
+/// Steps of a model with gradients: each is one thread's, which reads θ, computes on what it read, and adds to θ what it
+/// would have changed there.
+class WorkerSteps {
+ public:
+  WorkerSteps(TrainContext& run, RowLocks* locks)
+      : run_(run), locks_(locks), team_(run.threads), threads_(static_cast<std::size_t>(run.threads)) {
+    for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
+  }
+
+  /// Steps [first, last), which no average or report interrupts; worker w makes those from first_step + w on, each
+  /// `threads` after the last. \return the record of the last one
+  StepRecord make(std::int64_t first, std::int64_t last) {
+    const ScopedTimer timer(run_.seconds.compute);
+    team_.run([&](int number) {
+      Thread& thread = threads_[static_cast<std::size_t>(number)];
+      Worker& worker = run_.workers[static_cast<std::size_t>(number)];
+      std::copy(run_.state.statistics.begin(), run_.state.statistics.end(), worker.state.statistics.begin());
+      for (std::int64_t step = first; step < last; ++step) {
+        if ((step - run_.first_step) % run_.threads == number) make_one(step, worker, thread);
+      }
+    });
+    return combine(last);
+  }
+  Index own_examples() const { return own_examples_; }
+
+ private:
+  struct alignas(kAlignmentBytes) Thread {
+    std::vector<float> before;  ///< θ as it was read
+    LossSums sums;
+    Batch last;
+    Index examples = 0, global_examples = 0;
+    RowLocks::Set stripe;
+  };
+
+  /// Every thread has an optimizer state of its own, and begins with the first one's, which checkpoints keep.
+  static void take_state(Optimizer& from, Optimizer& to) {
+    for (std::size_t i = 0; i < to.state().size(); ++i) {
+      const View values = from.state()[i].values.view();
+      std::copy(values.begin(), values.end(), to.state()[i].values.data());
+    }
+    to.set_steps(from.steps());
+  }
+
+  void make_one(std::int64_t step, Worker& worker, Thread& thread) {
+    read_parameters(worker, thread);
+    for (Write write = Write::overwrite;; write = Write::add) {
+      thread.last = worker.source.next();
+      const float scale = 1.0F / static_cast<float>(std::max<Index>(1, thread.last.rank_step_size));
+      worker.model.loss_and_gradient(thread.last, scale, worker.state, worker.gradient, write, {}, thread.sums);
+      if (thread.last.last_of_step) break;
+    }
+    thread.examples += thread.last.rank_step_size;
+    thread.global_examples += thread.last.global_size;
+    if (thread.last.rank_step_size == 0) return;
+    worker.optimizer.step(worker.state.parameters, worker.gradient, run_.schedule.rate(step));
+    add_changes(worker, thread);
+  }
+
+  /// Calls visit(first, floats) for the stripes of θ, locking each where threads lock.
+  template <typename Visit>
+  void for_each_stripe(Thread& thread, Visit visit) {
+    const auto size = static_cast<Index>(run_.state.parameters.size());
+    const Index floats = locks_ == nullptr ? size : (size + kStripes - 1) / kStripes;
+    for (Index first = 0, stripe = 0; first < size; first += floats, ++stripe) {
+      if (locks_ == nullptr) {
+        visit(first, size);
+        continue;
+      }
+      thread.stripe.clear();
+      thread.stripe.add(*locks_, 0, stripe);
+      const auto guard = locks_->lock(thread.stripe);
+      visit(first, std::min(floats, size - first));
+    }
+  }
+
+  void read_parameters(Worker& worker, Thread& thread) {
+    for_each_stripe(thread, [&](Index first, Index floats) {
+      read_shared(run_.state.parameters.data() + first, worker.state.parameters.data() + first, floats);
+    });
+    thread.before.assign(worker.state.parameters.begin(), worker.state.parameters.end());
+  }
+
+  void add_changes(Worker& worker, Thread& thread) {
+    for_each_stripe(thread, [&](Index first, Index floats) {
+      add_to_shared(thread.before.data() + first, worker.state.parameters.data() + first,
+                    run_.state.parameters.data() + first, floats);
+    });
+  }
+
+  /// The threads' losses, and the mean of their running statistics.
+  StepRecord combine(std::int64_t made) {
+    const auto& statistics = run_.state.statistics;
+    std::vector<double> sums(statistics.size());
+    Index examples = 0, global_examples = 0;
+    for (std::size_t i = 0; i < threads_.size(); ++i) {
+      Thread& thread = threads_[i];
+      run_.sums += std::exchange(thread.sums, {});
+      for (std::size_t k = 0; k < sums.size(); ++k) {
+        sums[k] += static_cast<double>(thread.examples) * static_cast<double>(run_.workers[i].state.statistics[k]);
+      }
+      examples += std::exchange(thread.examples, 0);
+      global_examples += std::exchange(thread.global_examples, 0);
+    }
+    for (std::size_t k = 0; examples > 0 && k < sums.size(); ++k) {
+      statistics[k] = static_cast<float>(sums[k] / static_cast<double>(examples));
+    }
+    own_examples_ = examples;
+    const auto last = static_cast<std::size_t>((made - 1 - run_.first_step) % run_.threads);
+    StepRecord record = make_record(threads_[last].last, made, run_.schedule.rate(made - 1), /*consistent=*/true);
+    record.global_size = global_examples;
+    return record;
+  }
+
+  TrainContext& run_;
+  RowLocks* locks_;
+  ThreadTeam team_;
+  std::vector<Thread> threads_;
+  Index own_examples_ = 0;
+};
+
+}  // namespace
+
+bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {
+  return run.communicator.size() > 1 && (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 ||
+                                         steps == run.total_steps);
+}
+
+/// How far the threads may go from here without meeting.
+std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) const {
+  const auto multiple_after = [&](std::int64_t every) { return (step / every + 1) * every; };
+  std::int64_t last = std::min({run.total_steps, multiple_after(run.source.steps_per_epoch()), run.observer.next_due(step)});
+  if (run.communicator.size() > 1) last = std::min(last, multiple_after(settings_.period));
+  return last;
+}
+
+void Hogwild::train(TrainContext& run) {
+  if (run.model.in_place() != nullptr) {
+    InPlaceSteps steps(run, locks());
+    train_by(run, steps, [&](std::int64_t step) { return steps.make(step); });
+  } else {
+    WorkerSteps steps(run, locks());
+    train_by(run, steps, [&](std::int64_t step) { return steps.make(step, next_meeting(run, step)); });
+  }
+}
+
+template <typename Steps, typename Make>
+void Hogwild::train_by(TrainContext& run, const Steps& steps, Make make) const {
+  Index seen = 0;  // examples since the last average
+  bool go_on = true;
+  for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
+    StepRecord record = make(made);
+    made = record.step;
+    seen += steps.own_examples();
+    const bool averages = averages_after(run, made);
+    if (averages) {
+      meet(run);
+      const Index examples = std::exchange(seen, 0);
+      average_local_statistics(run, examples);
+      average_parameters(run, examples);
+    }
+    record.consistent = averages || run.communicator.size() == 1;
+    go_on = run.observer.step(record) || !record.consistent;
+  }
+}
+
+std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) { return std::make_unique<Hogwild>(settings); }
+
+}  // namespace unisono

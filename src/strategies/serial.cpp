@@ -1,0 +1,42 @@
+// The serial run, which every way of training in parallel is compared with: one rank, one step after the other.
+//   A model that updates in place:   for each example i, in the epoch's order:   θ ← θ − rate · ∇ℓ_i(θ)
+//   Any other:                       for each batch:                             θ ← θ − rate · direction(g)
+//   Robbins & Monro, Ann. Math. Stat. 22(3), 1951.
+// Cost: no message.
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class Serial final : public Strategy {
+ public:
+  void train(TrainContext& run) override;
+  bool steps_together() const override { return true; }
+  bool optimizer_state_is_local() const override { return false; }
+};
+
+void Serial::train(TrainContext& run) {
+  if (run.communicator.size() > 1) {
+    throw ConfigError(
+        "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
+        "allreduce, averaging, hogwild");
+  }
+  if (run.model.in_place() == nullptr) {
+    train_with_allreduce(run, run.total_steps);
+    return;
+  }
+  const auto scratch = run.model.in_place()->make_scratch();
+  bool go_on = true;
+  for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
+    const double rate = run.schedule.rate(step);
+    const Batch batch = step_in_place(run, *scratch, rate);
+    go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_serial(const StrategySettings&) { return std::make_unique<Serial>(); }
+
+}  // namespace unisono
