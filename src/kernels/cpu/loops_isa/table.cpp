@@ -24,6 +24,7 @@ Loops make_loops() {
   add_loss(loops);
   add_algebra(loops);
   add_updates(loops);
+  add_skip_gram(loops);
   return loops;
 }
 
