@@ -55,4 +55,33 @@ inline double skip_gram(std::span<const std::int32_t> context, const OutputWords
   return loss;
 }
 
+/// Users or items: factors, and for each row its bias and h.
+struct Factors {
+  Matrix rows;
+  std::vector<double> bias, squares;
+};
+
+/// Chin et al. 2015 with one rate a row, or plain SGD: one rating. Returns its error.
+inline double factorize(const SparseEntry& rating, const FactorStep& s, Factors& users, Factors& items) {
+  const std::vector<double> p(users.rows.row(rating.row).begin(), users.rows.row(rating.row).end());
+  const std::vector<double> q(items.rows.row(rating.column).begin(), items.rows.row(rating.column).end());
+  double &b = users.bias[rating.row], &c = items.bias[rating.column];
+  const double e = rating.value - (s.mean + (s.biases ? b + c : 0) + dot(p, q));
+  const auto move = [&](Factors& factors, std::uint32_t row, double l2, const auto& own, const auto& other) {
+    double& h = factors.squares[row];
+    const double rate = s.adagrad ? s.rate / std::sqrt(h) : s.rate;
+    double norm = 0;
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      const double g = e * other[k] - l2 * own[k];
+      factors.rows.row(row)[k] += rate * g;
+      norm += g * g;
+    }
+    if (s.adagrad) h += norm / static_cast<double>(own.size());
+    if (s.biases) factors.bias[row] += rate * (e - l2 * factors.bias[row]);
+  };
+  move(users, rating.row, s.user_l2, p, q);
+  move(items, rating.column, s.item_l2, q, p);
+  return e;
+}
+
 }  // namespace unisono::reference

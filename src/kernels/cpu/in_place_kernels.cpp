@@ -33,9 +33,14 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   void margins(const SparseRows&, Index, Index, const SoftmaxWeights&, MutableView) const override {
     throw std::logic_error("not yet");
   }
-  InPlaceSums factorize(std::span<const SparseEntry>, const FactorStep&, const FactorRows&,
-                        const FactorRows&) const override {
-    throw std::logic_error("not yet");
+  InPlaceSums factorize(std::span<const SparseEntry> ratings, const FactorStep& step, const FactorRows& users,
+                        const FactorRows& items) const override {
+    assert(users.factors.width == items.factors.width && users.rank == items.rank);
+    InPlaceSums sums;
+    sums.examples = count(ratings.size());
+    loops_.in_place.factorize(ratings.data(), sums.examples, step, users, items, sums);
+    sums.loss = 0.5 * sums.squared_error;
+    return sums;
   }
 
   void skip_gram(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, const RowMatrix& inputs,

@@ -23,6 +23,10 @@ struct Window {
 struct InPlaceLoops {
   /// The loss where it is wanted, else 0.
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
+
+  /// Adds up the errors of `count` ratings.
+  void (*factorize)(const SparseEntry* ratings, Count count, const FactorStep& step, const FactorRows& users,
+                    const FactorRows& items, InPlaceSums& sums);
 };
 
 }  // namespace unisono::cpu

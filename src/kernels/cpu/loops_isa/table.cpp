@@ -25,6 +25,7 @@ Loops make_loops() {
   add_algebra(loops);
   add_updates(loops);
   add_skip_gram(loops);
+  add_factorize(loops);
   return loops;
 }
 
