@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/in_place_loops.hpp"
 #include "cpu/layer_loops.hpp"
 #include "cpu/vector_loops.hpp"
 
@@ -87,6 +88,7 @@ struct Loops {
   LossLoops loss;
   AlgebraLoops algebra;
   UpdateLoops updates;
+  InPlaceLoops in_place;
 };
 
 namespace portable {

@@ -1,7 +1,7 @@
 // C += Σ_r A_r B_rᵀ along the lanes, for matrices too small to be worth transposing: a tile of C is one register a
 // value, whose lanes are added up at the end.
+#include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
@@ -11,28 +11,6 @@ constexpr Count kRows = 4, kColumns = 6;
 #else  // 16 registers
 constexpr Count kRows = 2, kColumns = 4;
 #endif
-
-template <int distance>
-inline void fold(Vector (&values)[kLanes]) {
-#pragma GCC unroll 8
-  for (int i = 0; i < distance; ++i) {
-    exchange<distance>(values[i], values[i + distance]);
-    values[i] += values[i + distance];
-  }
-  if constexpr (distance > 1) fold<distance / 2>(values);
-}
-
-/// totals[i] = Σ_lanes values[i], kLanes values at a time.
-template <Count count>
-inline void add_lanes(const Vector* values, float* totals) {
-  constexpr Count some = count < kLanes ? count : kLanes;
-  Vector sums[kLanes] = {};
-#pragma GCC unroll 16
-  for (Count i = 0; i < some; ++i) sums[i] = values[i];
-  fold<kLanes / 2>(sums);
-  store(totals, sums[0]);
-  if constexpr (count > kLanes) add_lanes<count - kLanes>(values + kLanes, totals + kLanes);
-}
 
 template <Count rows, Count columns>
 void tile(const DotShape& shape, const float* const* a, const float* const* b, Count count, Count row, Count column,
@@ -53,10 +31,11 @@ void tile(const DotShape& shape, const float* const* a, const float* const* b, C
       }
     }
   }
-  float totals[rows * columns + kLanes];
+  Vector totals[(rows * columns + kLanes - 1) / kLanes];
   add_lanes<rows * columns>(&sums[0][0], totals);
   for (Count i = 0; i < rows; ++i) {
-    for (Count j = 0; j < columns; ++j) c[(row + i) * shape.ldc + column + j] += totals[i * columns + j];
+    for (Count j = 0; j < columns; ++j)
+      c[(row + i) * shape.ldc + column + j] += totals[(i * columns + j) / kLanes][(i * columns + j) % kLanes];
   }
 }
 

@@ -19,5 +19,7 @@ void add_dropout(Loops& loops);
 void add_loss(Loops& loops);
 void add_algebra(Loops& loops);
 void add_updates(Loops& loops);
+void add_skip_gram(Loops& loops);
+void add_factorize(Loops& loops);
 
 }  // namespace unisono::cpu::UNISONO_ISA

@@ -30,13 +30,27 @@ using Integers = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::in
 /// As many bytes as a Vector, half as many numbers.
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
 
-static inline Vector load(const float* from) { return *reinterpret_cast<const UnalignedVector*>(from); }
-static inline void store(float* to, Vector value) { *reinterpret_cast<UnalignedVector*>(to) = value; }
-static inline Vector broadcast(float value) { return value - Vector{}; }
+__attribute__((always_inline)) static inline Vector load(const float* from) {
+  return *reinterpret_cast<const UnalignedVector*>(from);
+}
+__attribute__((always_inline)) static inline void store(float* to, Vector value) {
+  *reinterpret_cast<UnalignedVector*>(to) = value;
+}
+__attribute__((always_inline)) static inline Vector broadcast(float value) { return value - Vector{}; }
 static inline Integers load(const std::int32_t* from) {
   Integers values;
   __builtin_memcpy(&values, from, sizeof values);
   return values;
+}
+/// The first n of kLanes numbers; the others are zero. \pre 0 ≤ n ≤ kLanes
+static inline Integers load_first(const std::int32_t* from, Count n) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Integers>(_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << n) - 1U), from));
+#else
+  Integers value{};
+  for (Count i = 0; i < n; ++i) value[i] = from[i];
+  return value;
+#endif
 }
 static inline Doubles load_doubles(const float* from) {
   float __attribute__((vector_size(kLanes * sizeof(float) / 2))) values;
@@ -77,7 +91,8 @@ static inline void store_first(float* to, Vector value, Count n) {
 }
 
 template <int distance, int... column>
-static inline void exchange(Vector& upper, Vector& lower, std::integer_sequence<int, column...>) {
+__attribute__((always_inline)) static inline void exchange(Vector& upper, Vector& lower,
+                                                           std::integer_sequence<int, column...>) {
   constexpr int lanes = kLanes;
   const Vector a = upper, b = lower;
   upper = __builtin_shufflevector(a, b, ((column & distance) != 0 ? lanes + column - distance : column)...);
@@ -87,7 +102,7 @@ static inline void exchange(Vector& upper, Vector& lower, std::integer_sequence<
 /// Two rows of a matrix exchange their off-diagonal blocks of `distance` columns: upper[j] ↔ lower[j − distance] where
 /// bit `distance` of j is set. The step that transposing is made of.
 template <int distance>
-static inline void exchange(Vector& upper, Vector& lower) {
+__attribute__((always_inline)) static inline void exchange(Vector& upper, Vector& lower) {
   exchange<distance>(upper, lower, std::make_integer_sequence<int, kLanes>());
 }
 

@@ -1,0 +1,99 @@
+#include "cpu/in_place_kernels.hpp"
+
+#include <cassert>
+#include <stdexcept>
+
+namespace unisono {
+namespace cpu {
+namespace {
+
+Index count(std::size_t size) { return static_cast<Index>(size); }
+
+class CpuInPlaceKernels final : public InPlaceKernels {
+ public:
+  explicit CpuInPlaceKernels(InstructionSet set) : loops_(loops_for(set)) {}
+  const char* name() const override { return loops_.name; }
+
+  InPlaceSums linear(const SparseRows&, View, Index, Index, MarginLoss, const LinearStep&,
+                     const LinearWeights&) const override {
+    throw std::logic_error("not yet");
+  }
+  InPlaceSums linear(View, View, Index, Index, MarginLoss, const LinearStep&, const LinearWeights&) const override {
+    throw std::logic_error("not yet");
+  }
+  InPlaceSums softmax(const SparseRows&, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
+    throw std::logic_error("not yet");
+  }
+  InPlaceSums softmax(View, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
+    throw std::logic_error("not yet");
+  }
+  void margins(const SparseRows&, Index, Index, const LinearWeights&, MutableView) const override {
+    throw std::logic_error("not yet");
+  }
+  void margins(const SparseRows&, Index, Index, const SoftmaxWeights&, MutableView) const override {
+    throw std::logic_error("not yet");
+  }
+  InPlaceSums factorize(std::span<const SparseEntry> ratings, const FactorStep& step, const FactorRows& users,
+                        const FactorRows& items) const override {
+    assert(users.factors.width == items.factors.width && users.rank == items.rank);
+    InPlaceSums sums;
+    sums.examples = count(ratings.size());
+    loops_.in_place.factorize(ratings.data(), sums.examples, step, users, items, sums);
+    sums.loss = 0.5 * sums.squared_error;
+    return sums;
+  }
+
+  void skip_gram(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, const RowMatrix& inputs,
+                 const RowMatrix& output_rows, bool want_loss, InPlaceSums& sums) const override {
+    if (context.empty() || outputs.rows.empty()) return;
+    const double loss = loops_.in_place.skip_gram(window(context, outputs, rate, want_loss), inputs, output_rows);
+    if (!want_loss) return;
+    sums.loss += loss;
+    sums.examples += static_cast<std::int64_t>(context.size() * outputs.rows.size());
+  }
+
+  void cbow(std::span<const std::int32_t>, const OutputWords&, float, const RowMatrix&, const RowMatrix&, bool,
+            InPlaceSums&) const override {
+    throw std::logic_error("not yet");
+  }
+
+  void prefetch(std::span<const std::int32_t> rows, const RowMatrix& matrix) const override {
+    for (const std::int32_t row : rows) {
+      const float* const values = matrix.row(row);
+      for (Index at = 0; at < matrix.width; at += 16) __builtin_prefetch(values + at, 1);
+    }
+  }
+
+  InPlaceSums glove(std::span<const SparseEntry>, const GloveStep&, const GloveRows&, const GloveRows&) const override {
+    throw std::logic_error("not yet");
+  }
+
+ private:
+  static Window window(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, bool want_loss) {
+    assert(count(context.size()) <= kMaximumWindow && count(outputs.rows.size()) <= kMaximumOutputs);
+    assert(outputs.targets.size() == outputs.rows.size());
+    return {context.data(),
+            count(context.size()),
+            outputs.rows.data(),
+            outputs.targets.data(),
+            count(outputs.rows.size()),
+            rate,
+            want_loss};
+  }
+
+  Loops loops_;
+};
+
+}  // namespace
+
+std::unique_ptr<InPlaceKernels> in_place_kernels_for(InstructionSet set) {
+  return std::make_unique<CpuInPlaceKernels>(set);
+}
+
+}  // namespace cpu
+
+std::unique_ptr<InPlaceKernels> make_in_place_kernels() {
+  return cpu::in_place_kernels_for(cpu::available_instruction_sets().back());
+}
+
+}  // namespace unisono

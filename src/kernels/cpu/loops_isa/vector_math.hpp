@@ -1,0 +1,47 @@
+#pragma once
+
+#include "cpu/loops_isa/vector.hpp"
+
+// Elementary functions of whole registers, made for a short way from x to the result where the next step waits for it:
+// polynomials are evaluated pair by pair (Estrin). What few ulps they err is below the noise of a stochastic step.
+
+namespace unisono::cpu::UNISONO_ISA {
+
+/// The larger of each bound and value; NaN values stay.
+__attribute__((always_inline)) static inline Vector at_least(Vector bound, Vector value) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(0xFFFF, bound, value);
+#else
+  return bound > value ? bound : value;
+#endif
+}
+
+/// The smaller; NaN values stay.
+__attribute__((always_inline)) static inline Vector at_most(Vector bound, Vector value) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(0xFFFF, bound, value);
+#else
+  return bound < value ? bound : value;
+#endif
+}
+
+/// 2ᵗ for t within [−126, 126]; what is beyond gives 2^±126. Below 3 ulps.
+///   t = n + r, |r| ≤ ½; 2ʳ = 1 + r P(r), a minimax fit to 9.2e-8. \param t of a product that need not be rounded
+__attribute__((always_inline)) static inline Vector power_of_two(Vector x, float factor) {
+  const Vector round = broadcast(0x1.8p23F);  // added and subtracted, rounds to an integer, which is in the low bits
+  const Vector t = at_most(broadcast(126.0F), at_least(broadcast(-126.0F), x * broadcast(factor)));
+  const Vector shifted = t + round;
+  const Vector r = t - (shifted - round), square = r * r;
+  const Vector low = r * 0x1.62e42ap-1F + 1.0F, middle = r * 0x1.c6b752p-5F + 0x1.ebf9bcp-3F;
+  const Vector high = r * 0x1.5bba14p-10F + 0x1.3cea88p-7F;
+  const Vector fraction = (high * square + middle) * square + low;
+  const Integers exponent = (__builtin_bit_cast(Integers, shifted) << 23) + (127 << 23);
+  return fraction * __builtin_bit_cast(Vector, exponent);
+}
+
+/// 1 / (1 + e⁻ˣ). Errs by at most 3e-7 of itself and of 1 − itself while |x| < 16. At −∞ it is 1.2e-38, not 0.
+__attribute__((always_inline)) static inline Vector logistic(Vector x) {
+  return 1.0F / (1.0F + power_of_two(x, -0x1.715476p0F));
+}
+
+}  // namespace unisono::cpu::UNISONO_ISA
