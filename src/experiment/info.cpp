@@ -90,13 +90,15 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                 {.backend = *backend,
                                  .reducer = reducer,
                                  .steps_together = strategy->steps_together(),
-                                 .seed = static_cast<std::uint64_t>(config.seed)});
+                                 .seed = static_cast<std::uint64_t>(config.seed),
+                                 .update_rule = config.optimizer.kind});
   const Index batch = largest_part(config, world.size());
   const auto memory = predict_memory({.config = config,
                                       .model = *model,
                                       .backend = *backend,
                                       .data = data,
                                       .ranks = world.size(),
+                                      .strategy = *strategy,
                                       .process_bytes = world.max(resident_memory_bytes())});
   const auto layers = model->summary(batch);
   log.info(options.json ? json_of(*model, layers, memory).dump() : text_of(*model, layers, batch, memory));

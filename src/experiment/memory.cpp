@@ -16,9 +16,11 @@ constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepa
 /// the stacks of its threads, HDF5's caches.
 constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 
-/// The parameters, the gradient, and of the peers' gradients what a rank reads in place, whose pages count as its own:
+/// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages count as its own:
 /// their share of its slice, then their slices.
-std::int64_t vectors_bytes(std::int64_t n, int ranks) { return kFloat * (2 * n + 2 * n * (ranks - 1) / ranks); }
+std::int64_t vectors_bytes(std::int64_t n, int ranks, bool in_place) {
+  return kFloat * ((in_place ? n : 2 * n) + 2 * n * (ranks - 1) / ranks);
+}
 
 /// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
 Index training_batch(const MemoryContext& context) {
@@ -77,15 +79,17 @@ Index largest_part(const Config& config, int ranks) {
 std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
   const std::int64_t n = model.layout().size(), statistics = model.statistics_layout().size();
-  const std::int64_t states = optimizer_state_vectors(context.config.optimizer);
+  const bool in_place = context.strategy.updates_in_place(model);
+  const std::int64_t states = in_place ? 0 : optimizer_state_vectors(context.config.optimizer);
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
-  const std::int64_t example = context.data.features.size() + context.data.target_size;
+  const bool table = context.data.kind == SetKind::table;
+  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
-          {"parameters and gradient", vectors_bytes(n, context.ranks)},
+          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(n, context.ranks, in_place)},
           {"optimizer state", kFloat * n * states},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-          {"scratch of the kernels", scratch_bytes(context, batch)},
+          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};

@@ -74,12 +74,30 @@ Split split_of(const std::string& name, const DatasetInfo& info, const std::stri
                   path, name.empty() ? "" : fmt::format(" in '{}'", name)));
 }
 
-void require_features(const FeatureShape& model, const FeatureShape& data, const std::string& path) {
+constexpr std::string_view kLikeTheOther = "give a set like the one that it was trained on";
+
+/// The set must number no more things than the model has.
+void require_lines(const ModelInputs& model, const DatasetInfo& data, const std::string& path) {
+  const auto check = [&](Index there, Index known, std::string_view what) {
+    if (there <= known) return;
+    throw DataError(fmt::format("{}: has {} {}, but the model was trained for {}; {}", path, there, what, known,
+                                kLikeTheOther));
+  };
+  const bool ratings = data.kind == SetKind::ratings;
+  check(data.rows, model.rows, ratings ? "users" : "words");
+  check(data.columns, model.columns, data.kind == SetKind::sparse ? "columns" : ratings ? "items" : "words");
+}
+
+void require_features(const ModelInputs& trained, const DatasetInfo& info, const std::string& path) {
+  if (trained.kind != info.kind) {
+    throw DataError(fmt::format("{}: holds {}, but the model was trained on {}; {}", path, name_of(info.kind),
+                                name_of(trained.kind), kLikeTheOther));
+  }
+  if (info.kind != SetKind::table) return require_lines(trained, info, path);
+  const FeatureShape &model = trained.features, &data = info.features;
   if (model == data) return;
-  throw DataError(
-      fmt::format("{}: its examples are {}×{}×{}, but the model takes {}×{}×{}; give a set like the one that "
-                  "it was trained on",
-                  path, data.channels, data.height, data.width, model.channels, model.height, model.width));
+  throw DataError(fmt::format("{}: its examples are {}×{}×{}, but the model takes {}×{}×{}; {}", path, data.channels,
+                              data.height, data.width, model.channels, model.height, model.width, kLikeTheOther));
 }
 
 }  // namespace
@@ -91,7 +109,7 @@ TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log
   data = std::make_unique<SharedDataset>(world, config.data, header.seed, &header.normalization);
   const DatasetInfo& info = (*data)->info();
   require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
-  require_features(header.inputs.features, info.features, config.data.path);
+  require_features(header.inputs, info, config.data.path);
   split = split_of(options.split, info, config.data.path);
 
   parts = std::make_unique<ModelParts>(world, config, header.inputs, log);

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "factorization/factorization_model.hpp"
 #include "linear/linear_model.hpp"
 #include "network_model.hpp"
 #include "unisono/base/errors.hpp"
+#include "words/glove_model.hpp"
+#include "words/word2vec_model.hpp"
 
 namespace unisono {
 
@@ -18,7 +21,13 @@ void ModelSettings::describe(ConfigVisitor& visitor) {
   std::vector<Variant> variants = {{"network", "layers in sequence, with residual blocks",
                                     [this](ConfigVisitor& inner) { network.describe(inner); }},
                                    {"linear", "a linear model of sparse rows or tables",
-                                    [this](ConfigVisitor& inner) { linear.describe(inner); }}};
+                                    [this](ConfigVisitor& inner) { linear.describe(inner); }},
+                                   {"factorization", "biased matrix factorization of ratings",
+                                    [this](ConfigVisitor& inner) { factorization.describe(inner); }},
+                                   {"word2vec", "word vectors from text",
+                                    [this](ConfigVisitor& inner) { word2vec.describe(inner); }},
+                                   {"glove", "word vectors from co-occurrences",
+                                    [this](ConfigVisitor& inner) { glove.describe(inner); }}};
   for (const auto& one : own) {
     variants.push_back({one->name(), one->meaning(), [&one](ConfigVisitor& inner) { one->describe(inner); }});
   }
@@ -28,6 +37,11 @@ void ModelSettings::describe(ConfigVisitor& visitor) {
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context) {
   if (settings.kind == "linear") return std::make_unique<LinearModel>(settings.linear, inputs, context);
+  if (settings.kind == "factorization") {
+    return std::make_unique<FactorizationModel>(settings.factorization, inputs, context);
+  }
+  if (settings.kind == "word2vec") return std::make_unique<Word2vecModel>(settings.word2vec, inputs, context);
+  if (settings.kind == "glove") return std::make_unique<GloveModel>(settings.glove, inputs, context);
   if (settings.kind == "network") {
     if (inputs.kind != SetKind::table) {
       throw ConfigError(fmt::format("model.kind = \"network\" takes a table of features, but the set holds {}",

@@ -14,7 +14,8 @@ enum class Purpose : std::uint32_t {
   augmentation = 4,
   digits = 5,
   split = 6,
-  test = 7
+  test = 7,
+  words = 8
 };
 
 /// Philox 4x32-10: 128 random bits as a function of a 64-bit key and a 128-bit counter.

@@ -9,8 +9,10 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/models/factorization_settings.hpp"
 #include "unisono/models/linear_settings.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/models/word_settings.hpp"
 #include "unisono/nn/network_settings.hpp"
 #include "unisono/tensor/reducer.hpp"
 
@@ -60,6 +62,9 @@ struct ModelSettings {
   std::string kind = "network";
   NetworkSettings network;
   LinearSettings linear;
+  FactorizationSettings factorization;
+  Word2vecSettings word2vec;
+  GloveSettings glove;
   std::vector<std::shared_ptr<ModelKind>> own;
   void describe(ConfigVisitor& visitor);
 };

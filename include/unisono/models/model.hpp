@@ -35,6 +35,17 @@ struct LayerSummary {
   Index activation_bytes = 0;    ///< for the batch that was asked for
 };
 
+/// A matrix in θ whose rows stand for things that have names: words, users, items. Row i is the sum of its parts' rows,
+/// each `width` floats from offset + i · stride on.
+struct VectorTable {
+  struct Part {
+    Index offset = 0, stride = 0;
+  };
+  std::string name;  ///< "words": the dictionary's, too
+  Index rows = 0, width = 0;
+  std::vector<Part> parts = {};
+};
+
 class InPlace;
 
 /// Something with parameters, a loss and a gradient. Knows nothing of ranks.
@@ -63,6 +74,9 @@ class Model {
   /// \param outputs [batch.size, output_size()] row-major: probabilities for classifiers, values for regressions
   virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
+
+  /// What can be exported, and searched for neighbours.
+  virtual std::vector<VectorTable> vectors() const { return {}; }
 
   /// The figures of sums that were added up over all ranks: loss, then accuracy, top-5, RMSE, MAE, R² as they apply.
   virtual std::vector<Metric> metrics(const LossSums& sums) const = 0;

@@ -6,14 +6,11 @@
 #include <atomic>
 #include <cmath>
 
+#include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
 namespace {
-
-constexpr Index kFullRow = 16;
-
-Index round_up(Index n) { return (n + kFullRow - 1) / kFullRow * kFullRow; }
 
 class LinearScratch final : public Scratch {
  public:
@@ -22,15 +19,6 @@ class LinearScratch final : public Scratch {
 };
 
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
-
-void add(const InPlaceSums& from, LossSums& sums) {
-  sums.loss += from.loss;
-  sums.examples += from.examples;
-  sums.correct += from.correct;
-  sums.squared_error += from.squared_error;
-  sums.absolute_error += from.absolute_error;
-  sums.values += from.examples;
-}
 
 }  // namespace
 

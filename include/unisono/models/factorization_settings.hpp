@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/base/config.hpp"
+
+namespace unisono {
+
+/// `[model] kind = "factorization"`
+struct FactorizationSettings {
+  std::int64_t dimension = 32;  ///< K
+  double user_l2 = 0.02, item_l2 = 0.02;
+  bool biases = true;
+  double initial_range = 0.1;  ///< factors begin in ±range/√K
+  void describe(ConfigVisitor& visitor);
+};
+
+}  // namespace unisono

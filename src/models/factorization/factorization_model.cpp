@@ -1,0 +1,168 @@
+#include "factorization/factorization_model.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "rows.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class FactorScratch final : public Scratch {
+ public:
+  RowLocks::Set rows;
+};
+
+double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
+
+SparseEntries entries_of(const Batch& batch, ExampleRange range) {
+  return std::get<SparseEntries>(*batch.set)
+      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
+}
+
+}  // namespace
+
+FactorizationModel::FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs,
+                                       const ModelContext& context)
+    : settings_(settings),
+      user_count_(inputs.rows),
+      item_count_(inputs.columns),
+      width_(round_up(settings.dimension)),
+      stride_(width_ + kFullRow),
+      mean_(static_cast<float>(inputs.mean_value)),
+      adagrad_(context.update_rule == "adagrad"),
+      kernels_(make_in_place_kernels()) {
+  if (inputs.kind != SetKind::ratings) {
+    throw ConfigError(
+        fmt::format("model.kind = \"factorization\" takes ratings, but the set holds {}", name_of(inputs.kind)));
+  }
+  require_rule(context.update_rule, {"sgd", "adagrad"}, "factorization");
+  users_ = declare("users", user_count_);
+  items_ = declare("items", item_count_);
+}
+
+/// A row: factors, filled up; bias, h, filled up.
+Index FactorizationModel::declare(const std::string& name, Index rows) {
+  std::vector<RowPart> parts = {{row_block(name + ".factors", rows, settings_.dimension, Role::weight), 0}};
+  if (settings_.biases) parts.push_back({row_block(name + ".bias", rows, 0, Role::bias), width_});
+  if (adagrad_) parts.push_back({row_block(name + ".squares", rows, 0, Role::state), width_ + 1});
+  return layout_.add_rows(std::move(parts), stride_);
+}
+
+FactorRows FactorizationModel::rows_at(Index offset, MutableView parameters) const {
+  return {.factors = {.values = parameters.data() + offset, .stride = stride_, .width = width_},
+          .rank = settings_.dimension};
+}
+
+void FactorizationModel::initialise(std::uint64_t seed, ModelState state) const {
+  std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
+  const auto bound = static_cast<float>(settings_.initial_range / std::sqrt(static_cast<double>(settings_.dimension)));
+  draw_rows(seed, 0, bound, user_count_, settings_.dimension, users(state.parameters).factors);
+  draw_rows(seed, 1, bound, item_count_, settings_.dimension, items(state.parameters).factors);
+  if (!adagrad_) return;
+  fill_column(1, user_count_, width_ + 1, users(state.parameters).factors);
+  fill_column(1, item_count_, width_ + 1, items(state.parameters).factors);
+}
+
+std::unique_ptr<Scratch> FactorizationModel::make_scratch() const { return std::make_unique<FactorScratch>(); }
+
+std::vector<RowSpace> FactorizationModel::row_spaces() const {
+  return {{"users", users_, stride_, user_count_}, {"items", items_, stride_, item_count_}};
+}
+
+std::vector<VectorTable> FactorizationModel::vectors() const {
+  return {{.name = "users", .rows = user_count_, .width = settings_.dimension, .parts = {{users_, stride_}}},
+          {.name = "items", .rows = item_count_, .width = settings_.dimension, .parts = {{items_, stride_}}}};
+}
+
+void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step,
+                                         Scratch& scratch, LossSums& sums) const {
+  const SparseEntries entries = entries_of(batch, range);
+  const FactorStep with{.rate = static_cast<float>(step.rate),
+                        .mean = mean_,
+                        .user_l2 = static_cast<float>(settings_.user_l2),
+                        .item_l2 = static_cast<float>(settings_.item_l2),
+                        .adagrad = adagrad_,
+                        .biases = settings_.biases};
+  const FactorRows user_rows = users(step.parameters), item_rows = items(step.parameters);
+  if (step.touched != nullptr) {
+    for (const SparseEntry& entry : entries) {
+      step.touched->mark(0, entry.row);
+      step.touched->mark(1, entry.column);
+    }
+  }
+  if (step.locks == nullptr) {
+    add(kernels_->factorize(entries, with, user_rows, item_rows), sums);
+    return;
+  }
+  RowLocks::Set& rows = static_cast<FactorScratch&>(scratch).rows;
+  for (const SparseEntry& entry : entries) {
+    rows.clear();
+    rows.add(*step.locks, 0, entry.row);
+    rows.add(*step.locks, 1, entry.column);
+    const auto guard = step.locks->lock(rows);
+    add(kernels_->factorize({&entry, 1}, with, user_rows, item_rows), sums);
+  }
+}
+
+void FactorizationModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
+                                           LossSums&) {
+  refuse_gradient("factorization");
+}
+
+float FactorizationModel::rating(Index user, Index item, MutableView parameters) const {
+  const FactorRows u = users(parameters), i = items(parameters);
+  const float *const p = u.factors.row(user), *const q = i.factors.row(item);
+  float sum = 0;
+  for (Index k = 0; k < settings_.dimension; ++k) sum += p[k] * q[k];
+  return mean_ + *u.bias(user) + *i.bias(item) + sum;
+}
+
+void FactorizationModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+  for (const ExampleRange& range : batch.ranges) {
+    for (const SparseEntry& entry : entries_of(batch, range)) {
+      const double error = static_cast<double>(rating(entry.row, entry.column, state.parameters) - entry.value);
+      sums.loss += error * error / 2;
+      sums.squared_error += error * error;
+      sums.absolute_error += std::abs(error);
+    }
+    sums.examples += range.size();
+    sums.values += range.size();
+  }
+}
+
+void FactorizationModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+  std::size_t i = 0;
+  for (const ExampleRange& range : batch.ranges) {
+    for (const SparseEntry& entry : entries_of(batch, range)) {
+      outputs[i++] = rating(entry.row, entry.column, state.parameters);
+    }
+  }
+}
+
+std::vector<Metric> FactorizationModel::metrics(const LossSums& sums) const {
+  return {{"loss", ratio(sums.loss, sums.examples), false},
+          {"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false},
+          {"mae", ratio(sums.absolute_error, sums.values), false}};
+}
+
+std::vector<LayerSummary> FactorizationModel::summary(Index) const {
+  const auto row = [&](std::string name, Index rows) {
+    return LayerSummary{.name = std::move(name),
+                        .kind = "factors",
+                        .output = std::to_string(settings_.dimension),
+                        .parameters = rows * (settings_.dimension + (settings_.biases ? 1 : 0)),
+                        .flops_per_example = flops_per_example() / 2,
+                        .activation_bytes = 0};
+  };
+  return {row("users", user_count_), row("items", item_count_)};
+}
+
+/// The product 2K; the two rows' gradients and steps 5K each, with their norms 2K more.
+double FactorizationModel::flops_per_example() const {
+  return static_cast<double>(settings_.dimension) * (adagrad_ ? 16 : 12);
+}
+
+}  // namespace unisono

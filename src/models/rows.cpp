@@ -1,0 +1,55 @@
+#include "rows.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+
+namespace unisono {
+
+void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows, Index width,
+               const RowMatrix& matrix) {
+  for (Index row = 0; row < rows; ++row) {
+    RandomStream random(seed, Purpose::initial_weights, static_cast<std::uint64_t>(row), number);
+    for (float* value = matrix.row(row); value < matrix.row(row) + width; ++value) *value = random.uniform(-bound, bound);
+  }
+}
+
+void fill_column(float value, Index rows, Index column, const RowMatrix& matrix) {
+  for (Index row = 0; row < rows; ++row) matrix.row(row)[column] = value;
+}
+
+Block row_block(std::string name, Index rows, Index width, Role role) {
+  Block block;
+  block.name = std::move(name);
+  block.shape = width == 0 ? std::vector<Index>{rows} : std::vector<Index>{rows, width};
+  block.role = role;
+  return block;
+}
+
+void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model) {
+  if (std::find(rules.begin(), rules.end(), rule) != rules.end()) return;
+  throw ConfigError(fmt::format("optimizer.kind = \"{}\": model.kind = \"{}\" is updated in place, by {}", rule, model,
+                                fmt::join(rules, " or ")));
+}
+
+void refuse_gradient(const std::string& model) {
+  throw ConfigError(
+      fmt::format("model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
+                  "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
+                  model));
+}
+
+void add(const InPlaceSums& from, LossSums& sums) {
+  sums.loss += from.loss;
+  sums.examples += from.examples;
+  sums.correct += from.correct;
+  sums.squared_error += from.squared_error;
+  sums.absolute_error += from.absolute_error;
+  sums.values += from.examples;
+}
+
+}  // namespace unisono

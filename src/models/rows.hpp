@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unisono/kernels/in_place.hpp"
+#include "unisono/models/in_place.hpp"
+#include "unisono/tensor/layout.hpp"
+
+// What models with a row of θ for each word, user or item share.
+
+namespace unisono {
+
+inline constexpr Index kFullRow = 16;  ///< rows are filled up to whole cache lines
+
+inline Index round_up(Index floats) { return (floats + kFullRow - 1) / kFullRow * kFullRow; }
+
+/// Numbers in [−bound, bound), a function of (seed, number of the block, row). \param rows of θ, `width` numbers each
+void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows, Index width, const RowMatrix& matrix);
+
+/// value at `column` of every row.
+void fill_column(float value, Index rows, Index column, const RowMatrix& matrix);
+
+/// A block of a row each for `rows` things; initial values are the model's own affair.
+Block row_block(std::string name, Index rows, Index width, Role role);
+
+/// \throws ConfigError where a model has no such update rule
+void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
+/// \throws ConfigError that names the strategies which can train a model without gradients of batches
+[[noreturn]] void refuse_gradient(const std::string& model);
+
+/// Adds a kernel's sums.
+void add(const InPlaceSums& from, LossSums& sums);
+
+}  // namespace unisono

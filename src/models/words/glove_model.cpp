@@ -1,0 +1,148 @@
+#include "words/glove_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rows.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class GloveScratch final : public Scratch {
+ public:
+  RowLocks::Set rows;
+};
+
+SparseEntries entries_of(const Batch& batch, ExampleRange range) {
+  return std::get<SparseEntries>(*batch.set)
+      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
+}
+
+}  // namespace
+
+GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context)
+    : settings_(settings),
+      words_(inputs.rows),
+      dimension_(settings.dimension),
+      width_(round_up(settings.dimension + 1)),
+      kernels_(make_in_place_kernels()) {
+  if (inputs.kind != SetKind::cooccurrences) {
+    throw ConfigError(fmt::format(
+        "model.kind = \"glove\" takes co-occurrences, but the set holds {}; 'unisono data cooccurrences' counts those of a "
+        "text",
+        name_of(inputs.kind)));
+  }
+  require_rule(context.update_rule, {"adagrad"}, "glove");
+  word_rows_ = declare("words");
+  context_rows_ = declare("contexts");
+}
+
+/// A row: vector, bias, filled up; their Adagrad sums in the same order.
+Index GloveModel::declare(const std::string& name) {
+  return layout_.add_rows({{row_block(name + ".weight", words_, dimension_, Role::weight), 0},
+                           {row_block(name + ".bias", words_, 0, Role::bias), dimension_},
+                           {row_block(name + ".weight_squares", words_, dimension_, Role::state), width_},
+                           {row_block(name + ".bias_squares", words_, 0, Role::state), width_ + dimension_}},
+                          2 * width_);
+}
+
+/// Vectors and biases in ±½/D, as the published program begins; sums at 1.
+void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
+  std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
+  std::uint32_t number = 0;
+  for (const Index offset : {word_rows_, context_rows_}) {
+    const RowMatrix rows = rows_at(offset, state.parameters).weights;
+    draw_rows(seed, number++, 0.5F / static_cast<float>(dimension_), words_, dimension_ + 1, rows);
+    for (Index column = 0; column <= dimension_; ++column) fill_column(1, words_, width_ + column, rows);
+  }
+}
+
+std::unique_ptr<Scratch> GloveModel::make_scratch() const { return std::make_unique<GloveScratch>(); }
+
+std::vector<RowSpace> GloveModel::row_spaces() const {
+  return {{"words", word_rows_, 2 * width_, words_}, {"contexts", context_rows_, 2 * width_, words_}};
+}
+
+std::vector<VectorTable> GloveModel::vectors() const {
+  return {{.name = "words",
+           .rows = words_,
+           .width = dimension_,
+           .parts = {{word_rows_, 2 * width_}, {context_rows_, 2 * width_}}}};
+}
+
+void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                                 LossSums& sums) const {
+  const SparseEntries entries = entries_of(batch, range);
+  const GloveStep with{.rate = static_cast<float>(step.rate),
+                       .x_max = static_cast<float>(settings_.x_max),
+                       .alpha = static_cast<float>(settings_.alpha)};
+  const GloveRows words = rows_at(word_rows_, step.parameters), contexts = rows_at(context_rows_, step.parameters);
+  if (step.touched != nullptr) {
+    for (const SparseEntry& entry : entries) {
+      step.touched->mark(0, entry.row);
+      step.touched->mark(1, entry.column);
+    }
+  }
+  if (step.locks == nullptr) {
+    add(kernels_->glove(entries, with, words, contexts), sums);
+    return;
+  }
+  RowLocks::Set& rows = static_cast<GloveScratch&>(scratch).rows;
+  for (const SparseEntry& entry : entries) {
+    rows.clear();
+    rows.add(*step.locks, 0, entry.row);
+    rows.add(*step.locks, 1, entry.column);
+    const auto guard = step.locks->lock(rows);
+    add(kernels_->glove({&entry, 1}, with, words, contexts), sums);
+  }
+}
+
+void GloveModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
+                                   LossSums&) {
+  refuse_gradient("glove");
+}
+
+void GloveModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+  const GloveRows words = rows_at(word_rows_, state.parameters), contexts = rows_at(context_rows_, state.parameters);
+  for (const ExampleRange& range : batch.ranges) {
+    for (const SparseEntry& entry : entries_of(batch, range)) {
+      const float *const w = words.weights.row(entry.row), *const v = contexts.weights.row(entry.column);
+      const auto x = static_cast<double>(entry.value);
+      double error = static_cast<double>(w[dimension_]) + static_cast<double>(v[dimension_]) - std::log(x);
+      for (Index k = 0; k < dimension_; ++k) error += static_cast<double>(w[k]) * static_cast<double>(v[k]);
+      const double weight = std::min(1.0, std::pow(x / settings_.x_max, settings_.alpha));
+      sums.loss += weight * error * error / 2;
+      ++sums.examples;
+    }
+  }
+}
+
+void GloveModel::predict(const Batch&, ModelState, MutableView) {
+  throw ConfigError(
+      "model.kind = \"glove\" predicts nothing of an example; 'unisono export' writes its vectors, and 'unisono "
+      "neighbors' searches them");
+}
+
+std::vector<Metric> GloveModel::metrics(const LossSums& sums) const {
+  return {{"loss", sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples), false}};
+}
+
+std::vector<LayerSummary> GloveModel::summary(Index) const {
+  const auto row = [&](std::string name) {
+    return LayerSummary{.name = std::move(name),
+                        .kind = "vectors",
+                        .output = std::to_string(dimension_),
+                        .parameters = words_ * (dimension_ + 1),
+                        .flops_per_example = flops_per_example() / 2,
+                        .activation_bytes = 0};
+  };
+  return {row("words"), row("contexts")};
+}
+
+/// The product 2 D; for either row gradient, step and sum 6 D, roots not counted.
+double GloveModel::flops_per_example() const { return 14.0 * static_cast<double>(dimension_); }
+
+}  // namespace unisono

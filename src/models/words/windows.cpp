@@ -1,0 +1,91 @@
+#include "words/windows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::uint32_t kAlways = 0xFFFFFFFFU;
+
+std::vector<std::uint32_t> keep_thresholds(std::span<const std::int64_t> counts, double t) {
+  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  std::vector<std::uint32_t> keep;
+  for (const std::int64_t count : counts) {
+    const double frequency = std::max(1.0, static_cast<double>(count)) / total;
+    const double probability = (std::sqrt(frequency / t) + 1) * t / frequency;
+    keep.push_back(probability >= 1 ? kAlways : static_cast<std::uint32_t>(probability * 0x1p32));
+  }
+  return keep;
+}
+
+}  // namespace
+
+WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const std::int64_t> counts)
+    : settings_(settings), hierarchical_(settings.output == "hierarchical_softmax") {
+  if (settings.subsample > 0) keep_ = keep_thresholds(counts, settings.subsample);
+  first_is_right_[0] = 1;
+  if (hierarchical_) {
+    tree_ = HuffmanTree(counts);
+    if (tree_.longest() > static_cast<std::size_t>(kMaximumOutputs)) {
+      throw ConfigError(fmt::format("model.output = \"hierarchical_softmax\": the longest path has {} nodes, more than {}: "
+                                    "use \"negative_sampling\", or import the text with a larger --minimum-count",
+                                    tree_.longest(), kMaximumOutputs));
+    }
+    return;
+  }
+  std::vector<double> weights;
+  for (const std::int64_t count : counts) weights.push_back(std::pow(static_cast<double>(count), 0.75));
+  negatives_ = AliasTable(weights);
+  // No word is drawn twice: there must be so many.
+  const auto words = static_cast<std::size_t>(
+      std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }));
+  outputs_ = std::min(static_cast<std::size_t>(settings.negatives) + 1, words);
+}
+
+void WindowSampler::subsample(std::span<const std::int32_t> sentence, FastRandom& random,
+                              std::vector<std::int32_t>& kept) const {
+  kept.clear();
+  for (const std::int32_t word : sentence) {
+    const std::uint32_t keep = keep_.empty() ? kAlways : keep_[static_cast<std::size_t>(word)];
+    if (keep == kAlways || random.bits() < keep) kept.push_back(word);
+  }
+}
+
+void WindowSampler::draw_negatives(std::int32_t word, FastRandom& random, Window& window) const {
+  constexpr int kMostTries = 1000;  // a few frequent words may be all that is ever drawn
+  std::size_t count = 1;
+  window.drawn[0] = word;
+  for (int tries = 0; count < outputs_ && tries < kMostTries; ++tries) {
+    const std::int32_t drawn = negatives_.draw(random);
+    const auto end = window.drawn.begin() + static_cast<std::ptrdiff_t>(count);
+    if (std::find(window.drawn.begin(), end, drawn) == end) window.drawn[count++] = drawn;
+  }
+  window.outputs = {window.drawn.data(), count};
+  window.targets = {first_is_right_.data(), count};
+}
+
+bool WindowSampler::draw(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random, Window& window) const {
+  const std::size_t reach = 1 + random.below(static_cast<std::uint32_t>(settings_.window));
+  const std::size_t first = i > reach ? i - reach : 0, last = std::min(kept.size(), i + reach + 1);
+  window.context.clear();
+  for (std::size_t k = first; k < last; ++k) {
+    if (k != i) window.context.push_back(kept[k]);
+  }
+  if (window.context.empty()) return false;
+  const std::int32_t word = kept[i];
+  if (hierarchical_) {
+    window.outputs = tree_.nodes(word);
+    window.targets = tree_.targets(word);
+  } else {
+    draw_negatives(word, random, window);
+  }
+  return true;
+}
+
+}  // namespace unisono

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "unisono/kernels/in_place.hpp"
+#include "unisono/models/word_settings.hpp"
+#include "words/draws.hpp"
+#include "words/huffman.hpp"
+
+namespace unisono {
+
+/// A word's context and the outputs that it is to predict.
+struct Window {
+  std::vector<std::int32_t> context;
+  std::array<std::int32_t, kMaximumOutputs> drawn{};
+  std::span<const std::int32_t> outputs;  ///< `drawn`, or a path of the tree
+  std::span<const float> targets;
+};
+
+/// What windows are drawn from: a function of the words' counts. Shared by threads.
+class WindowSampler {
+ public:
+  /// \throws ConfigError
+  WindowSampler(const Word2vecSettings& settings, std::span<const std::int64_t> counts);
+
+  /// The words of a sentence that subsampling keeps. \param kept overwritten
+  void subsample(std::span<const std::int32_t> sentence, FastRandom& random, std::vector<std::int32_t>& kept) const;
+  /// The window around place i. False where there is no other word.
+  bool draw(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random, Window& window) const;
+
+ private:
+  void draw_negatives(std::int32_t word, FastRandom& random, Window& window) const;
+
+  Word2vecSettings settings_;
+  std::vector<std::uint32_t> keep_;  ///< of 2³²; empty: all are kept
+  AliasTable negatives_;
+  std::size_t outputs_ = 0;
+  std::array<float, kMaximumOutputs> first_is_right_{};
+  HuffmanTree tree_;  ///< of hierarchical softmax
+  bool hierarchical_;
+};
+
+}  // namespace unisono

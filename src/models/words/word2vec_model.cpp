@@ -1,0 +1,162 @@
+#include "words/word2vec_model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rows.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::size_t kWindowsOfALoss = 64;  // of which one is looked at
+
+class WordScratch final : public Scratch {
+ public:
+  std::vector<std::int32_t> kept;
+  std::array<Window, 2> windows;  ///< the one that is trained on, and the next one, whose rows are on their way
+  RowLocks::Set locked;
+};
+
+}  // namespace
+
+Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context)
+    : settings_(settings),
+      seed_(context.seed),
+      words_(inputs.rows),
+      dimension_(settings.dimension),
+      width_(round_up(settings.dimension)),
+      cbow_(settings.architecture == "cbow"),
+      kernels_(make_in_place_kernels()) {
+  if (inputs.kind != SetKind::text) {
+    throw ConfigError(fmt::format("model.kind = \"word2vec\" takes text, but the set holds {}", name_of(inputs.kind)));
+  }
+  require_rule(context.update_rule, {"sgd"}, "word2vec");
+  inputs_ = layout_.add_rows({{row_block("words.input", words_, dimension_, Role::weight), 0}}, width_);
+  const Index outputs = settings.output == "hierarchical_softmax" ? std::max<Index>(1, words_ - 1) : words_;
+  outputs_ = layout_.add_rows({{row_block("words.output", outputs, dimension_, Role::weight), 0}}, width_);
+  const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
+  if (!counts.empty()) sampler_.emplace(settings, counts);
+}
+
+/// Vectors in ±½/D, outputs at 0, as word2vec begins.
+void Word2vecModel::initialise(std::uint64_t seed, ModelState state) const {
+  std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
+  draw_rows(seed, 0, 0.5F / static_cast<float>(dimension_), words_, dimension_, matrix(inputs_, state.parameters));
+}
+
+std::unique_ptr<Scratch> Word2vecModel::make_scratch() const { return std::make_unique<WordScratch>(); }
+
+std::vector<RowSpace> Word2vecModel::row_spaces() const {
+  return {{"inputs", inputs_, width_, words_}, {"outputs", outputs_, width_, (layout_.size() - outputs_) / width_}};
+}
+
+std::vector<VectorTable> Word2vecModel::vectors() const {
+  return {{.name = "words", .rows = words_, .width = dimension_, .parts = {{inputs_, width_}}}};
+}
+
+void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked,
+                                    bool want_loss, InPlaceSums& sums) const {
+  if (step.touched != nullptr) {
+    for (const std::int32_t word : window.context) step.touched->mark(0, word);
+    for (const std::int32_t row : window.outputs) step.touched->mark(1, row);
+  }
+  std::optional<RowLocks::Guard> guard;
+  if (step.locks != nullptr) {
+    locked.clear();
+    for (const std::int32_t word : window.context) locked.add(*step.locks, 0, word);
+    for (const std::int32_t row : window.outputs) locked.add(*step.locks, 1, row);
+    guard.emplace(step.locks->lock(locked));
+  }
+  const OutputWords outputs{.rows = window.outputs, .targets = window.targets};
+  const RowMatrix inputs = matrix(inputs_, step.parameters), output_rows = matrix(outputs_, step.parameters);
+  const auto rate = static_cast<float>(step.rate);
+  if (cbow_) {
+    kernels_->cbow(window.context, outputs, rate, inputs, output_rows, want_loss, sums);
+  } else {
+    kernels_->skip_gram(window.context, outputs, rate, inputs, output_rows, want_loss, sums);
+  }
+}
+
+void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                                    LossSums& sums) const {
+  if (!sampler_) {
+    throw DataError("the set has no dictionary/counts, which word2vec draws words by; import the text again");
+  }
+  auto& own = static_cast<WordScratch&>(scratch);
+  const auto& text = std::get<Text>(*batch.set);
+  InPlaceSums losses;
+  const Window* waiting = nullptr;  // its rows were asked for
+  std::size_t next = 0, number = 0;
+  const auto train = [&] {
+    if (waiting == nullptr) return;
+    train_on_window(*waiting, step, own.locked, number++ % kWindowsOfALoss == 0, losses);
+  };
+  for (std::int64_t sentence = range.first; sentence < range.last; ++sentence) {
+    const auto at = static_cast<std::size_t>(sentence);
+    RandomStream start(seed_, Purpose::words, static_cast<std::uint64_t>(batch.epoch) << 40 | at);
+    FastRandom random(start);
+    sampler_->subsample(text.words.subspan(text.sentences[at], text.sentences[at + 1] - text.sentences[at]), random,
+                        own.kept);
+    for (std::size_t i = 0; i < own.kept.size(); ++i) {
+      Window& window = own.windows[next];
+      if (!sampler_->draw(own.kept, i, random, window)) continue;
+      kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
+      kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
+      train();
+      waiting = &window;
+      next = 1 - next;
+    }
+  }
+  train();
+  add(losses, sums);
+}
+
+void Word2vecModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
+                                      LossSums&) {
+  refuse_gradient("word2vec");
+}
+
+/// A training step at rate 0 changes nothing and tells the loss.
+void Word2vecModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+  WordScratch scratch;
+  for (const ExampleRange& range : batch.ranges) {
+    update_in_place(batch, range, {.rate = 0, .parameters = state.parameters}, scratch, sums);
+  }
+}
+
+void Word2vecModel::predict(const Batch&, ModelState, MutableView) {
+  throw ConfigError(
+      "model.kind = \"word2vec\" predicts nothing of an example; 'unisono export' writes its vectors, and 'unisono "
+      "neighbors' searches them");
+}
+
+std::vector<Metric> Word2vecModel::metrics(const LossSums& sums) const {
+  return {{"loss", sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples), false}};
+}
+
+std::vector<LayerSummary> Word2vecModel::summary(Index) const {
+  return {{.name = "words.input",
+           .kind = settings_.architecture,
+           .output = std::to_string(dimension_),
+           .parameters = words_ * dimension_,
+           .flops_per_example = flops_per_example(),
+           .activation_bytes = 0},
+          {.name = "words.output",
+           .kind = settings_.output,
+           .output = std::to_string(dimension_),
+           .parameters = layout_.parameters() - words_ * dimension_,
+           .flops_per_example = 0,
+           .activation_bytes = 0}};
+}
+
+/// Skip-gram: window + 1 words of context on average, times the outputs, 6 D each: a product and two updates. CBOW: the
+/// context is added up and spread, 2 D each.
+double Word2vecModel::flops_per_example() const {
+  const auto context = static_cast<double>(settings_.window + 1), outputs = static_cast<double>(settings_.negatives + 1);
+  return static_cast<double>(dimension_) * (cbow_ ? 2 * context + 6 * outputs : 6 * context * outputs);
+}
+
+}  // namespace unisono

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <optional>
+
+#include "unisono/models/factory.hpp"
+#include "unisono/models/in_place.hpp"
+#include "words/windows.hpp"
+
+namespace unisono {
+
+/// Word vectors from text: skip-gram and continuous bag of words, with negative sampling or hierarchical softmax.
+///   Mikolov, Sutskever, Chen, Corrado & Dean, NIPS 2013; Mikolov, Chen, Corrado & Dean, ICLR workshop 2013. Windows
+///   share their negatives: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
+/// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output, of every 64th
+/// window.
+class Word2vecModel final : public Model, public InPlace {
+ public:
+  /// \throws ConfigError for a set that is no text, or another update rule
+  Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context);
+
+  const InPlace* in_place() const override { return this; }
+  const ParameterLayout& layout() const override { return layout_; }
+  const ParameterLayout& statistics_layout() const override { return statistics_; }
+  void initialise(std::uint64_t seed, ModelState state) const override;
+  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
+                         const GradientReady& ready, LossSums& sums) override;
+  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
+  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  Index output_size() const override { return dimension_; }
+
+  std::unique_ptr<Scratch> make_scratch() const override;
+  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       LossSums& sums) const override;
+  std::vector<RowSpace> row_spaces() const override;
+  std::vector<VectorTable> vectors() const override;
+
+  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<LayerSummary> summary(Index batch) const override;
+  double flops_per_example() const override;
+  Index workspace_bytes(Index) const override { return 0; }
+
+ private:
+  class Sentences;
+  void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
+                       InPlaceSums& sums) const;
+  RowMatrix matrix(Index offset, MutableView parameters) const {
+    return {.values = parameters.data() + offset, .stride = width_, .width = width_};
+  }
+
+  Word2vecSettings settings_;
+  std::uint64_t seed_;
+  Index words_, dimension_, width_;
+  bool cbow_;
+  std::unique_ptr<InPlaceKernels> kernels_;
+  std::optional<WindowSampler> sampler_;  ///< none where the model is only to be applied
+  ParameterLayout layout_, statistics_;
+  Index inputs_ = 0, outputs_ = 0;  ///< offsets of the rows in θ
+};
+
+}  // namespace unisono
