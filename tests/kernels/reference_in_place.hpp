@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "unisono/kernels/in_place.hpp"
@@ -53,6 +54,52 @@ inline double skip_gram(std::span<const std::int32_t> context, const OutputWords
     }
   }
   return loss;
+}
+
+/// A sparse or dense row: its features and their values.
+using Features = std::vector<std::pair<std::size_t, double>>;
+
+/// Weights, and the sums u of averaged SGD beside each.
+struct Weights {
+  std::vector<double> w, u;
+};
+
+/// w_j ← w_j − move, then both penalties, each not beyond 0. `before` updates were made.
+inline void linear_update(double& w, double& u, double move, double spread, const LinearStep& s, double before) {
+  const double old = w;
+  w -= std::fmin(1.0, s.rate * static_cast<double>(s.l2) * spread) * w + move;
+  const double less = s.rate * static_cast<double>(s.l1) * spread;
+  w = std::abs(w) < less ? 0 : w - std::copysign(less, w);
+  u += before * (w - old);
+}
+
+inline double margin_loss(MarginLoss loss, double z, double answer) {
+  if (loss == MarginLoss::squared) return 0.5 * (z - answer) * (z - answer);
+  if (loss == MarginLoss::logistic) return sigmoid_loss(z, answer);
+  return std::fmax(0.0, 1 - (2 * answer - 1) * z);
+}
+
+inline double margin_derivative(MarginLoss loss, double z, double answer) {
+  if (loss == MarginLoss::squared) return z - answer;
+  if (loss == MarginLoss::logistic) return sigmoid(z) - answer;
+  const double y = 2 * answer - 1;
+  return y * z < 1 ? -y : 0;
+}
+
+/// One example's step; the last weight is the bias, which has no penalty and whose feature is 1 or, without a bias, 0.
+/// Returns the margin.
+inline double linear(const Features& x, double answer, MarginLoss loss, const LinearStep& s, double bias_feature,
+                     double before, Weights& weights) {
+  double &bias = weights.w.back(), &bias_sum = weights.u.back();
+  double z = bias_feature * bias;
+  for (const auto& [j, value] : x) z += weights.w[j] * value;
+  const double move = s.rate * margin_derivative(loss, z, answer);
+  for (const auto& [j, value] : x) {
+    linear_update(weights.w[j], weights.u[j], move * value, s.spread == nullptr ? 0 : s.spread[j], s, before);
+  }
+  bias -= bias_feature * move;
+  bias_sum -= bias_feature * before * move;
+  return z;
 }
 
 /// Users or items: factors, and for each row its bias and h.

@@ -14,22 +14,36 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   explicit CpuInPlaceKernels(InstructionSet set) : loops_(loops_for(set)) {}
   const char* name() const override { return loops_.name; }
 
-  InPlaceSums linear(const SparseRows&, View, Index, Index, MarginLoss, const LinearStep&,
-                     const LinearWeights&) const override {
-    throw std::logic_error("not yet");
+  InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
+                     const LinearStep& step, const LinearWeights& weights) const override {
+    assert(last <= count(answers.size()));
+    InPlaceSums sums;
+    sums.examples = last - first;
+    loops_.in_place.linear_sparse(examples(rows, answers, first, last), {loss, step, weights}, sums);
+    return sums;
   }
-  InPlaceSums linear(View, View, Index, Index, MarginLoss, const LinearStep&, const LinearWeights&) const override {
-    throw std::logic_error("not yet");
+
+  InPlaceSums linear(View values, View answers, Index examples, Index features, MarginLoss loss, const LinearStep& step,
+                     const LinearWeights& weights) const override {
+    assert(count(values.size()) >= examples * features && count(answers.size()) >= examples);
+    InPlaceSums sums;
+    sums.examples = examples;
+    loops_.in_place.linear_dense({values.data(), answers.data(), examples, features}, {loss, step, weights}, sums);
+    return sums;
   }
+
   InPlaceSums softmax(const SparseRows&, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
     throw std::logic_error("not yet");
   }
   InPlaceSums softmax(View, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
     throw std::logic_error("not yet");
   }
-  void margins(const SparseRows&, Index, Index, const LinearWeights&, MutableView) const override {
-    throw std::logic_error("not yet");
+  void margins(const SparseRows& rows, Index first, Index last, const LinearWeights& weights,
+               MutableView margins) const override {
+    assert(count(margins.size()) == last - first);
+    loops_.in_place.margins_sparse(examples(rows, {}, first, last), weights, margins.data());
   }
+
   void margins(const SparseRows&, Index, Index, const SoftmaxWeights&, MutableView) const override {
     throw std::logic_error("not yet");
   }
@@ -69,6 +83,17 @@ class CpuInPlaceKernels final : public InPlaceKernels {
   }
 
  private:
+  static SparseExamples examples(const SparseRows& rows, View answers, Index first, Index last) {
+    assert(0 <= first && first <= last && last <= rows.rows());
+    return {rows.offsets.data(),
+            rows.columns.data(),
+            rows.values.empty() ? nullptr : rows.values.data(),
+            answers.data(),
+            rows.width,
+            first,
+            last};
+  }
+
   static Window window(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, bool want_loss) {
     assert(count(context.size()) <= kMaximumWindow && count(outputs.rows.size()) <= kMaximumOutputs);
     assert(outputs.targets.size() == outputs.rows.size());

@@ -9,6 +9,29 @@ namespace unisono::cpu {
 
 using Count = std::ptrdiff_t;
 
+/// Rows [first, last) of a sparse matrix and their answers; see SparseRows.
+struct SparseExamples {
+  const std::uint64_t* offsets = nullptr;  ///< [last + 1]
+  const std::uint32_t* columns = nullptr;
+  const float* values = nullptr;  ///< null: all are 1
+  const float* answers = nullptr;
+  Count width = 0;
+  Count first = 0, last = 0;
+};
+
+/// Rows of `features` values, one behind the other, and their answers.
+struct DenseExamples {
+  const float* values = nullptr;
+  const float* answers = nullptr;
+  Count count = 0, features = 0;
+};
+
+struct LinearWork {
+  MarginLoss loss;
+  const LinearStep& step;
+  const LinearWeights& weights;
+};
+
 /// Words near each other, and what they are to predict, or to be predicted from.
 struct Window {
   const std::int32_t* context = nullptr;  ///< [words]
@@ -21,6 +44,11 @@ struct Window {
 };
 
 struct InPlaceLoops {
+  // linear_sparse.cpp, linear_dense.cpp: all but the number of examples is added to the sums
+  void (*linear_sparse)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  void (*linear_dense)(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums);
+  void (*margins_sparse)(const SparseExamples& rows, const LinearWeights& weights, float* margins);
+
   /// The loss where it is wanted, else 0.
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
 

@@ -24,6 +24,8 @@ Loops make_loops() {
   add_loss(loops);
   add_algebra(loops);
   add_updates(loops);
+  add_linear_sparse(loops);
+  add_linear_dense(loops);
   add_skip_gram(loops);
   add_factorize(loops);
   return loops;

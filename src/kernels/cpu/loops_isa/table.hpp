@@ -19,6 +19,8 @@ void add_dropout(Loops& loops);
 void add_loss(Loops& loops);
 void add_algebra(Loops& loops);
 void add_updates(Loops& loops);
+void add_linear_sparse(Loops& loops);
+void add_linear_dense(Loops& loops);
 void add_skip_gram(Loops& loops);
 void add_factorize(Loops& loops);
 

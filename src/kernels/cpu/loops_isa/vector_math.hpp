@@ -44,4 +44,16 @@ __attribute__((always_inline)) static inline Vector logistic(Vector x) {
   return 1.0F / (1.0F + power_of_two(x, -0x1.715476p0F));
 }
 
+/// The same of one float: 1 / (1 + e⁻ˣ) = s / (s + 2ʳ) with s = 2⁻ⁿ, −x log₂ e = n + r.
+__attribute__((always_inline)) static inline float logistic_quickly(float x) {
+  const float t = x * -0x1.715476p0F, above = t < -126.0F ? -126.0F : t, bounded = above > 126.0F ? 126.0F : above;
+  const float shifted = bounded + 0x1.8p23F, r = bounded - (shifted - 0x1.8p23F), square = r * r;
+  const float low = r * 0x1.62e42ap-1F + 1.0F, middle = r * 0x1.c6b752p-5F + 0x1.ebf9bcp-3F;
+  const float high = r * 0x1.5bba14p-10F + 0x1.3cea88p-7F;
+  const float fraction = (high * square + middle) * square + low;
+  const auto exponent = (127U << 23) - (__builtin_bit_cast(std::uint32_t, shifted) << 23);
+  const float scale = __builtin_bit_cast(float, exponent);
+  return scale / (scale + fraction);
+}
+
 }  // namespace unisono::cpu::UNISONO_ISA

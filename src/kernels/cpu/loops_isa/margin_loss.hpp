@@ -1,0 +1,59 @@
+#pragma once
+
+#include "cpu/in_place_loops.hpp"
+#include "cpu/loops_isa/math.hpp"
+#include "cpu/loops_isa/vector_math.hpp"
+
+// Losses of one margin z, and their sums over a block of examples whose margins were kept: the loss is off the way from
+// one example's weights to the next's.
+
+namespace unisono::cpu::UNISONO_ISA {
+
+inline constexpr Count kMarginBlock = 256;  ///< examples
+
+/// dℓ/dz
+template <MarginLoss kLoss>
+__attribute__((always_inline)) static inline float derivative(float z, float answer) {
+  if constexpr (kLoss == MarginLoss::squared) return z - answer;
+  if constexpr (kLoss == MarginLoss::logistic) return logistic_quickly(z) - answer;
+  const float y = 2.0F * answer - 1.0F;
+  return y * z < 1.0F ? -y : 0.0F;
+}
+
+template <MarginLoss kLoss>
+__attribute__((always_inline)) static inline float loss_of(float z, float answer) {
+  if constexpr (kLoss == MarginLoss::squared) return 0.5F * (z - answer) * (z - answer);
+  const float wrong = (1.0F - 2.0F * answer) * z;  // −yz
+  if constexpr (kLoss == MarginLoss::logistic) return (wrong < 0.0F ? 0.0F : wrong) + softplus_tail(wrong);
+  return wrong < -1.0F ? 0.0F : 1.0F + wrong;
+}
+
+template <MarginLoss kLoss>
+static inline void add_margins(const float* margins, const float* answers, Count count, InPlaceSums& sums) {
+  constexpr bool classes = kLoss != MarginLoss::squared;
+  double loss[kLanes] = {}, absolute[kLanes] = {};
+  std::int32_t correct[kLanes] = {};
+  for (Count start = 0; start < count; start += kLanes) {
+    const Count lanes = count - start < kLanes ? count - start : kLanes;
+#pragma omp simd
+    for (Count lane = 0; lane < lanes; ++lane) {
+      const float z = margins[start + lane], answer = answers[start + lane];
+      loss[lane] += static_cast<double>(loss_of<kLoss>(z, answer));
+      if (classes) {
+        correct[lane] += (answer > 0.5F && z > 0.0F) || (answer <= 0.5F && z <= 0.0F) ? 1 : 0;
+      } else {
+        absolute[lane] += static_cast<double>(__builtin_fabsf(z - answer));
+      }
+    }
+  }
+  double whole = 0;
+  for (Count lane = 0; lane < kLanes; ++lane) {
+    whole += loss[lane];
+    sums.correct += correct[lane];
+    sums.absolute_error += absolute[lane];
+  }
+  sums.loss += whole;
+  if (!classes) sums.squared_error += 2.0 * whole;
+}
+
+}  // namespace unisono::cpu::UNISONO_ISA

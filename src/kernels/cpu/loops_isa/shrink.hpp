@@ -1,0 +1,22 @@
+#pragma once
+
+#include "unisono/kernels/in_place.hpp"
+
+// What all linear models' updates share: penalties and the sums of averaged SGD; see LinearStep.
+
+namespace unisono::cpu::UNISONO_ISA {
+
+/// rate · λ of a step.
+struct Shrinking {
+  float l1, l2;
+  explicit Shrinking(const LinearStep& step) : l1(step.rate * step.l1), l2(step.rate * step.l2) {}
+};
+
+/// w after a step of −`move` and both penalties, `spread` times each; neither goes beyond 0.
+__attribute__((always_inline)) static inline float shrunk(float w, float move, const Shrinking& by, float spread) {
+  const float decay = spread * by.l2, keep = decay > 1.0F ? 0.0F : 1.0F - decay;
+  const float moved = keep * w - move, size = __builtin_fabsf(moved), less = spread * by.l1;
+  return size < less ? 0.0F : moved - __builtin_copysignf(less, moved);
+}
+
+}  // namespace unisono::cpu::UNISONO_ISA

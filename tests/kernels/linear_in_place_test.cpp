@@ -1,0 +1,246 @@
+#include <limits>
+
+#include "sparse_case.hpp"
+
+namespace unisono::cpu {
+namespace {
+
+constexpr MarginLoss kLosses[] = {MarginLoss::logistic, MarginLoss::hinge, MarginLoss::squared};
+
+/// Every choice that changes what a kernel does.
+struct Options {
+  MarginLoss loss;
+  bool values, bias, penalties, averaged;
+  std::string text() const {
+    return "loss " + std::to_string(static_cast<int>(loss)) + (values ? " values" : "") + (bias ? " bias" : "") +
+           (penalties ? " penalties" : "") + (averaged ? " averaged" : "");
+  }
+};
+
+template <typename Function>
+void for_all_options(const Function& function) {
+  for (MarginLoss loss : kLosses) {
+    for (int bits = 0; bits < 16; ++bits) {
+      function(Options{loss, (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0});
+    }
+  }
+}
+
+LinearStep step_of(const SparseCase& c, const Options& options) {
+  LinearStep step{.rate = 0.05F, .updates_before = 100};
+  if (options.penalties) step.l1 = 0.01F, step.l2 = 0.02F, step.spread = c.spread.data();
+  return step;
+}
+
+/// Weights and sums, the bias behind them.
+struct TestWeights {
+  Floats w, u;
+  explicit TestWeights(Index width) : w(random_floats(width + 1, 6, -0.5F, 0.5F)), u(w.size()) {}
+  LinearWeights view(const Options& options) {
+    LinearWeights result{.weights = w.data()};
+    if (options.bias) result.bias = &w.back();
+    if (options.averaged) result.weight_sums = u.data();
+    if (options.bias && options.averaged) result.bias_sum = &u.back();
+    return result;
+  }
+};
+
+struct Expected {
+  reference::Weights weights;
+  std::vector<double> margins;
+  InPlaceSums sums;
+};
+
+Expected reference_run(const SparseCase& c, const Options& options) {
+  const TestWeights begin(c.width);
+  Expected result{{widen(begin.w), std::vector<double>(begin.w.size())}, {}, {}};
+  const LinearStep step = step_of(c, options);
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const double answer = c.answers[i], before = step.updates_before + static_cast<double>(i);
+    const double z = reference::linear(c.row(i, options.values), answer, options.loss, step, options.bias ? 1 : 0,
+                                       before, result.weights);
+    result.margins.push_back(z);
+    result.sums.loss += reference::margin_loss(options.loss, z, answer);
+    result.sums.squared_error += (z - answer) * (z - answer);
+    result.sums.absolute_error += std::abs(z - answer);
+    if ((z > 0) == (answer > 0.5)) ++result.sums.correct;
+  }
+  if (!options.averaged) std::fill(result.weights.u.begin(), result.weights.u.end(), 0.0);
+  return result;
+}
+
+/// A margin of n values errs by some n u of their size, < 1 each, and by what earlier errors made of the weights: a
+/// derivative's slope is at most 1 and rate · n < 1, so that errors add up and hardly grow. So after `examples` of them
+/// a weight errs by at most (rate n + 3) u each; a sum by as much times the updates before, < 200.
+double bound(double examples, double most) { return examples * (0.05 * most * most + 3) * kRoundoff; }
+
+void check(const SparseCase& c, const Options& options, const Expected& expected, const InPlaceSums& sums,
+           const TestWeights& weights) {
+  const auto count = static_cast<double>(c.size());
+  const double limit = bound(count, 12);
+  CHECK(excess(weights.w, expected.weights.w, limit) <= 1);
+  CHECK(excess(weights.u, expected.weights.u, 200 * limit) <= 1);
+  CHECK(sums.loss == Approx(expected.sums.loss).margin(count * limit));
+  CHECK(sums.examples == c.count());
+  if (options.loss == MarginLoss::squared) {
+    CHECK(sums.squared_error == Approx(expected.sums.squared_error).margin(10 * count * limit));
+    CHECK(sums.absolute_error == Approx(expected.sums.absolute_error).margin(count * limit));
+    CHECK(sums.correct == 0);
+  } else {
+    CHECK(sums.correct == expected.sums.correct);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("linear models' steps on sparse rows are the reference's, for all options", "[linear]") {
+  for (const auto& [rows, width, most] : {std::array<Index, 3>{37, 30, 12}, {1, 3, 2}, {5, 1, 1}, {300, 9000, 12}}) {
+    const SparseCase c(rows, width, most, 2);
+    for_all_options([&](const Options& options) {
+      const Expected expected = reference_run(c, options);
+      with_all_kernels([&](const InPlaceKernels& kernels) {
+        INFO(rows << " rows of " << width << ", " << options.text());
+        TestWeights weights(c.width);
+        const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss,
+                                                step_of(c, options), weights.view(options));
+        check(c, options, expected, sums, weights);
+      });
+    });
+  }
+}
+
+TEST_CASE("linear models' steps on dense rows are the reference's, for all options", "[linear]") {
+  for (Index width : {1, 7, 16, 30, 100}) {
+    SparseCase c(37, width, std::min<Index>(width, 12), 2);
+    const Floats dense = c.dense();
+    for_all_options([&](Options options) {
+      if (!options.values) return;
+      // The reference looks at every feature, as penalties do here.
+      SparseCase full = c;
+      full.offsets.assign(1, 0), full.columns.clear(), full.values = dense;
+      for (Index i = 0; i < c.count(); ++i) {
+        for (Index j = 0; j < width; ++j) full.columns.push_back(static_cast<std::uint32_t>(j));
+        full.offsets.push_back(full.columns.size());
+      }
+      const Expected expected = reference_run(full, options);
+      with_all_kernels([&](const InPlaceKernels& kernels) {
+        INFO(width << " features, " << options.text());
+        TestWeights weights(width);
+        const InPlaceSums sums = kernels.linear(dense, c.answers, c.count(), width, options.loss, step_of(c, options),
+                                                weights.view(options));
+        check(c, options, expected, sums, weights);
+      });
+    });
+  }
+}
+
+TEST_CASE("the derivatives of margin losses are those of their losses", "[linear]") {
+  for (MarginLoss loss : kLosses) {
+    for (double answer : {0.0, 1.0}) {
+      const auto f = [&](const std::vector<double>& z) { return reference::margin_loss(loss, z[0], answer); };
+      for (double z : {-2.5, -0.3, 0.4, 1.7}) {
+        CHECK(gradient_error(f, {z}, {reference::margin_derivative(loss, z, answer)}) < 1e-7);
+      }
+    }
+  }
+}
+
+TEST_CASE("a linear step is what one works out by hand", "[linear]") {
+  // Squared loss, x = (2, 0, 1), w = (1, 5, −1), b = 0.5, t = 0.5: z = 1.5, derivative 1, rate 0.25.
+  // λ₂ s = 0.5 · (1, ·, 2), λ₁ s = 0.5 · (1, ·, 2):
+  //   w_0 = (1 − 0.125) − 0.5 = 0.375, then 0.375 − 0.125 = 0.25;   w_2 = −(1 − 0.25) − 0.25 = −1, then −0.75
+  const std::vector<std::uint64_t> offsets{0, 2};
+  const std::vector<std::uint32_t> columns{0, 2};
+  const Floats values{2, 1}, answers{0.5F}, spread{1, 1, 2};
+  const LinearStep step{.rate = 0.25F, .l1 = 0.5F, .l2 = 0.5F, .spread = spread.data(), .updates_before = 4};
+  with_all_kernels([&](const InPlaceKernels& kernels) {
+    Floats w{1, 5, -1}, u{0, 0, 0};
+    float bias = 0.5F, bias_sum = 0;
+    const InPlaceSums sums = kernels.linear(SparseRows{offsets, columns, values, 3}, answers, 0, 1, MarginLoss::squared,
+                                            step, {w.data(), &bias, u.data(), &bias_sum});
+    CHECK(w == Floats{0.25F, 5, -0.75F});
+    CHECK(u == Floats{-3, 0, 1});  // 4 updates before · the change
+    CHECK(bias == 0.25F);
+    CHECK(bias_sum == -1);
+    CHECK(sums.loss == 0.5);
+    CHECK(sums.squared_error == 1);
+    CHECK(sums.absolute_error == 1);
+  });
+}
+
+TEST_CASE("penalties stop at zero", "[linear]") {
+  const std::vector<std::uint64_t> offsets{0, 2};
+  const std::vector<std::uint32_t> columns{0, 1};
+  const Floats answers{1}, spread{1000, 1000};
+  with_all_kernels([&](const InPlaceKernels& kernels) {
+    for (const auto& [l1, l2] : {std::pair{1.0F, 0.0F}, {0.0F, 1.0F}, {1.0F, 1.0F}}) {
+      Floats w{3, -2};  // a margin of 1: no gradient
+      const LinearStep step{.rate = 0.1F, .l1 = l1, .l2 = l2, .spread = spread.data()};
+      kernels.linear(SparseRows{offsets, columns, {}, 2}, answers, 0, 1, MarginLoss::hinge, step, {w.data()});
+      CHECK(w == Floats{0, 0});
+    }
+  });
+}
+
+TEST_CASE("linear models: two calls are one, to the bit", "[linear]") {
+  const SparseCase c(700, 50, 12, 2);
+  const Options options{MarginLoss::logistic, true, true, true, true};
+  with_all_kernels([&](const InPlaceKernels& kernels) {
+    LinearStep step = step_of(c, options);
+    TestWeights one(c.width), two(c.width);
+    const auto run = [&](TestWeights& weights, Index first, Index last) {
+      step.updates_before = static_cast<double>(100 + first);
+      return kernels.linear(c.rows(true), c.answers, first, last, options.loss, step, weights.view(options));
+    };
+    const InPlaceSums whole = run(one, 0, 700), first = run(two, 0, 301), second = run(two, 301, 700);
+    CHECK(equal_sums(run(two, 17, 17), {}));
+    CHECK(one.w == two.w);
+    CHECK(one.u == two.u);
+    CHECK(first.loss + second.loss == Approx(whole.loss).epsilon(1e-14));
+    CHECK(first.correct + second.correct == whole.correct);
+  });
+}
+
+TEST_CASE("margins of sparse rows are the reference's", "[linear]") {
+  const SparseCase c(40, 30, 12, 2);
+  for (bool values : {false, true}) {
+    TestWeights weights(c.width);
+    const LinearWeights view{.weights = weights.w.data(), .bias = &weights.w.back()};
+    std::vector<double> expected;
+    for (std::size_t i = 3; i < c.size(); ++i) {
+      double z = weights.w.back();
+      for (const auto& [j, value] : c.row(i, values)) z += weights.w[j] * value;
+      expected.push_back(z);
+    }
+    with_all_kernels([&](const InPlaceKernels& kernels) {
+      Floats margins(expected.size());
+      kernels.margins(c.rows(values), 3, c.count(), view, margins);
+      CHECK(excess(margins, expected, 30 * 14 * kRoundoff) <= 1);
+    });
+  }
+}
+
+TEST_CASE("linear models: what diverged shows; far margins give steps of 0 or 1", "[linear]") {
+  const std::vector<std::uint64_t> offsets{0, 1};
+  const std::vector<std::uint32_t> columns{0};
+  const float infinity = std::numeric_limits<float>::infinity();
+  with_all_kernels([&](const InPlaceKernels& kernels) {
+    const auto loss_at = [&](float weight, float answer, MarginLoss loss) {
+      return kernels
+          .linear(SparseRows{offsets, columns, {}, 1}, Floats{answer}, 0, 1, loss, {.rate = 1}, {.weights = &weight})
+          .loss;
+    };
+    for (MarginLoss loss : kLosses) CHECK(std::isnan(loss_at(std::nanf(""), 1, loss)));
+    CHECK(loss_at(infinity, 0, MarginLoss::logistic) == infinity);
+    CHECK(loss_at(infinity, 1, MarginLoss::logistic) == 0);
+    CHECK(loss_at(-infinity, 0, MarginLoss::logistic) == 0);
+    CHECK(loss_at(infinity, 0, MarginLoss::hinge) == infinity);
+    float w = 200, bias = 0;
+    kernels.linear(SparseRows{offsets, columns, {}, 1}, Floats{0}, 0, 1, MarginLoss::logistic, {.rate = 1},
+                   {&w, &bias});
+    CHECK(w == 199);
+    CHECK(bias == -1);
+  });
+}
+
+}  // namespace unisono::cpu
