@@ -60,8 +60,67 @@ void add_libsvm(CLI::App& import, Chosen& chosen) {
   command.callback([=, &chosen] { chosen.alone = [=] { say_sparse(import_libsvm(*paths, *options, *output)); }; });
 }
 
+std::string delimiter_text(const std::string& delimiter) {
+  if (delimiter == " ") return "blanks";
+  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
+}
+
+void say_ratings(const RatingsSummary& made) {
+  fmt::print("{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; cut at {}, {}\n",
+             made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
+             delimiter_text(made.delimiter),
+             made.header.empty() ? "no names on top" : fmt::format("names on top: '{}'", made.header));
+}
+
+void add_ratings(CLI::App& import, Chosen& chosen) {
+  CLI::App& command = *import.add_subcommand("ratings", "lines of 'user item rating', maybe with a time");
+  const auto paths = add_files(command, "the lines, gzipped or not");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<RatingsOptions>();
+  command.add_option("--delimiter", options->delimiter, "auto, tab, ::, or one character")->capture_default_str();
+  command.add_option("--header", options->header, "whether the first line names the columns")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  command.add_option("--split", options->split, "which are for testing")
+      ->check(CLI::IsMember({"none", "random", "leave_one_out", "time"}))
+      ->capture_default_str();
+  add_fractions(command, *options, "ratings");
+  command.callback([=, &chosen] { chosen.alone = [=] { say_ratings(import_ratings(*paths, *options, *output)); }; });
+}
+
+void say_text(const TextSummary& made) {
+  fmt::print("{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
+             "text's {} words\n",
+             made.path, made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary, made.distinct,
+             100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
+}
+
+void add_text(CLI::App& import, Chosen& chosen) {
+  CLI::App& command = *import.add_subcommand("text", "words between blanks, a sentence a line");
+  const auto paths = add_files(command, "UTF-8, gzipped or not; a folder stands for all files in it");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<TextOptions>();
+  command.add_option("--minimum-count", options->minimum_count, "words that occur more seldom are left out")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--maximum-words", options->maximum_words, "keep only so many, the most frequent ones; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--sentence-length", options->sentence_length, "words; longer sentences are cut there")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--lowercase", options->lowercase, "make all letters small");
+  command.add_option("--test-fraction", options->test_fraction, "of the sentences")->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options->seed, "of what is chosen at random")->capture_default_str();
+  command.callback([=, &chosen] { chosen.alone = [=] { say_text(import_text(*paths, *options, *output)); }; });
+}
+
 }  // namespace
 
-void add_sparse_imports(CLI::App& import, Chosen& chosen) { add_libsvm(import, chosen); }
+void add_sparse_imports(CLI::App& import, Chosen& chosen) {
+  add_libsvm(import, chosen);
+  add_ratings(import, chosen);
+  add_text(import, chosen);
+}
 
 }  // namespace unisono::cli

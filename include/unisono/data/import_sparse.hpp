@@ -53,6 +53,7 @@ struct RatingsSummary {
   std::int64_t train = 0, validation = 0, test = 0;  ///< ratings
   std::int64_t users = 0, items = 0;
   bool times = false;
+  std::string delimiter, header;  ///< of the first file, as they were found; header: empty where there is none
 };
 
 /// Lines of `user item rating` or `user item rating time`. Users and items are any words of UTF-8, numbered in the order

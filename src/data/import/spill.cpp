@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <cstdlib>
 
@@ -62,6 +63,17 @@ SpillReader::SpillReader(const SpillFile& file, std::uint64_t begin, std::uint64
     : file_(file), next_(begin), end_(end), buffer_bytes_(buffer_bytes) {}
 
 SpillReader::SpillReader(SpillFile& file) : SpillReader(file, 0, file.bytes(), kBufferBytes) { file.flush(); }
+
+void SpillReader::take_bytes(std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    [[maybe_unused]] const bool more = at_ < buffer_.size() || refill(1);
+    assert(more);
+    const std::size_t count = std::min(bytes.size(), buffer_.size() - at_);
+    std::copy_n(buffer_.begin() + static_cast<std::ptrdiff_t>(at_), count, bytes.begin());
+    at_ += count;
+    bytes = bytes.subspan(count);
+  }
+}
 
 /// Keeps what was not read yet in front of what comes.
 bool SpillReader::refill(std::size_t needed) {

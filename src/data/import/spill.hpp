@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -65,14 +64,12 @@ class SpillReader {
   /// \pre there are as many values
   template <typename T>
   void take(std::span<T> values) {
-    for (T& value : values) {
-      [[maybe_unused]] const bool found = next(value);
-      assert(found);
-    }
+    take_bytes(std::as_writable_bytes(values));
   }
 
  private:
   bool refill(std::size_t needed);
+  void take_bytes(std::span<std::byte> bytes);
 
   const SpillFile& file_;
   std::uint64_t next_, end_;

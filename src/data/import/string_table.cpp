@@ -31,6 +31,13 @@ std::uint32_t StringTable::number_of(std::string_view text) {
   return number;
 }
 
+std::vector<std::string> StringTable::strings() const {
+  std::vector<std::string> strings;
+  strings.reserve(size());
+  for (std::uint32_t number = 0; number < size(); ++number) strings.emplace_back((*this)[number]);
+  return strings;
+}
+
 std::uint32_t StringTable::add(std::string_view text) {
   if (size() == kMost) throw DataError("there are more than 2³¹ − 1 different words or ids; divide the input");
   text_ += text;

@@ -20,6 +20,8 @@ class StringTable {
     return std::string_view(text_).substr(begins_[number], begins_[number + 1] - begins_[number]);
   }
   std::uint32_t size() const { return static_cast<std::uint32_t>(begins_.size() - 1); }
+  /// All of them, by number.
+  std::vector<std::string> strings() const;
 
  private:
   /// `tag`: the upper half of the hash, which tells most strings apart without a look at them.
