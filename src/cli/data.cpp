@@ -29,6 +29,7 @@ void add_data(CLI::App& app, Chosen& chosen) {
   data.require_subcommand(1);
   add_digits(data, chosen);
   add_import(data, chosen);
+  add_cooccurrences(data, chosen);
   CLI::App& describe =
       *data.add_subcommand("describe", "what a set holds: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <memory>
 
 #include "data_commands.hpp"
@@ -121,6 +122,32 @@ void add_sparse_imports(CLI::App& import, Chosen& chosen) {
   add_libsvm(import, chosen);
   add_ratings(import, chosen);
   add_text(import, chosen);
+}
+
+void add_cooccurrences(CLI::App& data, Chosen& chosen) {
+  CLI::App& command = *data.add_subcommand("cooccurrences", "count how often words of a set of text are near each other");
+  const auto path = std::make_shared<std::string>();
+  command.add_option("text", *path, "the set that 'import text' made")->required()->type_name("FILE.h5");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<CooccurrenceOptions>();
+  command.add_option("--window", options->window, "words on each side that count, by 1/distance")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--symmetric", options->symmetric, "no: rows are left words, columns right ones")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}))
+      ->default_str("yes")
+      ->type_name("yes|no");
+  command.add_option("--memory", options->memory_bytes, "for counting, as in 512MiB; the rest goes to the disk")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4GiB");
+  command.add_option("--seed", options->seed, "of the entries' order")->capture_default_str();
+  command.callback([=, &chosen] {
+    chosen.alone = [=] {
+      const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);
+      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary, made.runs,
+                 made.runs == 1 ? "" : "s");
+    };
+  });
 }
 
 }  // namespace unisono::cli
