@@ -1,30 +1,13 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <memory>
 
-#include "commands.hpp"
+#include "data_commands.hpp"
 #include "unisono/data/describe.hpp"
 #include "unisono/data/digits.hpp"
-#include "unisono/data/import.hpp"
 
 namespace unisono::cli {
 namespace {
-
-void say(const ImportSummary& made) {
-  fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
-             made.test, fmt::join(made.shape, "×"),
-             made.classes > 0 ? fmt::format("{} classes", made.classes) : std::string("targets"));
-}
-
-/// --output and what belongs to it.
-std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
-  const auto output = std::make_shared<ImportOutput>();
-  command.add_option("--output", output->path, "the HDF5 file to make")->required()->type_name("FILE.h5");
-  command.add_flag("--overwrite", output->overwrite, "replace the file if it is there");
-  command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9")->check(CLI::Range(0, 9));
-  return output;
-}
 
 void add_digits(CLI::App& data, Chosen& chosen) {
   CLI::App& command = *data.add_subcommand("digits", "draw handwritten-looking digits, 28×28 pixels");
@@ -39,53 +22,14 @@ void add_digits(CLI::App& data, Chosen& chosen) {
   command.callback([=, &chosen] { chosen.alone = [=] { say(make_digits(*options, *output)); }; });
 }
 
-/// `import idx` and `import cifar10`, which take a folder.
-template <typename Import>
-void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const char* meaning, Import make) {
-  CLI::App& command = *import.add_subcommand(name, meaning);
-  const auto folder = std::make_shared<std::string>();
-  command.add_option("folder", *folder, "where the files are")->required()->type_name("FOLDER");
-  const auto output = add_output(command);
-  command.callback([=, &chosen] { chosen.alone = [=] { say(make(*folder, *output)); }; });
-}
-
-void add_csv(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("csv", "a table of numbers and words, gzipped or not");
-  const auto path = std::make_shared<std::string>();
-  const auto options = std::make_shared<CsvOptions>();
-  command.add_option("file", *path, "the table")->required()->type_name("FILE");
-  const auto output = add_output(command);
-  command.add_option("--label", options->label, "column of classes: its name, or number (1 first, -1 last)");
-  command.add_option("--target", options->target, "column of numbers to predict, in place of classes");
-  command.add_option("--exclude", options->exclude, "columns that are no features")->delimiter(',');
-  command.add_option("--categorical", options->categorical, "columns whose numbers are names")->delimiter(',');
-  command.add_option("--delimiter", options->delimiter, "auto, tab, or one character")->capture_default_str();
-  command.add_option("--header", options->header, "whether the first line names the columns")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))
-      ->capture_default_str();
-  command.add_flag("--standardize", options->standardize,
-                   "numeric features minus the training rows' mean, over their deviation");
-  command.add_option("--validation-fraction", options->validation_fraction, "of the rows, chosen at random")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--test-fraction", options->test_fraction, "of the rows, chosen at random")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "of that choice")->capture_default_str();
-  command.add_option("--test-file", options->test_file, "a second table, whose rows are the test group")
-      ->type_name("FILE");
-  command.callback([=, &chosen] { chosen.alone = [=] { say(import_csv(*path, *options, *output)); }; });
-}
-
 }  // namespace
 
 void add_data(CLI::App& app, Chosen& chosen) {
   CLI::App& data = *app.add_subcommand("data", "make and describe sets");
   data.require_subcommand(1);
   add_digits(data, chosen);
-  CLI::App& import = *data.add_subcommand("import", "make a set of files in another format");
-  import.require_subcommand(1);
-  add_folder_import(import, chosen, "idx", "the four files of MNIST and Fashion-MNIST, gzipped or not", import_idx);
-  add_folder_import(import, chosen, "cifar10", "CIFAR-10's binary batches", import_cifar10);
-  add_csv(import, chosen);
+  add_import(data, chosen);
+  add_cooccurrences(data, chosen);
   CLI::App& describe =
       *data.add_subcommand("describe", "what a set holds: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();

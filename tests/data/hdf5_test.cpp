@@ -40,8 +40,8 @@ class FileSizeLimit {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("rows that were written are read back", "[hdf5]", std::uint8_t, std::int32_t, std::int64_t,
-                   std::uint64_t, float, double) {
+TEMPLATE_TEST_CASE("rows that were written are read back", "[hdf5]", std::uint8_t, std::uint32_t, std::int32_t,
+                   std::int64_t, std::uint64_t, float, double) {
   const TempDir folder;
   const std::vector<TestType> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   const std::uint64_t chunk_rows = GENERATE(0, 2);
@@ -106,6 +106,36 @@ TEST_CASE("attributes of files, groups and datasets are read back and replaced",
     CHECK(file.read_attribute<std::vector<std::string>>(object, "texts") == std::vector<std::string>{"a", "", "ccc"});
     CHECK_FALSE(file.has_attribute(object, "missing"));
   }
+}
+
+TEST_CASE("datasets of strings are read back, whole and in parts", "[hdf5]") {
+  const TempDir folder;
+  std::vector<std::string> many(70000);  // more than are written at a time
+  for (std::size_t i = 0; i < many.size(); ++i) many[i] = fmt::format("wort {}", i);
+  {
+    File file(folder / "a.h5", File::Mode::create);
+    file.write_strings("dictionary/few", {"a", "", "zwölf"});
+    file.write_strings("none", {});
+    file.write_strings("many", many);
+    file.write<float>("numbers", {1});
+  }
+  const File file(folder / "a.h5", File::Mode::read);
+  CHECK(file.shape("dictionary/few").type == hdf5::Type::text);
+  CHECK(file.read_strings("dictionary/few") == std::vector<std::string>{"a", "", "zwölf"});
+  CHECK(file.read_strings("none").empty());
+  CHECK(file.read_strings("many") == many);
+  CHECK(file.read_strings("many", 69998, 2) == std::vector<std::string>{"wort 69998", "wort 69999"});
+  CHECK_THAT(message_of<DataError>([&] { file.read_strings("many", 69999, 2); }), Catch::Contains("has 70000 rows"));
+  CHECK_THAT(message_of<DataError>([&] { file.read_strings("numbers"); }), Catch::Contains("is no list of strings"));
+}
+
+TEST_CASE("strings of fixed length, as h5py writes them, are read", "[hdf5]") {
+  const File file(UNISONO_SOURCE_DIR "/tests/data/fixtures/h5py_strings.h5", File::Mode::read);
+  const std::vector<std::string> expected{"ab", "abcd", ""};
+  CHECK(file.read_strings("fixed") == expected);     // numpy's S4
+  CHECK(file.read_strings("variable") == expected);  // h5py's str
+  CHECK(file.read_strings("ascii") == expected);     // of variable length
+  CHECK(file.read_strings("fixed", 1, 1) == std::vector<std::string>{"abcd"});
 }
 
 TEST_CASE("files that h5py wrote are understood", "[hdf5]") {

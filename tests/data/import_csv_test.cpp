@@ -208,7 +208,7 @@ TEST_CASE("a second table is the test group, and may have words of its own", "[c
              Contains("s.csv:1: column 1 is named 'w', but 'x' in the training table"));
   CHECK_THAT(refusal<ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}), Contains("exclude each other"));
   CHECK_THAT(refusal<ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
-             Contains("no row for training"));
+             Contains("none of the rows for training"));
 }
 
 TEST_CASE("well-known tables are imported as they are", "[csv][data]") {

@@ -54,13 +54,18 @@ class File {
   bool is_dataset(const std::string& object) const;
   DatasetShape shape(const std::string& dataset) const;
 
-  /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, int32_t, int64_t, uint64_t,
-  /// Half, float, double). \param values count × row_size() values, overwritten
+  /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint32_t, int32_t, int64_t,
+  /// uint64_t, Half, float, double). \param values count × row_size() values, overwritten
   template <typename T>
   void read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const;
   /// A whole dataset, flat.
   template <typename T>
   std::vector<T> read(const std::string& dataset) const;
+
+  /// Rows [first, first + count) of a one-dimensional dataset of strings, of variable or fixed length.
+  std::vector<std::string> read_strings(const std::string& dataset, std::uint64_t first, std::uint64_t count) const;
+  /// All of them.
+  std::vector<std::string> read_strings(const std::string& dataset) const;
 
   /// Makes an empty group (and the groups above it).
   void create_group(const std::string& group);
@@ -74,6 +79,8 @@ class File {
   /// Makes a one-dimensional, contiguous dataset and writes it.
   template <typename T>
   void write(const std::string& dataset, const std::vector<T>& values);
+  /// Makes a one-dimensional dataset of UTF-8 strings of variable length, which hold no zero byte, and writes it.
+  void write_strings(const std::string& dataset, const std::vector<std::string>& values);
 
   /// Of a dataset or a group; "" is the root. T: std::int64_t, double, std::string, std::vector<std::string>.
   /// Overwrites an attribute of this name.

@@ -1,47 +1,24 @@
 #include <fmt/format.h>
 
+#include "hdf5/library_text.hpp"
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
 namespace unisono::hdf5 {
 namespace {
 
-/// UTF-8 of any length.
-Handle text_type() {
-  Handle type{H5Tcopy(H5T_C_S1), H5Tclose};
-  H5Tset_size(type.get(), H5T_VARIABLE);
-  H5Tset_cset(type.get(), H5T_CSET_UTF8);
-  return type;
-}
-
-/// Strings of any length, allocated by the library.
-struct LibraryText {
-  std::vector<char*> pointers;
-  explicit LibraryText(std::size_t size) : pointers(size, nullptr) {}
-  ~LibraryText() {
-    for (char* pointer : pointers) H5free_memory(pointer);
-  }
-  LibraryText(const LibraryText&) = delete;
-  LibraryText& operator=(const LibraryText&) = delete;
-};
 
 std::vector<std::string> read_variable_texts(hid_t attribute, hid_t stored, std::size_t count, bool& failed) {
   LibraryText text(count);
-  Handle type = text_type();
-  H5Tset_cset(type.get(), H5Tget_cset(stored));  // the library refuses to convert between ASCII and UTF-8
-  failed = H5Aread(attribute, type.get(), text.pointers.data()) < 0;
-  std::vector<std::string> values;
-  for (const char* pointer : text.pointers) values.emplace_back(pointer == nullptr ? "" : pointer);
-  return values;
+  failed = H5Aread(attribute, text_type(H5Tget_cset(stored)).get(), text.pointers.data()) < 0;
+  return text.strings();
 }
 
 std::vector<std::string> read_fixed_texts(hid_t attribute, hid_t stored, std::size_t count, bool& failed) {
   const std::size_t length = H5Tget_size(stored);
   std::string text(length * count, '\0');
   failed = H5Aread(attribute, stored, text.data()) < 0;
-  std::vector<std::string> values;
-  for (std::size_t i = 0; i < count; ++i) values.emplace_back(text.substr(i * length, length).c_str());
-  return values;
+  return cut_fixed(text, length);
 }
 
 std::vector<std::string> read_texts(hid_t attribute, std::size_t count, bool& failed) {

@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "hdf5/selection.hpp"
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
 namespace unisono::hdf5 {
 namespace {
-
-std::vector<hsize_t> extent_of(hid_t dataset) {
-  const Handle space{H5Dget_space(dataset), H5Sclose};
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  std::vector<hsize_t> extent(rank > 0 ? static_cast<std::size_t>(rank) : 0);
-  if (rank > 0) H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr);
-  return extent;
-}
 
 /// What a file's compression needs and the library lacks: "the filter 'lzf'", or nothing.
 std::string missing_filter(hid_t properties) {
@@ -39,29 +32,6 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
     all *= shape.extent[axis] / shape.chunk[axis] + (shape.extent[axis] % shape.chunk[axis] == 0 ? 0 : 1);
   }
   return stored >= all;
-}
-
-/// The file's side and the memory's side of a transfer of rows.
-struct RowSelection {
-  Handle file, memory;
-};
-
-/// \pre first + count ≤ extent[0]
-RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t first, hsize_t count) {
-  RowSelection selection{{H5Dget_space(dataset), H5Sclose}, {}};
-  std::vector<hsize_t> start(extent.size(), 0);
-  start[0] = first;
-  extent[0] = count;
-  H5Sselect_hyperslab(selection.file.get(), H5S_SELECT_SET, start.data(), nullptr, extent.data(), nullptr);
-  selection.memory = {H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose};
-  return selection;
-}
-
-/// Empty where the rows lie in the dataset, or else what is wrong.
-std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count) {
-  if (extent.empty()) return "is a scalar; rows were asked for";
-  if (first <= extent[0] && count <= extent[0] - first) return "";
-  return fmt::format("has {} rows; rows {} to {} were asked for", extent[0], first, first + count);
 }
 
 /// Chunked and compressed as asked for; values are not filled in beforehand.
@@ -175,6 +145,7 @@ void File::write(const std::string& dataset, const std::vector<T>& values) {
   template void File::write_rows<T>(const std::string&, std::uint64_t, std::uint64_t, const T*);            \
   template void File::write<T>(const std::string&, const std::vector<T>&)
 UNISONO_INSTANTIATE(std::uint8_t);
+UNISONO_INSTANTIATE(std::uint32_t);
 UNISONO_INSTANTIATE(std::int32_t);
 UNISONO_INSTANTIATE(std::int64_t);
 UNISONO_INSTANTIATE(std::uint64_t);

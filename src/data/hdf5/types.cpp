@@ -52,6 +52,13 @@ std::uint64_t DatasetShape::row_size() const {
   return std::accumulate(extent.begin() + 1, extent.end(), std::uint64_t{1}, std::multiplies<>());
 }
 
+Handle text_type(H5T_cset_t set) {
+  Handle type{H5Tcopy(H5T_C_S1), H5Tclose};
+  H5Tset_size(type.get(), H5T_VARIABLE);
+  H5Tset_cset(type.get(), set);
+  return type;
+}
+
 Type type_of(hid_t datatype) {
   const std::size_t bytes = H5Tget_size(datatype);
   switch (H5Tget_class(datatype)) {
@@ -78,6 +85,10 @@ Handle make_float16_type() {
 template <>
 Handle memory_type<std::uint8_t>() {
   return copy_of(H5T_NATIVE_UINT8);
+}
+template <>
+Handle memory_type<std::uint32_t>() {
+  return copy_of(H5T_NATIVE_UINT32);
 }
 template <>
 Handle memory_type<std::int32_t>() {

@@ -12,6 +12,9 @@ namespace unisono::hdf5 {
 /// IEEE binary16, little-endian, which the library has no constant for.
 Handle make_float16_type();
 
+/// Strings of any length. The library refuses to convert between ASCII and UTF-8: name the one that is stored.
+Handle text_type(H5T_cset_t set = H5T_CSET_UTF8);
+
 Type type_of(hid_t datatype);
 
 /// The library's type for T in memory.

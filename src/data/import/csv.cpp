@@ -7,23 +7,9 @@
 #include "import/csv_output.hpp"
 #include "import/set_writer.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
 namespace {
-
-void check_options(const CsvOptions& options) {
-  for (const double fraction : {options.validation_fraction, options.test_fraction}) {
-    if (!(fraction >= 0 && fraction < 1))
-      throw ConfigError(fmt::format("a fraction of {} of the rows: it lies in [0, 1)", fraction));
-  }
-  if (options.validation_fraction + options.test_fraction >= 1) {
-    throw ConfigError("--validation-fraction and --test-fraction leave no row for training");
-  }
-  if (!options.test_file.empty() && options.test_fraction > 0) {
-    throw ConfigError("--test-file and --test-fraction exclude each other");
-  }
-}
 
 using VisitExample = std::function<void(Split, CsvRow&)>;
 
@@ -73,13 +59,14 @@ namespace unisono {
 // The table is read twice, and a third time for its statistics: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   using namespace data;
-  check_options(options);
+  const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
+  check_shares(shares, "rows", options.test_file);
   const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
   OpenTable open_test;
   if (!options.test_file.empty())
     open_test = [&options] { return std::make_unique<LineReader>(open_bytes(options.test_file)); };
   const CsvTable table = scan_table(open, open_test, options);
-  const RowSplit split(table.rows, options);
+  const RowSplit split(table.rows, shares);
   const ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
     throw DataError(fmt::format("{}: of its {} rows none is left for training", path, table.rows));

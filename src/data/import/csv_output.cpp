@@ -8,25 +8,7 @@ namespace {
 constexpr std::size_t kRowsAtATime = 4096;
 constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
 
-std::int64_t share_of(std::int64_t rows, double fraction) { return std::llround(fraction * static_cast<double>(rows)); }
-
 }  // namespace
-
-RowSplit::RowSplit(std::int64_t rows, const CsvOptions& options)
-    : order_(static_cast<std::uint64_t>(rows), RandomStream(options.seed, Purpose::split)),
-      test_(share_of(rows, options.test_fraction)),
-      validation_(share_of(rows, options.validation_fraction)) {}
-
-std::int64_t RowSplit::size(Split split) const {
-  const auto all = static_cast<std::int64_t>(order_.size());
-  return split == Split::test ? test_ : split == Split::validation ? validation_ : all - test_ - validation_;
-}
-
-Split RowSplit::of(std::int64_t row) const {
-  const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(row)));
-  if (place < test_) return Split::test;
-  return place < test_ + validation_ ? Split::validation : Split::train;
-}
 
 Standardizer::Standardizer(const CsvTable& table) {
   for (const CsvColumn& column : table.columns) {

@@ -4,23 +4,10 @@
 #include <vector>
 
 #include "import/csv_columns.hpp"
+#include "import/row_split.hpp"
 #include "import/set_writer.hpp"
-#include "order/keyed_permutation.hpp"
-#include "unisono/data/dataset.hpp"
 
 namespace unisono::data {
-
-/// Which group a row of a table belongs to: a random choice of exactly so many rows.
-class RowSplit {
- public:
-  RowSplit(std::int64_t rows, const CsvOptions& options);
-  std::int64_t size(Split split) const;
-  Split of(std::int64_t row) const;
-
- private:
-  KeyedPermutation order_;
-  std::int64_t test_, validation_;
-};
 
 /// Mean and deviation of the features that are numbers, over the rows that are added. Welford, Technometrics 1962.
 class Standardizer {

@@ -75,6 +75,18 @@ template void SetWriter::write_features<std::uint8_t>(const std::string&, std::i
                                                       const std::uint8_t*);
 template void SetWriter::write_features<float>(const std::string&, std::int64_t, std::int64_t, const float*);
 
+template <typename T>
+void SetWriter::create_column(const std::string& dataset, std::uint64_t length) {
+  file_->create<T>(dataset, {length}, output_.compression > 0 ? chunk_rows_for(sizeof(T)) : 0, output_.compression);
+}
+
+template void SetWriter::create_column<std::uint32_t>(const std::string&, std::uint64_t);
+template void SetWriter::create_column<std::int32_t>(const std::string&, std::uint64_t);
+template void SetWriter::create_column<std::uint64_t>(const std::string&, std::uint64_t);
+template void SetWriter::create_column<std::int64_t>(const std::string&, std::uint64_t);
+template void SetWriter::create_column<float>(const std::string&, std::uint64_t);
+template void SetWriter::create_column<double>(const std::string&, std::uint64_t);
+
 void SetWriter::scale_to_one(const std::string& group) {
   file_->write_attribute(group + "/features", "scale", 1.0 / 255);
   file_->write_attribute(group + "/features", "offset", 0.0);

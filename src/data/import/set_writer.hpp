@@ -24,6 +24,9 @@ class SetWriter {
   void create_features(const std::string& group, std::int64_t examples, const std::vector<std::int64_t>& shape);
   template <typename T>
   void write_features(const std::string& group, std::int64_t first, std::int64_t count, const T* values);
+  /// Makes a dataset of `length` values of type T.
+  template <typename T>
+  void create_column(const std::string& dataset, std::uint64_t length);
   /// Bytes are grey values: 0 to 255 stand for 0 to 1.
   void scale_to_one(const std::string& group);
 

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <memory>
+
+#include "commands.hpp"
+#include "unisono/data/import.hpp"
+
+namespace unisono::cli {
+
+/// --output and what belongs to it.
+std::shared_ptr<ImportOutput> add_output(CLI::App& command);
+
+/// The closing line of a command that made a set of features.
+void say(const ImportSummary& made);
+
+// Each adds its commands below `data`, or below `data import`.
+void add_import(CLI::App& data, Chosen& chosen);
+void add_sparse_imports(CLI::App& import, Chosen& chosen);
+void add_cooccurrences(CLI::App& data, Chosen& chosen);
+
+}  // namespace unisono::cli

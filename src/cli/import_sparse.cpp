@@ -1,0 +1,153 @@
+#include "unisono/data/import_sparse.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <memory>
+
+#include "data_commands.hpp"
+
+namespace unisono::cli {
+namespace {
+
+constexpr std::size_t kShownClasses = 10;
+
+std::string classes_text(std::vector<std::string> names) {
+  if (names.empty()) return "targets";
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kShownClasses));
+  return fmt::format("{} classes ({}{})", count, fmt::join(names, ", "), count > kShownClasses ? ", …" : "");
+}
+
+void say_sparse(const SparseSummary& made) {
+  const std::int64_t examples = made.train + made.validation + made.test;
+  fmt::print("{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; the input's "
+             "first column is {}\n",
+             made.path, made.train, made.validation, made.test, made.columns,
+             static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
+             classes_text(made.classes), made.base);
+}
+
+std::shared_ptr<std::vector<std::string>> add_files(CLI::App& command, const char* meaning) {
+  const auto paths = std::make_shared<std::vector<std::string>>();
+  command.add_option("files", *paths, meaning)->required()->type_name("FILE");
+  return paths;
+}
+
+template <typename Options>
+void add_fractions(CLI::App& command, Options& options, const std::string& what) {
+  command.add_option("--validation-fraction", options.validation_fraction, "of the " + what)
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--test-fraction", options.test_fraction, "of the " + what)->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options.seed, "of what is chosen at random")->capture_default_str();
+  command.add_option("--test-file", options.test_file, "whose " + what + " are the test group")->type_name("FILE");
+}
+
+void add_libsvm(CLI::App& import, Chosen& chosen) {
+  CLI::App& command = *import.add_subcommand("libsvm", "lines of 'label index:value …', gzipped or not");
+  const auto paths = add_files(command, "the text");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<LibsvmOptions>();
+  add_fractions(command, *options, "examples");
+  command.add_option("--columns", options->columns, "how many; by default as many as the largest index needs")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--base", options->base, "the first column's index")
+      ->check(CLI::IsMember({"auto", "0", "1"}))
+      ->capture_default_str();
+  command.add_option("--task", options->task, "what the labels are")
+      ->check(CLI::IsMember({"auto", "classes", "regression"}))
+      ->capture_default_str();
+  command.callback([=, &chosen] { chosen.alone = [=] { say_sparse(import_libsvm(*paths, *options, *output)); }; });
+}
+
+std::string delimiter_text(const std::string& delimiter) {
+  if (delimiter == " ") return "blanks";
+  return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
+}
+
+void say_ratings(const RatingsSummary& made) {
+  fmt::print("{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; cut at {}, {}\n",
+             made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
+             delimiter_text(made.delimiter),
+             made.header.empty() ? "no names on top" : fmt::format("names on top: '{}'", made.header));
+}
+
+void add_ratings(CLI::App& import, Chosen& chosen) {
+  CLI::App& command = *import.add_subcommand("ratings", "lines of 'user item rating', maybe with a time");
+  const auto paths = add_files(command, "the lines, gzipped or not");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<RatingsOptions>();
+  command.add_option("--delimiter", options->delimiter, "auto, tab, ::, or one character")->capture_default_str();
+  command.add_option("--header", options->header, "whether the first line names the columns")
+      ->check(CLI::IsMember({"auto", "yes", "no"}))
+      ->capture_default_str();
+  command.add_option("--split", options->split, "which are for testing")
+      ->check(CLI::IsMember({"none", "random", "leave_one_out", "time"}))
+      ->capture_default_str();
+  add_fractions(command, *options, "ratings");
+  command.callback([=, &chosen] { chosen.alone = [=] { say_ratings(import_ratings(*paths, *options, *output)); }; });
+}
+
+void say_text(const TextSummary& made) {
+  fmt::print("{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
+             "text's {} words\n",
+             made.path, made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary, made.distinct,
+             100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
+}
+
+void add_text(CLI::App& import, Chosen& chosen) {
+  CLI::App& command = *import.add_subcommand("text", "words between blanks, a sentence a line");
+  const auto paths = add_files(command, "UTF-8, gzipped or not; a folder stands for all files in it");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<TextOptions>();
+  command.add_option("--minimum-count", options->minimum_count, "words that occur more seldom are left out")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--maximum-words", options->maximum_words, "keep only so many, the most frequent ones; 0: all")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--sentence-length", options->sentence_length, "words; longer sentences are cut there")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--lowercase", options->lowercase, "make all letters small");
+  command.add_option("--test-fraction", options->test_fraction, "of the sentences")->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options->seed, "of what is chosen at random")->capture_default_str();
+  command.callback([=, &chosen] { chosen.alone = [=] { say_text(import_text(*paths, *options, *output)); }; });
+}
+
+}  // namespace
+
+void add_sparse_imports(CLI::App& import, Chosen& chosen) {
+  add_libsvm(import, chosen);
+  add_ratings(import, chosen);
+  add_text(import, chosen);
+}
+
+void add_cooccurrences(CLI::App& data, Chosen& chosen) {
+  CLI::App& command = *data.add_subcommand("cooccurrences", "count how often words of a set of text are near each other");
+  const auto path = std::make_shared<std::string>();
+  command.add_option("text", *path, "the set that 'import text' made")->required()->type_name("FILE.h5");
+  const auto output = add_output(command);
+  const auto options = std::make_shared<CooccurrenceOptions>();
+  command.add_option("--window", options->window, "words on each side that count, by 1/distance")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command.add_option("--symmetric", options->symmetric, "no: rows are left words, columns right ones")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}))
+      ->default_str("yes")
+      ->type_name("yes|no");
+  command.add_option("--memory", options->memory_bytes, "for counting, as in 512MiB; the rest goes to the disk")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("4GiB");
+  command.add_option("--seed", options->seed, "of the entries' order")->capture_default_str();
+  command.callback([=, &chosen] {
+    chosen.alone = [=] {
+      const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);
+      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary, made.runs,
+                 made.runs == 1 ? "" : "s");
+    };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cooccurrence/pair_counter.hpp"
+#include "import/column_reader.hpp"
+#include "import/column_writer.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/data/import_sparse.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kWidestWindow = 10000;
+constexpr std::uint64_t kLeastMemory = 1 << 20;
+
+void check_options(const CooccurrenceOptions& options) {
+  if (options.window < 1 || options.window > kWidestWindow)
+    throw ConfigError(fmt::format("--window {}: it is from 1 to {} words", options.window, kWidestWindow));
+  if (options.memory_bytes < kLeastMemory)
+    throw ConfigError(fmt::format("--memory {}: counting takes at least 1 MiB", options.memory_bytes));
+}
+
+/// The sentences of a set's training text, one word at a time.
+class SentenceReader {
+ public:
+  SentenceReader(const hdf5::File& file, std::int64_t vocabulary)
+      : file_(file), words_(file, "train/words"), ends_(file, "train/sentences"), vocabulary_(vocabulary) {
+    if (!ends_.next(end_) || end_ != 0) fail("sentences", "does not begin with 0");
+  }
+
+  /// False behind the last word. \param begins whether it is the first of its sentence
+  bool next(std::uint32_t& word, bool& begins) {
+    begins = at_ == end_;
+    while (at_ == end_) {
+      if (!next_sentence()) return false;
+    }
+    std::int32_t number = 0;
+    words_.next(number);
+    if (number < 0 || number >= vocabulary_)
+      fail("words", fmt::format("word {} is number {}, but there are {} in the dictionary", at_, number, vocabulary_));
+    word = static_cast<std::uint32_t>(number);
+    ++at_;
+    return true;
+  }
+  std::uint64_t words() const { return words_.size(); }
+
+ private:
+  bool next_sentence() {
+    const std::uint64_t begin = end_;
+    if (ends_.next(end_)) {
+      if (end_ < begin || end_ > words_.size())
+        fail("sentences", fmt::format("holds {} behind {}, of {} words", end_, begin, words_.size()));
+      return true;
+    }
+    if (begin != words_.size()) fail("sentences", fmt::format("ends with {}, of {} words", begin, words_.size()));
+    return false;
+  }
+  [[noreturn]] void fail(const char* dataset, const std::string& what) const {
+    throw DataError(fmt::format("{}: /train/{}: {}", file_.path(), dataset, what));
+  }
+
+  const hdf5::File& file_;
+  ColumnReader<std::int32_t> words_;
+  ColumnReader<std::uint64_t> ends_;
+  std::int64_t vocabulary_;
+  std::uint64_t at_ = 0, end_ = 0;
+};
+
+/// 1/d for d = 1 … window in units of 2^−bits, bits as many as the sum of all weights of a text has room for in 63: up
+/// to 40, and 36 for 17 million words and the usual window.
+struct Weights {
+  Weights(std::uint64_t words, std::int64_t window) {
+    double sum = 0;
+    for (std::int64_t d = 1; d <= window; ++d) sum += 1.0 / static_cast<double>(d);
+    const double most = 2 * sum * static_cast<double>(std::max<std::uint64_t>(1, words));
+    bits = std::clamp(static_cast<int>(std::floor(63 - std::log2(most))), 0, 40);
+    for (std::int64_t d = 0; d <= window; ++d)
+      of_distance.push_back(static_cast<std::uint64_t>(std::llround(std::ldexp(1.0, bits) / static_cast<double>(std::max<std::int64_t>(1, d)))));
+  }
+  float value(std::uint64_t weight) const { return static_cast<float>(std::ldexp(static_cast<double>(weight), -bits)); }
+
+  int bits = 0;
+  std::vector<std::uint64_t> of_distance;
+};
+
+/// The one of two orders in which a symmetric count counts a pair: the smaller number comes first in half of all pairs,
+/// so that rows and their images look alike.
+WordPair one_order(std::uint32_t a, std::uint32_t b) {
+  const auto [least, most] = std::minmax(a, b);
+  return (a + b) % 2 == 0 ? WordPair{least, most} : WordPair{most, least};
+}
+
+/// Two of the same word count twice, as they would in both orders.
+void count_pairs(SentenceReader& text, const CooccurrenceOptions& options, const Weights& weights,
+                 PairCounter& counter) {
+  const auto window = static_cast<std::size_t>(options.window);
+  std::vector<std::uint32_t> before;  // words of the sentence; in the end the last `window` of them
+  std::uint32_t word = 0;
+  for (bool begins = false; text.next(word, begins); before.push_back(word)) {
+    if (begins) before.clear();
+    if (before.size() > 2 * window + 4096) before.erase(before.begin(), before.end() - static_cast<std::ptrdiff_t>(window));
+    for (std::size_t d = 1; d <= std::min(window, before.size()); ++d) {
+      const std::uint32_t left = before[before.size() - d];
+      if (!options.symmetric) {
+        counter.add({left, word}, weights.of_distance[d]);
+      } else {
+        counter.add(one_order(left, word), weights.of_distance[d] << (left == word ? 1 : 0));
+      }
+    }
+  }
+}
+
+/// Writes entries, and of symmetric counts their mirror images: a block of entries, then the block's images.
+class EntryWriter {
+ public:
+  EntryWriter(SetWriter& writer, std::uint64_t entries)
+      : rows_(writer, "train/rows", entries), columns_(writer, "train/columns", entries), counts_(writer, "train/counts", entries) {}
+
+  void add(WordPair pair, float count, bool mirrored) {
+    write(pair, count);
+    if (mirrored && pair.row != pair.column) images_.push_back({{pair.column, pair.row}, count});
+    if (images_.size() == kBlock) write_images();
+  }
+  void finish() {
+    write_images();
+    rows_.finish();
+    columns_.finish();
+    counts_.finish();
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 1 << 16;
+  struct Entry {
+    WordPair pair;
+    float count;
+  };
+
+  void write(WordPair pair, float count) {
+    rows_.add(pair.row);
+    columns_.add(pair.column);
+    counts_.add(count);
+  }
+  void write_images() {
+    for (const Entry& entry : images_) write(entry.pair, entry.count);
+    images_.clear();
+  }
+
+  ColumnWriter<std::uint32_t> rows_, columns_;
+  ColumnWriter<float> counts_;
+  std::vector<Entry> images_;
+};
+
+/// The runs are merged twice, the first time to count what comes out.
+std::uint64_t write_entries(PairCounter& counter, const Weights& weights, bool symmetric, SetWriter& writer) {
+  std::uint64_t entries = 0;
+  counter.for_each([&](WordPair pair, std::uint64_t) { entries += symmetric && pair.row != pair.column ? 2 : 1; });
+  EntryWriter out(writer, entries);
+  counter.for_each([&](WordPair pair, std::uint64_t weight) { out.add(pair, weights.value(weight), symmetric); });
+  out.finish();
+  return entries;
+}
+
+void check_text(const hdf5::File& file) {
+  for (const char* dataset : {"train/words", "train/sentences", "dictionary/words", "dictionary/counts"}) {
+    if (file.exists(dataset)) continue;
+    throw DataError(fmt::format("{}: has no /{}; it is no set of text, which 'unisono data import text' makes",
+                                file.path(), dataset));
+  }
+}
+
+}  // namespace
+
+}  // namespace unisono::data
+
+namespace unisono {
+
+CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
+                                        const ImportOutput& output) {
+  using namespace data;
+  check_options(options);
+  const hdf5::File file(text_path, hdf5::File::Mode::read);
+  check_text(file);
+  SetWriter writer(output);
+  const std::vector<std::string> words = file.read_strings("dictionary/words");
+  SentenceReader text(file, static_cast<std::int64_t>(words.size()));
+  const Weights weights(text.words(), options.window);
+  PairCounter counter(output.path, options.memory_bytes, options.seed);
+  count_pairs(text, options, weights, counter);
+  counter.finish();
+  const std::uint64_t entries = write_entries(counter, weights, options.symmetric, writer);
+  if (entries == 0) throw DataError(text_path + ": no sentence has two words");
+  writer.file().write_strings("dictionary/words", words);
+  writer.file().write("dictionary/counts", file.read<std::int64_t>("dictionary/counts"));
+  writer.finish();
+  return {.path = output.path,
+          .entries = static_cast<std::int64_t>(entries),
+          .vocabulary = static_cast<std::int64_t>(words.size()),
+          .runs = counter.runs()};
+}
+
+}  // namespace unisono

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hdf5/handle.hpp"
+
+namespace unisono::hdf5 {
+
+/// Of a dataset; empty for a scalar.
+std::vector<hsize_t> extent_of(hid_t dataset);
+
+/// The file's side and the memory's side of a transfer of rows.
+struct RowSelection {
+  Handle file, memory;
+};
+
+/// \pre first + count ≤ extent[0]
+RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t first, hsize_t count);
+
+/// Empty where the rows lie in the dataset, or else what is wrong.
+std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count);
+
+}  // namespace unisono::hdf5

@@ -1,0 +1,175 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+
+#include "import/column_writer.hpp"
+#include "import/libsvm_rows.hpp"
+#include "import/row_split.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kMostColumns = std::int64_t{1} << 32;
+constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
+
+void check_options(const LibsvmOptions& options) {
+  if (options.base != "auto" && options.base != "0" && options.base != "1")
+    throw ConfigError(fmt::format("--base '{}': it is auto, 0 or 1", options.base));
+  if (options.task != "auto" && options.task != "classes" && options.task != "regression")
+    throw ConfigError(fmt::format("--task '{}': it is auto, classes or regression", options.task));
+  if (options.columns < 0 || options.columns > kMostColumns)
+    throw ConfigError(fmt::format("--columns {}: it is a number from 1 to 2³², or 0 to find it", options.columns));
+}
+
+using Classes = std::map<double, std::int32_t>;
+
+/// How the examples become a set.
+struct Plan {
+  std::int64_t base = 1, columns = 0;
+  bool all_ones = false;
+  Classes classes;  ///< empty: targets
+};
+
+struct GroupSize {
+  std::uint64_t rows = 0, nonzeros = 0;
+};
+
+/// A group's dataset of each kind, in the layout of scipy's CSR matrices.
+class SparseGroupWriter {
+ public:
+  SparseGroupWriter(SetWriter& writer, Split split, const GroupSize& size, const Plan& plan)
+      : plan_(plan), indptr_(writer, path(split, "features/indptr"), size.rows + 1) {
+    indices_.emplace(writer, path(split, "features/indices"), size.nonzeros);
+    if (!plan.all_ones) data_.emplace(writer, path(split, "features/data"), size.nonzeros);
+    if (plan.classes.empty()) {
+      targets_.emplace(writer, path(split, "targets"), size.rows);
+    } else {
+      labels_.emplace(writer, path(split, "labels"), size.rows);
+    }
+    writer.file().write_attribute(path(split, "features"), "columns", plan.columns);
+    indptr_.add(0);
+  }
+
+  void add(const LibsvmRow& row) {
+    nonzeros_ += row.indices.size();
+    indptr_.add(nonzeros_);
+    for (const std::uint32_t index : row.indices) indices_->add(index - static_cast<std::uint32_t>(plan_.base));
+    if (data_) data_->add(std::span(row.values));
+    if (labels_) labels_->add(plan_.classes.at(row.label));
+    if (targets_) targets_->add(static_cast<float>(row.label));
+  }
+
+  void finish() {
+    indptr_.finish();
+    indices_->finish();
+    if (data_) data_->finish();
+    if (labels_) labels_->finish();
+    if (targets_) targets_->finish();
+  }
+
+ private:
+  static std::string path(Split split, const char* dataset) { return fmt::format("{}/{}", name_of(split), dataset); }
+
+  const Plan& plan_;
+  std::uint64_t nonzeros_ = 0;
+  ColumnWriter<std::uint64_t> indptr_;
+  std::optional<ColumnWriter<std::uint32_t>> indices_;
+  std::optional<ColumnWriter<float>> data_, targets_;
+  std::optional<ColumnWriter<std::int32_t>> labels_;
+};
+
+using VisitRow = std::function<void(Split, const LibsvmRow&)>;
+
+void for_each_example(SpilledRows& training, SpilledRows& test, const RowSplit& split, const VisitRow& visit) {
+  training.for_each([&](std::int64_t number, const LibsvmRow& row) { visit(split.of(number), row); });
+  test.for_each([&](std::int64_t, const LibsvmRow& row) { visit(Split::test, row); });
+}
+
+std::array<GroupSize, 3> measure_groups(SpilledRows& training, SpilledRows& test, const RowSplit& split) {
+  std::array<GroupSize, 3> sizes;
+  for_each_example(training, test, split, [&](Split to, const LibsvmRow& row) {
+    GroupSize& size = sizes[static_cast<std::size_t>(to)];
+    ++size.rows;
+    size.nonzeros += row.indices.size();
+  });
+  return sizes;
+}
+
+/// \param visit_all calls what it gets for each example and the group that it belongs to
+void write_groups(const std::function<void(const VisitRow&)>& visit_all, const std::array<GroupSize, 3>& sizes,
+                  const Plan& plan, SetWriter& writer) {
+  std::array<std::optional<SparseGroupWriter>, 3> groups;
+  for (const Split to : {Split::train, Split::validation, Split::test}) {
+    const auto i = static_cast<std::size_t>(to);
+    if (sizes[i].rows > 0) groups[i].emplace(writer, to, sizes[i], plan);
+  }
+  visit_all([&](Split to, const LibsvmRow& row) { groups[static_cast<std::size_t>(to)]->add(row); });
+  for (auto& group : groups) {
+    if (group) group->finish();
+  }
+}
+
+std::vector<std::string> name_classes(const Classes& classes) {
+  std::vector<std::string> names;
+  for (const auto& [label, number] : classes) names.push_back(fmt::format("{:.0f}", label));
+  return names;
+}
+
+void write_classes(const std::vector<std::string>& names, hdf5::File& file) {
+  if (names.empty()) return;
+  file.write_attribute("", "classes", static_cast<std::int64_t>(names.size()));
+  if (names.size() <= kMostNames) file.write_attribute("", "class_names", names);
+}
+
+SparseSummary summarize(const Plan& plan, const std::array<GroupSize, 3>& sizes, const std::string& path) {
+  SparseSummary summary{.path = path, .columns = plan.columns, .base = plan.base, .all_ones = plan.all_ones};
+  summary.train = static_cast<std::int64_t>(sizes[0].rows);
+  summary.validation = static_cast<std::int64_t>(sizes[1].rows);
+  summary.test = static_cast<std::int64_t>(sizes[2].rows);
+  for (const GroupSize& size : sizes) summary.nonzeros += static_cast<std::int64_t>(size.nonzeros);
+  summary.classes = name_classes(plan.classes);
+  return summary;
+}
+
+}  // namespace
+
+}  // namespace unisono::data
+
+namespace unisono {
+
+SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
+                            const ImportOutput& output) {
+  using namespace data;
+  check_options(options);
+  const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
+  check_shares(shares, "examples", options.test_file);
+  SetWriter writer(output);
+
+  LibsvmFindings found;
+  SpilledRows training(output.path), test(output.path);
+  const auto read = [&](const std::string& path, const Classes* classes, SpilledRows& rows) {
+    read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, classes,
+                [&rows](const LibsvmRow& row) { rows.add(row); });
+  };
+  for (const std::string& path : paths) read(path, nullptr, training);
+  Plan plan;
+  plan.classes = decide_classes(found, options);
+  if (!options.test_file.empty()) read(options.test_file, &plan.classes, test);
+  plan.base = decide_base(found, options);
+  plan.columns = decide_columns(found, options);
+  plan.all_ones = found.all_ones;
+
+  const RowSplit split(training.size(), shares);
+  const std::array<GroupSize, 3> sizes = measure_groups(training, test, split);
+  if (sizes[0].rows == 0)
+    throw DataError(fmt::format("{}: of its {} examples none is left for training", paths[0], training.size()));
+  write_groups([&](const VisitRow& visit) { for_each_example(training, test, split, visit); }, sizes, plan, writer);
+  const SparseSummary summary = summarize(plan, sizes, output.path);
+  write_classes(summary.classes, writer.file());
+  writer.finish();
+  return summary;
+}
+
+}  // namespace unisono

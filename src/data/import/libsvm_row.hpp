@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "import/line_reader.hpp"
+
+namespace unisono::data {
+
+/// One line of LIBSVM's text.
+struct LibsvmRow {
+  double label = 0;
+  std::vector<std::uint32_t> indices;  ///< as they are written, ascending
+  std::vector<float> values;           ///< beside them
+  std::size_t last_at = 0;             ///< byte of the line where the last index begins, from 1
+};
+
+/// \param line where the text is, for messages \return false for a line that is nothing but a comment
+/// \throws DataError naming line and byte of what is wrong
+bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row);
+
+}  // namespace unisono::data

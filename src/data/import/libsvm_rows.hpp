@@ -1,0 +1,52 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "import/libsvm_row.hpp"
+#include "import/spill.hpp"
+#include "unisono/data/import_sparse.hpp"
+
+namespace unisono::data {
+
+/// Examples that are set aside on the disk.
+class SpilledRows {
+ public:
+  explicit SpilledRows(const std::string& beside) : file_(beside) {}
+  void add(const LibsvmRow& row);
+  void for_each(const std::function<void(std::int64_t number, const LibsvmRow& row)>& visit);
+  std::int64_t size() const { return size_; }
+
+ private:
+  SpillFile file_;
+  std::int64_t size_ = 0;
+};
+
+/// What the files show together.
+struct LibsvmFindings {
+  bool zero_index = false;         ///< the index 0 occurs
+  bool all_ones = true;            ///< every value is 1
+  std::uint32_t largest = 0;       ///< of the indices
+  std::string largest_at = {};     ///< FILE:LINE:BYTE
+  bool whole_labels = true;        ///< every label is a whole number
+  bool too_many_labels = false;    ///< for classes that nobody asked for: not all are in `labels`
+  std::map<double, std::int32_t> labels;  ///< the training files', and the class that each is
+};
+
+/// Reads a file's examples. \param classes of the test file: those that there are; null for training files, which make
+/// them \throws DataError naming line and byte of what is wrong
+void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
+                 const std::map<double, std::int32_t>* classes,
+                 const std::function<void(const LibsvmRow& row)>& keep);
+
+/// Numbers the classes in the order of their labels. \return them, or nothing where the labels are targets
+std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options);
+
+/// Which index the first column has.
+std::int64_t decide_base(const LibsvmFindings& found, const LibsvmOptions& options);
+
+/// \throws DataError where an index is beyond the columns that were asked for
+std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options);
+
+}  // namespace unisono::data

@@ -1,0 +1,140 @@
+#include "import/rating_line.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "import/csv_dialect.hpp"
+#include "import/utf8.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::size_t kSampledLines = 100;
+constexpr std::string_view kBlanks = " \t";
+constexpr std::array<const char*, 4> kNames = {"user", "item", "rating", "time"};
+
+std::string_view trim(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+std::vector<std::string> sample_lines(LineReader& lines) {
+  std::vector<std::string> sample;
+  for (std::string line; sample.size() < kSampledLines && lines.next(line);) sample.push_back(line);
+  if (sample.empty()) throw DataError(lines.name() + ": is empty; a file of ratings has at least one line");
+  return sample;
+}
+
+/// Fields of most of the lines, if they are a rating's; else 0.
+std::size_t common_fields(const std::vector<std::string>& sample, std::string_view delimiter) {
+  std::array<std::size_t, std::tuple_size_v<RatingFields> + 1> lines{};
+  RatingFields fields;
+  for (const std::string& line : sample) ++lines[split_rating(line, delimiter, fields)];
+  for (const std::size_t count : {3, 4}) {
+    if (2 * lines[count] > sample.size()) return count;
+  }
+  return 0;
+}
+
+std::string detect_delimiter(const std::string& name, const std::vector<std::string>& sample) {
+  for (const char* delimiter : {"::", "\t", ",", ";", "|", " "}) {
+    if (common_fields(sample, delimiter) > 0) return delimiter;
+  }
+  throw DataError(
+      fmt::format("{}: neither '::', tabs, commas, semicolons, bars nor blanks cut most of the first lines into user, "
+                  "item, rating (and time); say --delimiter, and put a 1 where there is no rating",
+                  name));
+}
+
+std::string parse_delimiter(const std::string& delimiter) {
+  if (delimiter == "tab" || delimiter == "\\t") return "\t";
+  if (delimiter == "::" || (delimiter.size() == 1 && delimiter != "\n" && delimiter != "\r")) return delimiter;
+  throw ConfigError(fmt::format("--delimiter '{}': it is one character, '::', 'tab' or 'auto'", delimiter));
+}
+
+/// Whether the first line has a word wherever all lines below have numbers, at least in one place.
+bool detect_header(const std::vector<std::string>& sample, std::string_view delimiter) {
+  RatingFields names, fields;
+  const std::size_t count = split_rating(sample[0], delimiter, names);
+  std::vector<bool> numbers(count, sample.size() > 1);
+  for (std::size_t i = 1; i < sample.size(); ++i) {
+    const std::size_t here = split_rating(sample[i], delimiter, fields);
+    for (std::size_t c = 0; c < count; ++c) numbers[c] = numbers[c] && c < here && parse_number(fields[c]);
+  }
+  bool words = false;
+  for (std::size_t c = 0; c < count; ++c) {
+    if (numbers[c] && parse_number(names[c])) return false;
+    words = words || numbers[c];
+  }
+  return words;
+}
+
+[[noreturn]] void fail(const LineReader& line, std::size_t column, const std::string& what) {
+  throw DataError(
+      fmt::format("{}:{}: column {} ({}): {}", line.name(), line.number(), column + 1, kNames[column], what));
+}
+
+void check_id(const LineReader& line, std::size_t column, std::string_view id) {
+  if (id.empty()) fail(line, column, "is empty");
+  if (find_invalid_utf8(id) != std::string_view::npos)
+    fail(line, column, "is no UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
+}
+
+}  // namespace
+
+std::size_t split_rating(std::string_view text, std::string_view delimiter, RatingFields& fields) {
+  const bool blanks = delimiter == " ";
+  std::size_t count = 0;
+  for (text = trim(text); count < fields.size(); ++count) {
+    const std::size_t end = blanks ? text.find_first_of(kBlanks) : text.find(delimiter);
+    fields[count] = trim(text.substr(0, end));
+    if (end == std::string_view::npos) return count + 1;
+    text.remove_prefix(end + delimiter.size());
+    if (blanks) text = trim(text);
+  }
+  return count;
+}
+
+RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
+                              const std::string& header) {
+  if (header != "auto" && header != "yes" && header != "no")
+    throw ConfigError(fmt::format("--header '{}': it is auto, yes or no", header));
+  const auto lines = open();
+  RatingsDialect dialect;
+  if (delimiter != "auto") dialect.delimiter = parse_delimiter(delimiter);
+  const std::vector<std::string> sample = sample_lines(*lines);
+  if (delimiter == "auto") dialect.delimiter = detect_delimiter(lines->name(), sample);
+  dialect.header = header == "auto" ? detect_header(sample, dialect.delimiter) : header == "yes";
+  RatingFields fields;
+  dialect.fields = std::clamp<std::size_t>(split_rating(sample[0], dialect.delimiter, fields), 3, 4);
+  return dialect;
+}
+
+Rating parse_rating(const LineReader& line, std::string_view text, const RatingsDialect& dialect) {
+  RatingFields fields;
+  const std::size_t count = split_rating(text, dialect.delimiter, fields);
+  if (count != dialect.fields) {
+    throw DataError(fmt::format("{}:{}: has {} fields, but {} are expected: user, item, rating{}", line.name(),
+                                line.number(), count > 4 ? "more than 4" : std::to_string(count), dialect.fields,
+                                dialect.fields == 4 ? ", time" : ""));
+  }
+  Rating rating{.user = fields[0], .item = fields[1]};
+  check_id(line, 0, rating.user);
+  check_id(line, 1, rating.item);
+  const auto value = parse_number(fields[2]);
+  if (!value || std::abs(*value) > double{std::numeric_limits<float>::max()})
+    fail(line, 2, fmt::format("'{}' is no number that a float32 can hold", fields[2]));
+  rating.value = static_cast<float>(*value);
+  if (count < 4) return rating;
+  const auto time = parse_number(fields[3]);
+  if (!time) fail(line, 3, fmt::format("'{}' is no number; write times as seconds", fields[3]));
+  rating.time = *time;
+  return rating;
+}
+
+}  // namespace unisono::data

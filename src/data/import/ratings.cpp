@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "import/column_writer.hpp"
+#include "import/rating_line.hpp"
+#include "import/rating_split.hpp"
+#include "import/string_table.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr double kMostExact = 9007199254740992.0;  // 2⁵³: whole numbers up to it are exact in a double
+
+void check_options(const RatingsOptions& options) {
+  check_shares({options.validation_fraction, options.test_fraction, options.seed}, "ratings", options.test_file);
+  const bool known = options.split == "none" || options.split == "random" || options.split == "leave_one_out" ||
+                     options.split == "time";
+  if (!known)
+    throw ConfigError(fmt::format("--split '{}': it is none, random, leave_one_out or time", options.split));
+  if (options.split == "none" && options.validation_fraction + options.test_fraction > 0)
+    throw ConfigError("--split none leaves all ratings for training; take the fractions out, or say --split random");
+  if (options.split != "leave_one_out") return;
+  if (options.test_fraction > 0)
+    throw ConfigError("--split leave_one_out tests with one rating of each user; take --test-fraction out");
+  if (!options.test_file.empty()) throw ConfigError("--split leave_one_out and --test-file exclude each other");
+}
+
+/// What the files show together.
+struct RatingsFindings {
+  StringTable users, items;
+  std::size_t fields = 0;    ///< of a line; 0: none was read
+  bool whole_times = true;   ///< every time is a whole number
+  std::string delimiter, header;
+};
+
+void check_fields(const LineReader& line, const RatingsDialect& dialect, RatingsFindings& found) {
+  if (found.fields == 0) found.fields = dialect.fields;
+  if (found.fields == dialect.fields) return;
+  throw DataError(fmt::format("{}:{}: the lines have {} fields, but those of the file before have {}", line.name(),
+                              line.number(), dialect.fields, found.fields));
+}
+
+void read_ratings(const std::string& path, const RatingsOptions& options, RatingsFindings& found,
+                  SpilledRatings& ratings) {
+  const auto open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  const RatingsDialect dialect = detect_ratings(open, options.delimiter, options.header);
+  const auto lines = open();
+  std::string text;
+  if (dialect.header) lines->next(text);
+  if (found.fields == 0) {
+    found.delimiter = dialect.delimiter;
+    found.header = text;
+  }
+  const std::int64_t before = ratings.size();
+  while (lines->next(text)) {
+    const Rating rating = parse_rating(*lines, text, dialect);
+    if (ratings.size() == before) check_fields(*lines, dialect, found);
+    found.whole_times =
+        found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
+    ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
+  }
+  if (ratings.size() == before) throw DataError(path + ": holds no rating below its names");
+}
+
+class RatingGroupWriter {
+ public:
+  RatingGroupWriter(SetWriter& writer, Split split, std::uint64_t size, const RatingsFindings& found)
+      : users_(writer, path(split, "users"), size),
+        items_(writer, path(split, "items"), size),
+        ratings_(writer, path(split, "ratings"), size) {
+    if (found.fields < 4) return;
+    if (found.whole_times) {
+      whole_times_.emplace(writer, path(split, "times"), size);
+    } else {
+      times_.emplace(writer, path(split, "times"), size);
+    }
+  }
+
+  void add(const NumberedRating& rating) {
+    users_.add(rating.user);
+    items_.add(rating.item);
+    ratings_.add(rating.value);
+    if (times_) times_->add(rating.time);
+    if (whole_times_) whole_times_->add(static_cast<std::int64_t>(rating.time));
+  }
+
+  void finish() {
+    users_.finish();
+    items_.finish();
+    ratings_.finish();
+    if (times_) times_->finish();
+    if (whole_times_) whole_times_->finish();
+  }
+
+ private:
+  static std::string path(Split split, const char* dataset) { return fmt::format("{}/{}", name_of(split), dataset); }
+
+  ColumnWriter<std::uint32_t> users_, items_;
+  ColumnWriter<float> ratings_;
+  std::optional<ColumnWriter<double>> times_;
+  std::optional<ColumnWriter<std::int64_t>> whole_times_;
+};
+
+/// \param splits of the training files' ratings; those of the test file are for testing
+void write_groups(SpilledRatings& training, SpilledRatings& test, const std::vector<Split>& splits,
+                  const std::array<std::uint64_t, 3>& sizes, const RatingsFindings& found, SetWriter& writer) {
+  std::array<std::optional<RatingGroupWriter>, 3> groups;
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    const auto i = static_cast<std::size_t>(split);
+    if (sizes[i] > 0) groups[i].emplace(writer, split, sizes[i], found);
+  }
+  std::size_t row = 0;
+  training.for_each([&](const NumberedRating& rating) { groups[static_cast<std::size_t>(splits[row++])]->add(rating); });
+  test.for_each([&](const NumberedRating& rating) { groups[static_cast<std::size_t>(Split::test)]->add(rating); });
+  for (auto& group : groups) {
+    if (group) group->finish();
+  }
+}
+
+std::array<std::uint64_t, 3> count_groups(const std::vector<Split>& splits, std::int64_t test) {
+  std::array<std::uint64_t, 3> sizes{};
+  for (const Split split : splits) ++sizes[static_cast<std::size_t>(split)];
+  sizes[static_cast<std::size_t>(Split::test)] += static_cast<std::uint64_t>(test);
+  return sizes;
+}
+
+}  // namespace
+
+}  // namespace unisono::data
+
+namespace unisono {
+
+RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
+                              const ImportOutput& output) {
+  using namespace data;
+  check_options(options);
+  SetWriter writer(output);
+  RatingsFindings found;
+  SpilledRatings training(output.path), test(output.path);
+  for (const std::string& path : paths) read_ratings(path, options, found, training);
+  if (options.split == "time" && found.fields < 4)
+    throw DataError(paths[0] + ": has no times, which --split time goes by");
+  if (!options.test_file.empty()) read_ratings(options.test_file, options, found, test);
+
+  const std::vector<Split> splits = split_ratings(training, found.users.size(), options);
+  const std::array<std::uint64_t, 3> sizes = count_groups(splits, test.size());
+  if (sizes[0] == 0)
+    throw DataError(fmt::format("{}: of its {} ratings none is left for training", paths[0], training.size()));
+  write_groups(training, test, splits, sizes, found, writer);
+  writer.file().write_strings("dictionary/users", found.users.strings());
+  writer.file().write_strings("dictionary/items", found.items.strings());
+  writer.finish();
+  return {.path = output.path,
+          .train = static_cast<std::int64_t>(sizes[0]),
+          .validation = static_cast<std::int64_t>(sizes[1]),
+          .test = static_cast<std::int64_t>(sizes[2]),
+          .users = found.users.size(),
+          .items = found.items.size(),
+          .times = found.fields == 4,
+          .delimiter = found.delimiter,
+          .header = found.header};
+}
+
+}  // namespace unisono

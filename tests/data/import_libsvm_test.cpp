@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <catch2/catch.hpp>
+
+#include "import/libsvm_row.hpp"
+#include "sets.hpp"
+#include "unisono/data/import_sparse.hpp"
+
+using namespace unisono;
+using namespace unisono::data;
+using Catch::Contains;
+using test::TempDir;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+struct SparseGroup {
+  std::vector<std::uint64_t> indptr;
+  std::vector<std::uint32_t> indices;
+  std::vector<float> data, targets;
+  std::vector<std::int32_t> labels;
+  std::int64_t columns = 0;
+};
+
+SparseGroup read_group(const hdf5::File& file, const std::string& name) {
+  SparseGroup group;
+  group.indptr = file.read<std::uint64_t>(name + "/features/indptr");
+  group.indices = file.read<std::uint32_t>(name + "/features/indices");
+  if (file.exists(name + "/features/data")) group.data = file.read<float>(name + "/features/data");
+  if (file.exists(name + "/labels")) group.labels = file.read<std::int32_t>(name + "/labels");
+  if (file.exists(name + "/targets")) group.targets = file.read<float>(name + "/targets");
+  group.columns = file.read_attribute<std::int64_t>(name + "/features", "columns");
+  return group;
+}
+
+struct Imported {
+  SparseSummary summary;
+  SparseGroup train, test;
+  Texts class_names;
+};
+
+Imported import(const std::string& text, LibsvmOptions options = {}, const std::string& test_text = "") {
+  const TempDir folder;
+  test::write_file(folder / "t.svm", text);
+  if (!test_text.empty()) {
+    test::write_file(folder / "s.svm", test_text);
+    options.test_file = folder / "s.svm";
+  }
+  Imported imported;
+  imported.summary = import_libsvm({folder / "t.svm"}, options, {.path = folder / "a.h5"});
+  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  imported.train = read_group(file, "train");
+  if (imported.summary.test > 0) imported.test = read_group(file, "test");
+  if (file.has_attribute("", "class_names")) imported.class_names = file.read_attribute<Texts>("", "class_names");
+  return imported;
+}
+
+template <typename Thrown = DataError>
+std::string refusal(const std::string& text, const LibsvmOptions& options = {}, const std::string& test_text = "") {
+  return test::message_of<Thrown>([&] { import(text, options, test_text); });
+}
+
+}  // namespace
+
+TEST_CASE("a line is a label, and values at indices", "[libsvm]") {
+  const LineReader line(bytes_of("", "f"));
+  LibsvmRow row;
+  CHECK(parse_libsvm(line, " +1 3:0.5\t7:-2e3  4294967295:+1 # a comment 9:9", row));
+  CHECK(row.label == 1);
+  CHECK(row.indices == std::vector<std::uint32_t>{3, 7, 4294967295});
+  CHECK(row.values == std::vector<float>{0.5, -2000, 1});
+  CHECK(parse_libsvm(line, "-1.5#no values", row));
+  CHECK((row.label == -1.5 && row.indices.empty()));
+  CHECK_FALSE(parse_libsvm(line, "# a comment alone", row));
+  CHECK(parse_libsvm(line, "0 1:1e-60", row));
+  CHECK(row.values == std::vector<float>{0});
+}
+
+TEST_CASE("rows become a CSR matrix, with what all values being 1 saves", "[libsvm]") {
+  //  1 .5 .        columns 1 to 3 of the input are 0 to 2 of the set
+  //  . .  .
+  //  . .  2
+  const auto set = import("+1 1:1 2:0.5\n\n-1\n# nothing\n+1 3:2\n");
+  CHECK(set.train.indptr == std::vector<std::uint64_t>{0, 2, 2, 3});
+  CHECK(set.train.indices == std::vector<std::uint32_t>{0, 1, 2});
+  CHECK(set.train.data == std::vector<float>{1, 0.5, 2});
+  CHECK(set.train.labels == std::vector<std::int32_t>{1, 0, 1});
+  CHECK(set.train.columns == 3);
+  CHECK(set.class_names == Texts{"-1", "1"});
+  CHECK((set.summary.base == 1 && set.summary.nonzeros == 3 && !set.summary.all_ones));
+
+  const auto ones = import("1 0:1 4:1\n0 2:1\n");
+  CHECK(ones.summary.all_ones);
+  CHECK(ones.train.data.empty());
+  CHECK(ones.train.indices == std::vector<std::uint32_t>{0, 4, 2});
+  CHECK((ones.summary.base == 0 && ones.train.columns == 5));
+}
+
+TEST_CASE("labels are classes if they are whole and few, and come in the order of their numbers", "[libsvm]") {
+  CHECK(import("10 1:1\n2 1:1\n-3 1:1\n").class_names == Texts{"-3", "2", "10"});
+  CHECK(import("2 1:1\n1 1:1\n").train.labels == std::vector<std::int32_t>{1, 0});
+  const auto numbers = import("1 1:1\n2.5 1:1\n");
+  CHECK(numbers.train.targets == std::vector<float>{1, 2.5});
+  CHECK(numbers.train.labels.empty());
+  CHECK(import("1 1:1\n2 1:1\n", {.task = "regression"}).train.targets == std::vector<float>{1, 2});
+  CHECK_THAT(refusal("1 1:1\n2.5 1:1\n", {.task = "classes"}), Contains("t.svm:2: the label 2.5 is no whole number"));
+  std::string many;
+  for (int i = 0; i <= 1000; ++i) many += fmt::format("{} 1:1\n", i);
+  CHECK(import(many).summary.classes.empty());
+  CHECK(import(many, {.task = "classes"}).summary.classes.size() == 1001);
+}
+
+TEST_CASE("a test file shares base, columns and classes", "[libsvm]") {
+  const auto set = import("1 1:1\n0 2:1\n", {}, "0 5:1\n1 1:1\n");
+  CHECK(set.test.labels == std::vector<std::int32_t>{0, 1});
+  CHECK(set.test.indices == std::vector<std::uint32_t>{4, 0});
+  CHECK((set.train.columns == 5 && set.test.columns == 5));
+  CHECK(import("1 1:1\n0 2:1\n", {}, "0 0:1\n").train.indices == std::vector<std::uint32_t>{1, 2});  // base 0 for both
+  CHECK(import("1 1:1\n0 2:1\n", {}, "0 1:2\n").train.data == std::vector<float>{1, 1});  // not all values are 1
+  CHECK_THAT(refusal("1 1:1\n0 2:1\n", {}, "1 1:1\n7 1:1\n"),
+             Contains("s.svm:2: the label 7 is no class of the training file, whose classes are 0, 1"));
+}
+
+TEST_CASE("columns and base may be said", "[libsvm]") {
+  CHECK(import("1 1:1\n0 2:1\n", {.columns = 9}).train.columns == 9);
+  CHECK(import("1 1:1\n0 2:1\n", {.base = "0"}).train.indices == std::vector<std::uint32_t>{1, 2});
+  CHECK_THAT(refusal("1 1:1\n0 2:1 4:1\n", {.columns = 3}),
+             Contains("t.svm:2:7: the index 4 is beyond --columns 3, of which the first has the index 1"));
+  CHECK_THAT(refusal("1 1:1\n0 0:1\n", {.base = "1"}), Contains("t.svm:2: has the index 0, but --base 1"));
+  CHECK_THAT(refusal("1\n0\n"), Contains("no example has a value"));
+  CHECK(import("1\n0\n", {.columns = 3}).train.indptr == std::vector<std::uint64_t>{0, 0, 0});
+  CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.base = "2"}), Contains("--base '2'"));
+  CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.task = "ranks"}), Contains("--task 'ranks'"));
+}
+
+TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
+  CHECK_THAT(refusal("1 1:1\n1 3:1 2:1\n"), Contains("t.svm:2:7: the index 2 follows 3; indices ascend"));
+  CHECK_THAT(refusal("1 3:1 3:1\n"), Contains("t.svm:1:7: the index 3 follows 3"));
+  CHECK_THAT(refusal("1 1:nan\n"), Contains("t.svm:1:5: the value of '1:nan' is no number"));
+  CHECK_THAT(refusal("1 1:1e39\n"), Contains("t.svm:1:5: the value of '1:1e39'"));
+  CHECK_THAT(refusal("1 1:2x\n"), Contains("t.svm:1:5: the value of '1:2x'"));
+  CHECK_THAT(refusal("1 1:\n"), Contains("t.svm:1:5: the value of '1:'"));
+  CHECK_THAT(refusal("1 a:1\n"), Contains("t.svm:1:3: 'a:1' is no index:value"));
+  CHECK_THAT(refusal("1 -1:1\n"), Contains("t.svm:1:3: '-1:1' is no index:value"));
+  CHECK_THAT(refusal("1 5\n"), Contains("t.svm:1:3: '5' is no index:value"));
+  CHECK_THAT(refusal("1 4294967296:1\n"), Contains("t.svm:1:3: the index 4294967296 is beyond 2³² − 1"));
+  CHECK_THAT(refusal("cat 1:1\n"), Contains("t.svm:1:1: the label 'cat' is no number"));
+  CHECK_THAT(refusal("inf 1:1\n"), Contains("t.svm:1:1: the label 'inf' is no number"));
+  CHECK_THAT(refusal("1,2 1:1\n"), Contains("t.svm:1:1: '1,2' are several labels"));
+  CHECK_THAT(refusal("1:1 2:1\n"), Contains("t.svm:1:1: begins with '1:1', but a label comes first"));
+  CHECK_THAT(refusal("1 qid:3 1:1\n"), Contains("t.svm:1:3: 'qid:' is of sets for ranking"));
+  CHECK_THAT(refusal("# nothing\n"), Contains("t.svm: holds no example"));
+}
+
+TEST_CASE("examples of several files are dealt to groups, each to one", "[libsvm]") {
+  const TempDir folder;
+  std::string first, second;
+  for (int i = 0; i < 50; ++i) first += fmt::format("{} {}:{}\n", i % 3, i + 1, i);
+  for (int i = 50; i < 100; ++i) second += fmt::format("{} {}:{}\n", i % 3, i + 1, i);
+  test::write_file(folder / "a", first);
+  test::write_file(folder / "b", second);
+  const auto summary = import_libsvm({folder / "a", folder / "b"}, {.validation_fraction = 0.2, .test_fraction = 0.1},
+                                     {.path = folder / "a.h5", .compression = 1});
+  CHECK((summary.train == 70 && summary.validation == 20 && summary.test == 10));
+  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  std::vector<int> seen(100);
+  for (const std::string name : {"train", "validation", "test"}) {
+    const SparseGroup group = read_group(file, name);
+    for (std::size_t i = 0; i < group.indices.size(); ++i) {
+      ++seen[group.indices[i]];
+      CHECK(group.data[i] == static_cast<float>(group.indices[i]));
+      CHECK(group.labels[i] == static_cast<std::int32_t>(group.indices[i] % 3));
+    }
+  }
+  CHECK(seen == std::vector<int>(100, 1));
+  CHECK(file.shape("train/features/indices").compressed);
+}
+
+TEST_CASE("a9a is imported as it is", "[libsvm][data]") {
+  const char* root = std::getenv("UNISONO_DATA");
+  if (root == nullptr) {
+    WARN("skipped: UNISONO_DATA does not name a folder with libsvm/a9a");
+    return;
+  }
+  const TempDir folder;
+  const std::string data = std::string(root) + "/libsvm/";
+  const auto a9a = import_libsvm({data + "a9a"}, {.test_file = data + "a9a.t"}, {.path = folder / "a9a.h5"});
+  CHECK((a9a.train == 32561 && a9a.test == 16281));
+  CHECK((a9a.columns == 123 && a9a.base == 1 && a9a.all_ones));
+  CHECK(a9a.classes == Texts{"-1", "1"});
+  const SparseGroup train = read_group(hdf5::File(folder / "a9a.h5", hdf5::File::Mode::read), "train");
+  CHECK(train.indices.size() == 451592);
+  CHECK(std::count(train.labels.begin(), train.labels.end(), 1) == 7841);
+}

@@ -1,0 +1,36 @@
+#include "import/row_split.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+
+#include "support.hpp"
+#include "unisono/base/errors.hpp"
+
+using namespace unisono;
+using namespace unisono::data;
+
+TEST_CASE("rows are shared out exactly, and alike for the same seed", "[import]") {
+  const RowSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}), other(10, {0.2, 0.3});
+  std::array<int, 3> counts{};
+  bool same = true, different = false;
+  for (std::int64_t row = 0; row < 10; ++row) {
+    ++counts[static_cast<std::size_t>(split.of(row))];
+    same = same && split.of(row) == again.of(row);
+    different = different || split.of(row) != other.of(row);
+  }
+  CHECK(counts == std::array<int, 3>{5, 2, 3});
+  CHECK((split.size(Split::train) == 5 && split.size(Split::validation) == 2 && split.size(Split::test) == 3));
+  CHECK(same);
+  CHECK(different);
+  CHECK(share_of(7, 0.5) == 4);
+}
+
+TEST_CASE("shares that leave nothing are refused", "[import]") {
+  const auto refusal = [](const Shares& shares, const std::string& file) {
+    return test::message_of<ConfigError>([&] { check_shares(shares, "rows", file); });
+  };
+  CHECK_THAT(refusal({0.5, 0.5}, ""), Catch::Contains("leave none of the rows"));
+  CHECK_THAT(refusal({1, 0}, ""), Catch::Contains("a fraction of 1 of the rows"));
+  CHECK_THAT(refusal({0, 0.1}, "t"), Catch::Contains("exclude each other"));
+  CHECK(refusal({0.5, 0.4}, "").empty());
+}
