@@ -34,9 +34,15 @@ ModelInputs inputs_of(const DatasetInfo& info) {
 
 namespace {
 
+/// Before there is a model to ask.
+bool updates_in_place(const Config& config) {
+  return config.model.kind != "network" && config.strategy.kind != "allreduce";
+}
+
 /// The threads that a rank is to have; 0: its fair share of the cores.
 std::int64_t wanted_threads(const Config& config) {
   if (config.strategy.kind == "hogwild") return config.strategy.threads;
+  if (updates_in_place(config)) return 1;
   return config.train.threads;
 }
 

@@ -50,6 +50,7 @@ class Allreduce final : public Strategy {
   void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
   bool steps_together() const override { return true; }
   bool optimizer_state_is_local() const override { return false; }
+  bool updates_in_place(const Model&) const override { return false; }
 };
 
 }  // namespace

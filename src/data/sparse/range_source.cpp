@@ -8,44 +8,57 @@ RangeSource::RangeSource(const LoadedSplit& split, const SourceOptions& options,
     : split_(split),
       options_(options),
       shuffle_(shuffle),
-      steps_(std::clamp<std::int64_t>((split.examples + options.batch_size - 1) / options.batch_size, 1, chunks())) {
+      steps_((split.examples + options.batch_size - 1) / options.batch_size),
+      whole_chunks_(std::holds_alternative<Text>(split.set)) {
+  if (whole_chunks_) steps_ = std::clamp<std::int64_t>(steps_, 1, static_cast<std::int64_t>(chunks()));
   begin_epoch();
 }
 
 void RangeSource::begin_epoch() {
-  if (shuffle_) {
-    order_ = KeyedPermutation(static_cast<std::uint64_t>(chunks()),
-                              RandomStream(options_.seed, Purpose::order, static_cast<std::uint64_t>(cursor_.epoch)));
+  order_.resize(chunks());
+  first_place_.resize(chunks() + 1);
+  const KeyedPermutation permuted(
+      shuffle_ ? chunks() : 0, RandomStream(options_.seed, Purpose::order, static_cast<std::uint64_t>(cursor_.epoch)));
+  for (std::size_t i = 0; i < chunks(); ++i) {
+    order_[i] = static_cast<std::uint32_t>(shuffle_ ? permuted(i) : i);
+    first_place_[i + 1] = first_place_[i] + split_.chunk_examples[order_[i]];
   }
-  examples_before_ = examples_at({0, part_of(chunks(), cursor_.step, steps_).first});
 }
 
-std::size_t RangeSource::chunk_at(std::int64_t place) const {
-  const auto at = static_cast<std::uint64_t>(place);
-  return static_cast<std::size_t>(shuffle_ ? order_(at) : at);
+Range RangeSource::step_places() const {
+  if (whole_chunks_) return part_of(split_.examples, cursor_.step, steps_);
+  const std::int64_t first = cursor_.step * options_.batch_size;
+  return {first, std::min<std::int64_t>(first + options_.batch_size, split_.examples)};
 }
 
-Index RangeSource::examples_at(Range places) const {
+Index RangeSource::collect(Range places, std::vector<ExampleRange>& ranges) const {
   Index examples = 0;
-  for (std::int64_t place = places.first; place < places.last; ++place) {
-    examples += split_.chunk_examples[chunk_at(place)];
+  const auto begin = std::upper_bound(first_place_.begin(), first_place_.end(), places.first) - 1;
+  for (auto i = static_cast<std::size_t>(begin - first_place_.begin()); i < chunks() && first_place_[i] < places.last; ++i) {
+    const ExampleRange& chunk = split_.chunks[order_[i]];
+    if (whole_chunks_) {
+      if (first_place_[i] < places.first) continue;  // it went to where its first word is
+      ranges.push_back(chunk);
+      examples += split_.chunk_examples[order_[i]];
+      continue;
+    }
+    const std::int64_t skipped = std::max<std::int64_t>(places.first - first_place_[i], 0);
+    const std::int64_t cut = std::max<std::int64_t>(first_place_[i + 1] - places.last, 0);
+    ranges.push_back({chunk.first + skipped, chunk.last - cut});
+    examples += ranges.back().size();
   }
   return examples;
 }
 
 Batch RangeSource::next() {
-  const Range step = part_of(chunks(), cursor_.step, steps_);
-  const Range part = part_of(step.size(), options_.rank, options_.size);
-  const Range own{step.first + part.first, step.first + part.last};
+  const Range step = step_places(), part = part_of(step.size(), options_.rank, options_.size);
   ranges_.clear();
-  for (std::int64_t place = own.first; place < own.last; ++place) ranges_.push_back(split_.chunks[chunk_at(place)]);
-
+  unused_.clear();
   Batch batch;
-  batch.size = batch.rank_step_size = examples_at(own);
-  batch.global_size = batch.micro_batch_size = examples_at(step);
+  batch.size = batch.rank_step_size = collect({step.first + part.first, step.first + part.last}, ranges_);
+  batch.global_size = batch.micro_batch_size = whole_chunks_ ? collect(step, unused_) : step.size();
   batch.epoch = cursor_.epoch;
-  batch.epoch_examples_before = examples_before_;
-  examples_before_ += batch.global_size;
+  batch.epoch_examples_before = step.first;
   batch.last_of_epoch = cursor_.step + 1 == steps_;
   batch.set = &split_.set;
   batch.ranges = ranges_;

@@ -5,9 +5,10 @@
 
 namespace unisono::data {
 
-/// Batches that name chunks of a split in memory. An epoch's order is a permutation of the chunks, a function of (seed,
-/// epoch); step s of S takes places s·C/S to (s+1)·C/S of it, and rank r of P its part of these. So an epoch visits
-/// every example once, whatever P is.
+/// Batches that name ranges of a split in memory. An epoch's order is a permutation of the chunks, a function of (seed,
+/// epoch); step s takes places s·B … (s+1)·B − 1 of it, and rank r of P its slice of these, so that P ranks together see
+/// what one would see. Places are counted in examples; a text's chunks, which are whole sentences, go where their first
+/// word goes.
 class RangeSource final : public BatchSource {
  public:
   /// \param split must outlive it
@@ -20,19 +21,21 @@ class RangeSource final : public BatchSource {
   double wait_seconds() const override { return 0; }
 
  private:
-  std::int64_t chunks() const { return static_cast<std::int64_t>(split_.chunks.size()); }
-  std::size_t chunk_at(std::int64_t place) const;
-  Index examples_at(Range places) const;
+  std::size_t chunks() const { return split_.chunks.size(); }
   void begin_epoch();
+  Range step_places() const;
+  /// Appends what stands at these places. \return its examples
+  Index collect(Range places, std::vector<ExampleRange>& ranges) const;
 
   const LoadedSplit& split_;
   SourceOptions options_;
   bool shuffle_;
   std::int64_t steps_;
+  bool whole_chunks_;
   DataCursor cursor_;
-  std::int64_t examples_before_ = 0;  ///< of the epoch
-  KeyedPermutation order_;
-  std::vector<ExampleRange> ranges_;
+  std::vector<std::uint32_t> order_;         ///< of the epoch: chunks …
+  std::vector<std::int64_t> first_place_;    ///< … and the place of the first example of each; then their number
+  std::vector<ExampleRange> ranges_, unused_;
 };
 
 /// A rank's part of a split, in the order of the memory.

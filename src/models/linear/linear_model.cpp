@@ -122,7 +122,7 @@ LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, s
   if (batch.set != nullptr) {
     const auto& set = std::get<LabelledRows>(*batch.set);
     return {.rows = &set.rows,
-            .answers = set.answers.empty() ? View{} : set.answers.subspan(first, count),
+            .answers = set.answers,
             .first = range.first,
             .count = range.size()};
   }
@@ -182,8 +182,8 @@ void LinearModel::update_locked(const Part& part, const InPlaceStep& step, RowLo
     if (settings_.bias) rows.add(*step.locks, 1, 0);
     Part one = part;
     one.count = 1;
-    if (!part.answers.empty()) one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
     if (part.rows == nullptr) {
+      one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
       const auto width = static_cast<std::size_t>(features_);
       one.values = part.values.subspan(static_cast<std::size_t>(i) * width, width);
       for (Index j = 0; j < features_; ++j) rows.add(*step.locks, 0, j);

@@ -51,7 +51,7 @@ class LinearModel final : public Model, public InPlace {
   struct Part {
     const SparseRows* rows = nullptr;  ///< null: a table
     View values = {};                  ///< of a table: [count, features]
-    View answers = {};                 ///< of these examples
+    View answers = {};                 ///< of all rows, or of these examples of a table
     Index first = 0, count = 0;
   };
   Part part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const;
