@@ -36,7 +36,7 @@ namespace {
 
 /// Before there is a model to ask.
 bool updates_in_place(const Config& config) {
-  return config.model.kind != "network" && config.strategy.kind != "allreduce";
+  return has_in_place_kind(config.model) && config.strategy.kind != "allreduce";
 }
 
 /// The threads that a rank is to have; 0: its fair share of the cores.

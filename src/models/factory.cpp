@@ -34,6 +34,11 @@ void ModelSettings::describe(ConfigVisitor& visitor) {
   visitor.variant({.name = "kind", .meaning = "what is trained"}, kind, variants);
 }
 
+bool has_in_place_kind(const ModelSettings& settings) {
+  const std::string& kind = settings.kind;
+  return kind == "linear" || kind == "factorization" || kind == "word2vec" || kind == "glove";
+}
+
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context) {
   if (settings.kind == "linear") return std::make_unique<LinearModel>(settings.linear, inputs, context);

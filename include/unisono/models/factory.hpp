@@ -69,6 +69,9 @@ struct ModelSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+/// Whether it is one of the built-in kinds whose models offer to be updated in place.
+bool has_in_place_kind(const ModelSettings& settings);
+
 /// \throws ConfigError naming the layer whose shapes do not fit, or the loss that the data cannot serve.
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context);
