@@ -56,6 +56,23 @@ inline double skip_gram(std::span<const std::int32_t> context, const OutputWords
   return loss;
 }
 
+/// Continuous bag of words as word2vec has it: the mean's gradient goes to each word undivided. Returns the loss.
+inline double cbow(std::span<const std::int32_t> context, const OutputWords& outputs, double rate, Matrix& inputs,
+                   Matrix& output_rows) {
+  std::vector<double> h(inputs.width), delta(inputs.width);
+  for (std::int32_t word : context) add_scaled(h, 1 / static_cast<double>(context.size()), inputs.row(word));
+  double loss = 0;
+  for (std::size_t o = 0; o < outputs.rows.size(); ++o) {
+    const auto y = output_rows.row(outputs.rows[o]);
+    const double z = dot(h, y), error = rate * (outputs.targets[o] - sigmoid(z));
+    add_scaled(delta, error, y);
+    add_scaled(y, error, h);
+    loss += sigmoid_loss(z, outputs.targets[o]);
+  }
+  for (std::int32_t word : context) add_scaled(inputs.row(word), 1, delta);
+  return loss;
+}
+
 /// A sparse or dense row: its features and their values.
 using Features = std::vector<std::pair<std::size_t, double>>;
 
@@ -129,6 +146,31 @@ inline double factorize(const SparseEntry& rating, const FactorStep& s, Factors&
   move(users, rating.row, s.user_l2, p, q);
   move(items, rating.column, s.item_l2, q, p);
   return e;
+}
+
+/// Words or contexts: D weights and the bias, and the sum of squares of each.
+struct GloveVectors {
+  Matrix rows, squares;
+};
+
+/// Pennington et al. 2014: one entry. Returns its loss.
+inline double glove(const SparseEntry& entry, const GloveStep& s, GloveVectors& words, GloveVectors& contexts) {
+  const auto w = words.rows.row(entry.row), v = contexts.rows.row(entry.column);
+  const std::vector<double> old_w(w.begin(), w.end()), old_v(v.begin(), v.end());
+  const std::size_t dimension = w.size() - 1;
+  const double x = entry.value;
+  double d = w[dimension] + v[dimension] - std::log(x);
+  for (std::size_t k = 0; k < dimension; ++k) d += w[k] * v[k];
+  const double f = std::fmin(1.0, std::pow(x / s.x_max, static_cast<double>(s.alpha)));
+  for (std::size_t k = 0; k <= dimension; ++k) {
+    const double g_w = f * d * (k < dimension ? old_v[k] : 1), g_v = f * d * (k < dimension ? old_w[k] : 1);
+    double &sum_w = words.squares.row(entry.row)[k], &sum_v = contexts.squares.row(entry.column)[k];
+    w[k] -= s.rate * g_w / std::sqrt(sum_w);
+    v[k] -= s.rate * g_v / std::sqrt(sum_v);
+    sum_w += g_w * g_w;
+    sum_v += g_v * g_v;
+  }
+  return 0.5 * f * d * d;
 }
 
 }  // namespace unisono::reference
