@@ -496,7 +496,7 @@ IMPORTS = [
         "--columns",
         "3",
     ),
-    text_case("no examples", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
+    text_case("comments alone", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
     text_case("gzip that is none", r"lines\.txt:1: holds a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
     text_case(
         "a test file that is not there",
