@@ -519,10 +519,20 @@ IMPORTS = [
     ),
     text_case("a base that is none", r"--base", "libsvm", "1 1:1\n", "--base", "2", code=USAGE),
     text_case("lines of two fields", r"lines\.txt: neither '::', tabs.*say --delimiter", "ratings", "1 2\n3 4\n"),
-    text_case("a rating that is no number", r"lines\.txt:2: column 3 \(rating\): 'x'", "ratings", "1,2,3\n1,2,x\n1,2,3\n"),
+    text_case(
+        "a rating that is no number",
+        r"lines\.txt:2: column 3 \(rating\): 'x'",
+        "ratings",
+        "1,2,3\n1,2,x\n1,2,3\n",
+    ),
     text_case("a field too few", r"lines\.txt:3: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
     text_case("a user without a name", r"lines\.txt:2: column 1 \(user\): is empty", "ratings", "1,2,3\n,2,3\n"),
-    text_case("an item in Latin-1", r"lines\.txt:1: column 2 \(item\): is no UTF-8.*iconv", "ratings", b"1,caf\xe9,3\n"),
+    text_case(
+        "an item in Latin-1",
+        r"lines\.txt:1: column 2 \(item\): is no UTF-8.*iconv",
+        "ratings",
+        b"1,caf\xe9,3\n",
+    ),
     text_case("a time that is a date", r"lines\.txt:1: column 4 \(time\)", "ratings", "1,2,3,2005-09-06\n"),
     text_case(
         "a split by times that are not there",
@@ -578,7 +588,14 @@ IMPORTS = [
         r"text\.h5: /dictionary/words is no list of strings",
         lambda file: replace(file, "dictionary/words", numpy.arange(3)),
     ),
-    counted("too little memory", r"--memory.*at least 1 MiB", lambda file: None, "--memory", "10KiB", code=CONFIGURATION),
+    counted(
+        "too little memory",
+        r"--memory.*at least 1 MiB",
+        lambda file: None,
+        "--memory",
+        "10KiB",
+        code=CONFIGURATION,
+    ),
     Case(
         "a file that is there already",
         OTHER,

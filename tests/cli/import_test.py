@@ -5,6 +5,9 @@ import gzip
 import os
 import pathlib
 import random
+import re
+import subprocess
+import sys
 import unittest
 
 import h5py
@@ -97,7 +100,8 @@ class Ratings(BinaryTest):
             users, items = texts(file["dictionary/users"]), texts(file["dictionary/items"])
             self.assertEqual((users, items), (["7", "3"], ["Amélie", "Brazil"]))
             train, test = file["train"], file["test"]
-            self.assertEqual([train[name].dtype for name in ("users", "items", "ratings", "times")], ["u4", "u4", "f4", "i8"])
+            types = [train[name].dtype for name in ("users", "items", "ratings", "times")]
+            self.assertEqual(types, ["u4", "u4", "f4", "i8"])
             self.assertEqual(list(train["users"]), [0, 1])
             self.assertEqual(list(train["ratings"]), [4.5, 2])
             self.assertEqual((list(test["items"]), list(test["times"])), ([1], [300]))
@@ -109,13 +113,15 @@ class Ratings(BinaryTest):
             self.write("r", "\n".join(separator.join(map(str, row)) for row in rows))
             self.succeed("data", "import", "ratings", "r", "--test-fraction", "0.2", "--output", "r.h5", "--overwrite")
             with h5py.File(self.folder / "r.h5", "r") as file:
-                sets.append([list(file[f"{group}/{name}"]) for group in ("train", "test") for name in ("users", "ratings")])
+                parts = [f"{group}/{name}" for group in ("train", "test") for name in ("users", "ratings")]
+                sets.append([list(file[part]) for part in parts])
         self.assertEqual(len(sets[0][0]), 40)
         for other in sets[1:]:
             self.assertEqual(other, sets[0])
 
     def test_libmf(self):
-        said = self.succeed("data", "import", "ratings", needed("libmf-demo/real_matrix.tr.txt"), "--output", "r.h5").out
+        lines = needed("libmf-demo/real_matrix.tr.txt")
+        said = self.succeed("data", "import", "ratings", lines, "--output", "r.h5").out
         self.assertIn("5000 training, 0 validation and 0 test ratings", said)
         self.assertIn("cut at blanks, no names on top", said)
 
@@ -135,7 +141,8 @@ class Text(BinaryTest):
         chance = random.Random(7)
         weights = [1 / rank for rank in range(1, 401)]
         self.sentences = [
-            [f"w{number}" for number in chance.choices(range(400), weights, k=chance.randrange(400))] for _ in range(300)
+            [f"w{number}" for number in chance.choices(range(400), weights, k=chance.randrange(400))]
+            for _ in range(300)
         ]
         self.write("text.txt", "\n".join(" ".join(sentence) for sentence in self.sentences))
         return self.succeed("data", "import", "text", "text.txt", "--output", "text.h5", *options).out
@@ -190,6 +197,23 @@ class Text(BinaryTest):
         with h5py.File(self.folder / "c.h5", "r") as file:
             entries = zip(file["train/rows"], file["train/columns"], file["train/counts"])
             self.assertEqual(sorted(entries), [(0, 1, 1), (0, 2, 0.5), (1, 2, 1)])
+
+
+class Documented(BinaryTest):
+    def test_the_sets_that_the_docs_write_with_h5py_are_what_they_say(self):
+        page = (pathlib.Path(os.environ["UNISONO_SOURCE"]) / "docs" / "data-format.md").read_text()
+        blocks = re.findall(r"```python\n(.*?)```", page.split("## Sparse sets")[1], re.DOTALL)
+        titles = {
+            "sparse.h5": "sparse examples of 5,000 columns",
+            "ratings.h5": "ratings of 30 items by 100 users",
+            "text.h5": "text of 8 distinct words",
+            "pairs.h5": "co-occurrences of 8 words",
+        }
+        self.assertEqual(len(blocks), len(titles))
+        for block, (name, title) in zip(blocks, titles.items()):
+            subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
+            self.assertIn(title, self.succeed("data", "describe", name).out)
+        self.succeed("data", "cooccurrences", "text.h5", "--output", "counted.h5")
 
 
 if __name__ == "__main__":

@@ -15,17 +15,17 @@ namespace unisono {
 struct RowMatrix {
   float* values = nullptr;  ///< aligned to 64 bytes
   Index stride = 0;         ///< floats; a multiple of 16
-  Index width = 0;          ///< floats of a row that are in use, rounded up to a multiple of 16; what fills them up is 0
+  Index width = 0;  ///< floats of a row that are in use, rounded up to a multiple of 16; what fills them up is 0
 
   float* row(Index i) const { return values + i * stride; }
 };
 
 /// What a kernel adds up over the examples that it was given, before each one's own update.
 struct InPlaceSums {
-  double loss = 0;             ///< Σ of the examples' losses, without penalties
-  std::int64_t examples = 0;   ///< how many the sums are of
-  std::int64_t correct = 0;    ///< classification: the sign, or the largest output, is the label's
-  double squared_error = 0;    ///< regression, ratings: Σ (y − t)²
+  double loss = 0;            ///< Σ of the examples' losses, without penalties
+  std::int64_t examples = 0;  ///< how many the sums are of
+  std::int64_t correct = 0;   ///< classification: the sign, or the largest output, is the label's
+  double squared_error = 0;   ///< regression, ratings: Σ (y − t)²
   double absolute_error = 0;
 };
 
@@ -63,11 +63,11 @@ struct LinearWeights {
 
 /// Weights of K margins: row j has feature j's weight for each class.
 struct SoftmaxWeights {
-  RowMatrix weights;       ///< [features][K]
-  float* bias = nullptr;   ///< [weights.width], what is beyond K is 0; null: none
-  RowMatrix weight_sums;   ///< u of averaged SGD; values null: not kept
+  RowMatrix weights;      ///< [features][K]
+  float* bias = nullptr;  ///< [weights.width], what is beyond K is 0; null: none
+  RowMatrix weight_sums;  ///< u of averaged SGD; values null: not kept
   float* bias_sum = nullptr;
-  Index classes = 0;       ///< K
+  Index classes = 0;  ///< K
 };
 
 // Matrix factorization
@@ -100,15 +100,15 @@ struct FactorRows {
 /// One window's outputs: words (or inner nodes of a Huffman tree), with 1 where they belong to it and 0 where they do
 /// not.
 struct OutputWords {
-  std::span<const std::int32_t> rows;   ///< [O], distinct, O ≤ kMaximumOutputs
-  std::span<const float> targets;       ///< [O]
+  std::span<const std::int32_t> rows;  ///< [O], distinct, O ≤ kMaximumOutputs
+  std::span<const float> targets;      ///< [O]
 };
 
 inline constexpr Index kMaximumOutputs = 64;
 inline constexpr Index kMaximumWindow = 64;  ///< words of a context
 
-/// J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2, f(x) = min(1, (x / x_max)^α); each entry makes one Adagrad step on its
-/// two rows and their biases: with g the gradient, w ← w − rate g / √G, G ← G + g².
+/// J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2, f(x) = min(1, (x / x_max)^α); each entry makes one Adagrad step on
+/// its two rows and their biases: with g the gradient, w ← w − rate g / √G, G ← G + g².
 ///   Pennington, Socher & Manning, EMNLP 2014, and the order of its published program: G is used before it is added to.
 struct GloveStep {
   float rate = 0;
@@ -118,7 +118,7 @@ struct GloveStep {
 /// Rows of words or contexts: D weights, the bias, zeros up to `weights.width`; then, `weights.width` floats on, the
 /// sums G in the same order (1 at the start).
 struct GloveRows {
-  RowMatrix weights;  ///< stride ≥ 2 · width
+  RowMatrix weights;    ///< stride ≥ 2 · width
   Index dimension = 0;  ///< D; width is D + 1 rounded up to a multiple of 16
 };
 

@@ -31,7 +31,8 @@ std::string rows_text(const hdf5::File& file, const std::string& features, std::
   }
   if (lengths.count() == 0) fail(file, features + "/indptr", "has no row");
   return fmt::format("  features  {} values, in {:.3g} % of all places of {} columns\n            values a row {}\n",
-                     grouped(static_cast<std::int64_t>(nonzeros)), 100 * static_cast<double>(nonzeros) / lengths.count() / static_cast<double>(columns),
+                     grouped(static_cast<std::int64_t>(nonzeros)),
+                     100 * static_cast<double>(nonzeros) / lengths.count() / static_cast<double>(columns),
                      grouped(columns), survey_text(lengths.survey(0)));
 }
 
@@ -112,7 +113,8 @@ std::string describe_csr(const hdf5::File& file) {
     text += rows_text(file, features, columns) + columns_text(file, features, columns) + values_text(file, features);
     if (file.exists(group + "/labels")) text += labels_text(file, group + "/labels");
     if (file.exists(group + "/targets")) text += targets_text(file, group + "/targets");
-    if (first.empty()) first = fmt::format("\nfirst examples of {}, column:value\n", group) + examples_text(file, features);
+    if (first.empty())
+      first = fmt::format("\nfirst examples of {}, column:value\n", group) + examples_text(file, features);
   }
   return title_text(file) + fmt::format("sparse examples of {} columns\n", grouped(columns)) + text + first;
 }

@@ -86,8 +86,7 @@ std::string describe_set(const std::string& path) {
   const hdf5::File file(path, hdf5::File::Mode::read);
   if (const auto sparse = describe_sparse(file)) return *sparse;
   const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false});
-  std::string text =
-      title_text(file) + fmt::format("examples of {}\n", shape_text(set.any_group().features));
+  std::string text = title_text(file) + fmt::format("examples of {}\n", shape_text(set.any_group().features));
   for (const auto& group : set.groups) {
     if (!group) continue;
     text += fmt::format("\n{}: {} examples, {} in memory\n", group->name, grouped(group->examples),

@@ -43,8 +43,8 @@ std::string balance_text(const std::vector<std::int64_t>& counts, const std::vec
   std::string text;
   for (std::size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
     const std::string name = i < names.size() ? " " + names[i] : "";
-    text += fmt::format("            {:>3}{:<16} {:>10} {:>7}\n", i, name, grouped(counts[i]),
-                        share_text(counts[i], all));
+    text +=
+        fmt::format("            {:>3}{:<16} {:>10} {:>7}\n", i, name, grouped(counts[i]), share_text(counts[i], all));
   }
   if (counts.size() > kShownClasses)
     text += fmt::format("            … and {} more classes\n", counts.size() - kShownClasses);

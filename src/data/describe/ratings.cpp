@@ -21,8 +21,8 @@ std::vector<std::int64_t> count_numbers(const hdf5::File& file, const std::strin
   std::vector<std::int64_t> counts(static_cast<std::size_t>(size));
   for (std::uint32_t number = 0; numbers.next(number); ++counts[number]) {
     if (number >= size)
-      throw DataError(fmt::format("{}: /{} holds the number {}, but its dictionary has {}", file.path(), dataset,
-                                  number, size));
+      throw DataError(
+          fmt::format("{}: /{} holds the number {}, but its dictionary has {}", file.path(), dataset, number, size));
   }
   return counts;
 }
@@ -85,8 +85,9 @@ std::string most_rated(const hdf5::File& file, const std::vector<std::int64_t>& 
   std::vector<std::size_t> items(counts.size());
   for (std::size_t i = 0; i < items.size(); ++i) items[i] = i;
   const std::size_t shown = std::min(kShownItems, items.size());
-  std::partial_sort(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), items.end(),
-                    [&](std::size_t a, std::size_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
+  std::partial_sort(
+      items.begin(), items.begin() + static_cast<std::ptrdiff_t>(shown), items.end(),
+      [&](std::size_t a, std::size_t b) { return counts[a] != counts[b] ? counts[a] > counts[b] : a < b; });
   std::string text;
   for (std::size_t i = 0; i < shown; ++i) {
     text += fmt::format("{}{} ({})", i > 0 ? ", " : "", file.read_strings("dictionary/items", items[i], 1)[0],
@@ -116,9 +117,9 @@ std::string group_text(const hdf5::File& file, const std::string& group, std::ui
 
 std::string describe_ratings(const hdf5::File& file) {
   const std::uint64_t users = file.shape("dictionary/users").rows(), items = file.shape("dictionary/items").rows();
-  std::string text = title_text(file) + fmt::format("ratings of {} items by {} users\n",
-                                                    grouped(static_cast<std::int64_t>(items)),
-                                                    grouped(static_cast<std::int64_t>(users)));
+  std::string text =
+      title_text(file) + fmt::format("ratings of {} items by {} users\n", grouped(static_cast<std::int64_t>(items)),
+                                     grouped(static_cast<std::int64_t>(users)));
   for (const std::string group : {"train", "validation", "test"}) {
     if (file.exists(group + "/ratings")) text += group_text(file, group, users, items);
   }

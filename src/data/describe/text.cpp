@@ -36,8 +36,9 @@ std::string vocabulary_text(const hdf5::File& file) {
   for (std::size_t i = 0; i < shown; ++i)
     text += fmt::format("  {:>8} {:<24} {:>12} {:>7}\n", i, words[i], grouped(counts[i]), share_text(counts[i], all));
   if (counts.size() > shown)
-    text += fmt::format("  … and {} more, down to {} times\n", grouped(static_cast<std::int64_t>(counts.size() - shown)),
-                        grouped(*std::min_element(counts.begin(), counts.end())));
+    text +=
+        fmt::format("  … and {} more, down to {} times\n", grouped(static_cast<std::int64_t>(counts.size() - shown)),
+                    grouped(*std::min_element(counts.begin(), counts.end())));
   return text;
 }
 
@@ -48,9 +49,9 @@ std::string word_at(const hdf5::File& file, std::uint32_t number) {
 }  // namespace
 
 std::string describe_text(const hdf5::File& file) {
-  std::string text = title_text(file) +
-                     fmt::format("text of {} distinct words\n",
-                                 grouped(static_cast<std::int64_t>(file.shape("dictionary/words").rows())));
+  std::string text =
+      title_text(file) + fmt::format("text of {} distinct words\n",
+                                     grouped(static_cast<std::int64_t>(file.shape("dictionary/words").rows())));
   for (const std::string group : {"train", "validation", "test"}) {
     if (file.exists(group + "/sentences")) text += sentences_text(file, group);
   }
@@ -62,11 +63,11 @@ std::string describe_cooccurrences(const hdf5::File& file) {
   ColumnReader<float> counts(file, "train/counts");
   Tally tally;
   for (float count = 0; counts.next(count);) tally.add(count);
-  std::string text = title_text(file) + fmt::format("co-occurrences of {} words\n\ntrain: {} entries, {:.3g} % of all pairs\n",
-                                                    grouped(static_cast<std::int64_t>(words)),
-                                                    grouped(static_cast<std::int64_t>(entries)),
-                                                    100 * static_cast<double>(entries) / static_cast<double>(words) /
-                                                        static_cast<double>(words));
+  std::string text =
+      title_text(file) +
+      fmt::format("co-occurrences of {} words\n\ntrain: {} entries, {:.3g} % of all pairs\n",
+                  grouped(static_cast<std::int64_t>(words)), grouped(static_cast<std::int64_t>(entries)),
+                  100 * static_cast<double>(entries) / static_cast<double>(words) / static_cast<double>(words));
   if (entries > 0) text += fmt::format("  counts    {}\n\nfirst entries:\n", survey_text(tally.survey(0)));
   const std::uint64_t shown = std::min(entries, kShownEntries);
   std::vector<std::uint32_t> rows(shown), columns(shown);

@@ -14,8 +14,7 @@ void check_shares(const Shares& shares, const std::string& what, const std::stri
       throw ConfigError(fmt::format("a fraction of {} of the {}: it lies in [0, 1)", fraction, what));
   }
   if (shares.validation + shares.test >= 1) {
-    throw ConfigError(
-        fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));
+    throw ConfigError(fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));
   }
   if (!test_file.empty() && shares.test > 0) {
     throw ConfigError("--test-file and --test-fraction exclude each other");

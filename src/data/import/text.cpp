@@ -44,7 +44,8 @@ void read_words(const std::string& path, Lowercase* lowercase, ReadText& text) {
 /// By number in the text: the place in the vocabulary.
 std::vector<std::int32_t> number_words(const std::vector<std::uint32_t>& chosen, std::size_t words) {
   std::vector<std::int32_t> number_of(words, kDropped);
-  for (std::size_t place = 0; place < chosen.size(); ++place) number_of[chosen[place]] = static_cast<std::int32_t>(place);
+  for (std::size_t place = 0; place < chosen.size(); ++place)
+    number_of[chosen[place]] = static_cast<std::int32_t>(place);
   return number_of;
 }
 
@@ -82,7 +83,8 @@ class SentenceWriter {
  public:
   SentenceWriter(SetWriter& writer, Split split, const GroupSize& size)
       : words_(writer, fmt::format("{}/words", name_of(split)), static_cast<std::uint64_t>(size.words)),
-        sentences_(writer, fmt::format("{}/sentences", name_of(split)), static_cast<std::uint64_t>(size.sentences + 1)) {
+        sentences_(writer, fmt::format("{}/sentences", name_of(split)),
+                   static_cast<std::uint64_t>(size.sentences + 1)) {
     sentences_.add(0);
   }
   void add(std::span<const std::int32_t> words) {
