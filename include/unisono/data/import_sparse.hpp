@@ -80,7 +80,7 @@ struct TextSummary {
 
 /// Any UTF-8 text, from files, and from folders with all that is in them, in alphabetical order. A line is a sentence.
 /// Words are what stands between blanks, numbered from the most frequent one on, those of the same frequency by their
-/// bytes. Memory: the distinct words.
+/// bytes. Memory: the distinct words, and a sentence.
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output);
 
 struct CooccurrenceOptions {

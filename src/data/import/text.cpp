@@ -157,7 +157,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   if (plan.groups[0].sentences == 0) throw DataError(paths[0] + ": no sentence is left for training");
   std::vector<std::int64_t> counts(text.words.size());
   for (std::size_t place = 0; place < chosen.size(); ++place) counts[chosen[place]] = plan.training_counts[place];
-  sort_words(text.words, counts, chosen);
+  if (options.test_fraction > 0) sort_words(text.words, counts, chosen);  // by what is left for training
   write_sentences(text, number_words(chosen, text.words.size()), plan, options.sentence_length, writer);
   write_dictionary(text, chosen, counts, writer.file());
   writer.finish();
