@@ -50,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Lowercase lowercase;
   const std::string text(reinterpret_cast<const char*>(data), size);
   check(text, lowercase);
+  if (size % 16 > 0) return 0;  // the rest takes its time
   // Blanks in front move words across the ends of what is read at a time.
   const std::size_t moved = (256U << 10) - std::min<std::size_t>(size / 2, 256U << 10);
   check(std::string(moved, ' ') + text, lowercase);

@@ -33,7 +33,7 @@ class Scanner {
 
   template <typename T>
   bool read(T& value) {
-    if (rest().starts_with('+')) ++at_;
+    if (rest().starts_with('+') && !rest().starts_with("+-")) ++at_;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error != std::errc{}) return false;
     at_ = static_cast<std::size_t>(end - text_.data());

@@ -34,6 +34,7 @@ std::int64_t RowSplit::size(Split split) const {
 }
 
 Split RowSplit::of(std::int64_t row) const {
+  if (test_ + validation_ == 0) return Split::train;
   const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(row)));
   if (place < test_) return Split::test;
   return place < test_ + validation_ ? Split::validation : Split::train;

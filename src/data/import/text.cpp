@@ -132,6 +132,18 @@ void write_dictionary(const ReadText& text, const std::vector<std::uint32_t>& ch
   file.write("dictionary/counts", chosen_counts);
 }
 
+TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::string& path) {
+  const GroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
+  return {.path = path,
+          .train = train.words,
+          .test = test.words,
+          .train_sentences = train.sentences,
+          .test_sentences = test.sentences,
+          .vocabulary = static_cast<std::int64_t>(plan.training_counts.size()),
+          .distinct = text.words.size(),
+          .in_all = text.length};
+}
+
 }  // namespace
 
 }  // namespace unisono::data
@@ -161,15 +173,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   write_sentences(text, number_words(chosen, text.words.size()), plan, options.sentence_length, writer);
   write_dictionary(text, chosen, counts, writer.file());
   writer.finish();
-  const GroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
-  return {.path = output.path,
-          .train = train.words,
-          .test = test.words,
-          .train_sentences = train.sentences,
-          .test_sentences = test.sentences,
-          .vocabulary = static_cast<std::int64_t>(chosen.size()),
-          .distinct = text.words.size(),
-          .in_all = text.length};
+  return summarize(plan, text, output.path);
 }
 
 }  // namespace unisono
