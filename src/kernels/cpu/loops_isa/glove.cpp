@@ -94,11 +94,12 @@ __attribute__((always_inline)) inline float predict(const Problem& problem, cons
 }
 
 /// The step of one register of a row, at `weights`, and of its sums of squares: g = slope · other, and half is half the
-/// rate times slope.
+/// rate times slope. \tparam kLast the row's last register, some of whose sums may be the zeros that fill it up
+template <bool kLast>
 __attribute__((always_inline)) inline void move(float* weights, float* squares, Vector weight, Vector other,
                                                 Vector slope, Vector half) {
   const Vector sum = load(squares), g = slope * other;
-  const InverseRoot root = inverse_root(sum);
+  const InverseRoot root = inverse_root(kLast ? (sum == 0.0F ? broadcast(1.0F) : sum) : sum);
   store(weights, weight - ((half * other) * root.estimate) * root.twice);
   store(squares, sum + g * g);
 }
@@ -115,8 +116,8 @@ __attribute__((always_inline)) inline void update(const Problem& problem, float 
   for (Count at = 0; at < end; at += kLanes) {
     fetch(later, at, width);
     const Vector x = load(w + at), y = load(v + at);
-    move(w + at, w + width + at, x, y, slopes, half);
-    move(v + at, v + width + at, y, x, slopes, half);
+    move<false>(w + at, w + width + at, x, y, slopes, half);
+    move<false>(v + at, v + width + at, y, x, slopes, half);
   }
 #pragma GCC unroll 4
   for (Count i = 0; i < kEnd; i += kLanes) {
@@ -124,8 +125,8 @@ __attribute__((always_inline)) inline void update(const Problem& problem, float 
     fetch(later, at, width);
     const Integers bias = load(problem.is_bias + i);
     const Vector x = load(w + at), y = load(v + at);
-    move(w + at, w + width + at, x, bias ? one : y, slopes, half);
-    move(v + at, v + width + at, y, bias ? one : x, slopes, half);
+    move<true>(w + at, w + width + at, x, bias ? one : y, slopes, half);
+    move<true>(v + at, v + width + at, y, bias ? one : x, slopes, half);
   }
 }
 
