@@ -75,6 +75,7 @@ class Rank {
                      .gradient = gradient_.view(),
                      .sums = sums,
                      .seconds = outcome.seconds,
+                     .doings = outcome.doings,
                      .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,

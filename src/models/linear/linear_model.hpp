@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,11 @@ class LinearModel final : public Model, public InPlace {
   template <typename Weights>
   InPlaceSums step_kernel(const Part& part, const LinearStep& step, const Weights& weights) const;
   void mark(const Part& part, TouchedRows& touched) const;
-  void update_locked(const Part& part, const InPlaceStep& step, RowLocks::Set& rows, LossSums& sums) const;
+  Part one_of(const Part& part, Index i) const;
+  template <typename Visit>
+  void for_each_feature(const Part& part, Visit visit) const;
+  /// Meters an example and takes its locks, where these are wanted.
+  std::optional<RowLocks::Guard> enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
   LinearWeights margin_weights(MutableView parameters) const;

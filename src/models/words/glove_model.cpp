@@ -80,22 +80,14 @@ void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const I
                        .x_max = static_cast<float>(settings_.x_max),
                        .alpha = static_cast<float>(settings_.alpha)};
   const GloveRows words = rows_at(word_rows_, step.parameters), contexts = rows_at(context_rows_, step.parameters);
-  if (step.touched != nullptr) {
-    for (const SparseEntry& entry : entries) {
-      step.touched->mark(0, entry.row);
-      step.touched->mark(1, entry.column);
-    }
-  }
-  if (step.locks == nullptr) {
+  mark_entries(entries, step);
+  if (!step.one_by_one()) {
     add(kernels_->glove(entries, with, words, contexts), sums);
     return;
   }
   RowLocks::Set& rows = static_cast<GloveScratch&>(scratch).rows;
   for (const SparseEntry& entry : entries) {
-    rows.clear();
-    rows.add(*step.locks, 0, entry.row);
-    rows.add(*step.locks, 1, entry.column);
-    const auto guard = step.locks->lock(rows);
+    const auto guard = enter_entry(entry, step, rows);
     add(kernels_->glove({&entry, 1}, with, words, contexts), sums);
   }
 }

@@ -1,0 +1,94 @@
+// Averages of rows:
+//   W_i = Σ_r n_r [rank r changed row i];   row_i ← Σ_r n_r [rank r changed row i] row_i,r / W_i   where W_i > 0
+//   n_r: examples that rank r has seen since the last average
+// A rank that did not change a row has nothing to say of it: a plain mean would take back what the others have learnt.
+// Cost: one allreduce of 4 bytes a row, and one of the rows that any rank changed.
+#include <algorithm>
+
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
+
+}  // namespace
+
+ParameterAverage::ParameterAverage(TrainContext& run) : run_(run) {
+  if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
+  spaces_ = run.model.in_place()->row_spaces();
+  touched_.emplace(spaces_);
+}
+
+void ParameterAverage::sum(std::span<float> values) {
+  run_.communicator.allreduce_sum(values);
+  run_.doings.averaged_bytes += static_cast<std::int64_t>(values.size_bytes());
+}
+
+void ParameterAverage::average(Index examples) {
+  const ScopedTimer timer(run_.seconds.exposed_communication);
+  run_.doings.averaged_bytes = std::max<std::int64_t>(0, run_.doings.averaged_bytes);
+  if (!touched_) {
+    run_.communicator.allreduce_weighted_mean(run_.state.parameters, static_cast<double>(examples));
+    run_.doings.averaged_bytes += static_cast<std::int64_t>(run_.state.parameters.size_bytes());
+    return;
+  }
+  for (std::size_t space = 0; space < spaces_.size(); ++space) average_rows(space, static_cast<float>(examples));
+  average_rest(static_cast<double>(examples));
+  touched_->clear();
+}
+
+void ParameterAverage::average_rows(std::size_t space, float weight) {
+  const RowSpace& rows = spaces_[space];
+  weights_.resize(static_cast<std::size_t>(rows.rows));
+  for (Index row = 0; row < rows.rows; ++row) {
+    weights_[static_cast<std::size_t>(row)] = touched_->is_touched(space, row) ? weight : 0.0F;
+  }
+  sum(weights_);
+  std::vector<Index> changed;
+  for (Index row = 0; row < rows.rows; ++row) {
+    if (weights_[static_cast<std::size_t>(row)] > 0) changed.push_back(row);
+  }
+  const auto at_once = static_cast<std::size_t>(std::max<Index>(1, kPackedFloats / rows.stride));
+  const auto stride = static_cast<std::size_t>(rows.stride);
+  for (std::size_t first = 0; first < changed.size(); first += at_once) {
+    const std::span<const Index> some = std::span<const Index>(changed).subspan(first, std::min(at_once, changed.size() - first));
+    packed_.resize(some.size() * stride);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const float* const from = run_.state.parameters.data() + rows.offset + some[i] * rows.stride;
+      const float share =
+          touched_->is_touched(space, some[i]) ? weight / weights_[static_cast<std::size_t>(some[i])] : 0.0F;
+      for (std::size_t k = 0; k < stride; ++k) packed_[i * stride + k] = share == 0 ? 0.0F : share * from[k];
+    }
+    sum(packed_);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      std::copy_n(packed_.data() + i * stride, stride, run_.state.parameters.data() + rows.offset + some[i] * rows.stride);
+    }
+  }
+}
+
+/// What belongs to no row, of which there is little: biases of a whole model, counts.
+void ParameterAverage::average_rest(double weight) {
+  std::vector<std::pair<Index, Index>> taken;
+  for (const RowSpace& rows : spaces_) taken.emplace_back(rows.offset, rows.offset + rows.rows * rows.stride);
+  std::sort(taken.begin(), taken.end());
+  taken.emplace_back(run_.state.parameters.size(), 0);
+  Index at = 0;
+  packed_.clear();
+  const auto for_each_rest = [&](auto visit) {
+    at = 0;
+    for (const auto& [first, last] : taken) {
+      for (Index i = at; i < first; ++i) visit(run_.state.parameters[static_cast<std::size_t>(i)]);
+      at = std::max(at, last);
+    }
+  };
+  for_each_rest([&](float& value) { packed_.push_back(value); });
+  if (packed_.empty()) return;
+  run_.communicator.allreduce_weighted_mean(packed_, weight);
+  run_.doings.averaged_bytes += static_cast<std::int64_t>(packed_.size() * sizeof(float));
+  std::size_t i = 0;
+  for_each_rest([&](float& value) { value = packed_[i++]; });
+}
+
+}  // namespace unisono
