@@ -57,7 +57,7 @@ void Averaging::train(TrainContext& run) {
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
-  ParameterAverage parameters(run);
+  ParameterAverage parameters(run, settings_.merge);
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);

@@ -254,7 +254,7 @@ std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) c
 }
 
 void Hogwild::train(TrainContext& run) {
-  ParameterAverage parameters(run);
+  ParameterAverage parameters(run, settings_.merge);
   if (run.model.in_place() != nullptr) {
     InPlaceSteps steps(run, locks(), parameters.touched());
     train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step); });

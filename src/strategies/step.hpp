@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "unisono/strategies/strategy.hpp"
@@ -41,7 +42,8 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 /// ranks, weighted likewise.
 class ParameterAverage {
  public:
-  explicit ParameterAverage(TrainContext& run);
+  /// \param merge mean or sum: of rows
+  ParameterAverage(TrainContext& run, const std::string& merge);
 
   /// What the model's steps are to mark; null where there are no rows, or no other rank.
   TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
@@ -56,7 +58,11 @@ class ParameterAverage {
   TrainContext& run_;
   std::vector<RowSpace> spaces_;
   std::optional<TouchedRows> touched_;
+  void give(Index at, float share, std::span<float> to) const;
+  void take(Index at, std::span<const float> sum);
+
   std::vector<float> weights_, packed_;
+  std::vector<float> old_;  ///< θ after the last average; empty: the mean needs none
 };
 
 /// The pieces of a batch that threads may update in place at the same time: ranges of its set, or of a table's rows.
