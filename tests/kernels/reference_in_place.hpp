@@ -56,6 +56,23 @@ inline double skip_gram(std::span<const std::int32_t> context, const OutputWords
   return loss;
 }
 
+/// Continuous bag of words as word2vec has it: the mean's gradient goes to each word undivided. Returns the loss.
+inline double cbow(std::span<const std::int32_t> context, const OutputWords& outputs, double rate, Matrix& inputs,
+                   Matrix& output_rows) {
+  std::vector<double> h(inputs.width), delta(inputs.width);
+  for (std::int32_t word : context) add_scaled(h, 1 / static_cast<double>(context.size()), inputs.row(word));
+  double loss = 0;
+  for (std::size_t o = 0; o < outputs.rows.size(); ++o) {
+    const auto y = output_rows.row(outputs.rows[o]);
+    const double z = dot(h, y), error = rate * (outputs.targets[o] - sigmoid(z));
+    add_scaled(delta, error, y);
+    add_scaled(y, error, h);
+    loss += sigmoid_loss(z, outputs.targets[o]);
+  }
+  for (std::int32_t word : context) add_scaled(inputs.row(word), 1, delta);
+  return loss;
+}
+
 /// A sparse or dense row: its features and their values.
 using Features = std::vector<std::pair<std::size_t, double>>;
 

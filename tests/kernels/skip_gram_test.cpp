@@ -1,33 +1,9 @@
 #include <limits>
 
-#include "in_place_fixture.hpp"
+#include "window_case.hpp"
 
 namespace unisono::cpu {
 namespace {
-
-using Words = std::vector<std::int32_t>;
-
-constexpr float kRate = 0.1F;
-
-/// Inputs and outputs of some words, and one window.
-struct Case {
-  Words context, outputs;
-  Floats targets;
-  TestMatrix x, y;
-
-  Case(Words words, Index outputs_count, Index width) : context(std::move(words)), x(70, width, 1), y(70, width, 2) {
-    for (Index o = 0; o < outputs_count; ++o) {
-      outputs.push_back(static_cast<std::int32_t>(69 - o));
-      targets.push_back(o % 3 == 0 ? 1.0F : 0.0F);
-    }
-  }
-  OutputWords wanted() const { return {outputs, targets}; }
-  InPlaceSums step(const InPlaceKernels& kernels, bool want_loss) {
-    InPlaceSums sums;
-    kernels.skip_gram(context, wanted(), kRate, x.view(), y.view(), want_loss, sums);
-    return sums;
-  }
-};
 
 /// Of D products below 1/4: each rounds, and so does each sum; half of a σ's slope, and what σ itself errs by, makes an
 /// error of E of rate · (D (D + 2) u / 16 + 6 u). A row takes up to n such, times ½, and rounds n + 1 times, where its
@@ -38,13 +14,13 @@ double bound(Index width, std::size_t terms) {
 }
 
 void compare(const Words& context, Index outputs, Index width) {
-  Case expected(context, outputs, width);
+  WindowCase expected(context, outputs, width);
   reference::Matrix x = expected.x.widened(), y = expected.y.widened();
   const double loss = reference::skip_gram(context, expected.wanted(), static_cast<double>(kRate), x, y);
   with_all_kernels([&](const InPlaceKernels& kernels) {
     INFO(context.size() << " words, " << outputs << " outputs, width " << width);
-    Case c(context, outputs, width);
-    const InPlaceSums sums = c.step(kernels, true);
+    WindowCase c(context, outputs, width);
+    const InPlaceSums sums = c.skip_gram(kernels, true);
     CHECK(excess(c.x.values(), x.values, bound(width, context.size() * c.outputs.size())) <= 1);
     CHECK(excess(c.y.values(), y.values, bound(width, context.size())) <= 1);
     CHECK(c.x.tidy());
@@ -53,12 +29,6 @@ void compare(const Words& context, Index outputs, Index width) {
     CHECK(sums.loss == Approx(loss).margin(pairs * bound(width, 1) / static_cast<double>(kRate)).epsilon(1e-6));
     CHECK(sums.examples == static_cast<std::int64_t>(pairs));
   });
-}
-
-Words first_words(Index count) {
-  Words words;
-  for (Index i = 0; i < count; ++i) words.push_back(static_cast<std::int32_t>(i));
-  return words;
 }
 
 }  // namespace
@@ -81,7 +51,7 @@ TEST_CASE("updates of a word that stands in a window twice add up", "[skip_gram]
 }
 
 TEST_CASE("the reference's step of skip-gram goes down the gradient of its loss", "[skip_gram]") {
-  Case c({0, 2, 0}, 4, 5);
+  WindowCase c({0, 2, 0}, 4, 5);
   const reference::Matrix x = c.x.widened(), y = c.y.widened();
   std::vector<double> both = x.values, gradient;
   both.insert(both.end(), y.values.begin(), y.values.end());
@@ -99,10 +69,10 @@ TEST_CASE("the reference's step of skip-gram goes down the gradient of its loss"
 
 TEST_CASE("skip-gram: the same window gives the same bits, with the loss and without", "[skip_gram]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
-    Case one({1, 2, 3, 2, 9}, 6, 100), two({1, 2, 3, 2, 9}, 6, 100);
+    WindowCase one({1, 2, 3, 2, 9}, 6, 100), two({1, 2, 3, 2, 9}, 6, 100);
     for (int step = 0; step < 3; ++step) {
-      one.step(kernels, true);
-      const InPlaceSums nothing = two.step(kernels, false);
+      one.skip_gram(kernels, true);
+      const InPlaceSums nothing = two.skip_gram(kernels, false);
       CHECK(equal_sums(nothing, {}));
     }
     CHECK(one.x.values() == two.x.values());
@@ -112,32 +82,32 @@ TEST_CASE("skip-gram: the same window gives the same bits, with the loss and wit
 
 TEST_CASE("skip-gram: a window of no words changes nothing", "[skip_gram]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
-    Case c({}, 3, 20), untouched({}, 3, 20);
-    CHECK(equal_sums(c.step(kernels, true), {}));
+    WindowCase c({}, 3, 20), untouched({}, 3, 20);
+    CHECK(equal_sums(c.skip_gram(kernels, true), {}));
     CHECK(c.y.values() == untouched.y.values());
   });
 }
 
 TEST_CASE("skip-gram: a model that diverged has a loss that shows it; far margins saturate", "[skip_gram]") {
   with_all_kernels([](const InPlaceKernels& kernels) {
-    Case broken({1, 2, 3}, 6, 20);
+    WindowCase broken({1, 2, 3}, 6, 20);
     broken.x.row(2)[7] = std::nanf("");
-    CHECK(std::isnan(broken.step(kernels, true).loss));
+    CHECK(std::isnan(broken.skip_gram(kernels, true).loss));
     CHECK(std::isnan(broken.y.row(69)[3]));
     CHECK(std::isnan(broken.x.row(2)[3]));
     CHECK(std::isfinite(broken.x.row(1)[3]));
 
-    Case far({1, 2}, 2, 20);
+    WindowCase far({1, 2}, 2, 20);
     std::fill_n(far.x.row(1), 20, 1e20F);
     std::fill_n(far.y.row(69), 20, 1e20F);   // z = ∞, target 1: no error, and an infinite margin on the right side
     std::fill_n(far.y.row(68), 20, -1e20F);  // z = −∞, target 0
     std::fill_n(far.x.row(2), 20, 0.0F);
-    far.step(kernels, false);
+    far.skip_gram(kernels, false);
     CHECK(far.x.row(1)[0] == 1e20F);
-    Case infinite({1}, 2, 20);
+    WindowCase infinite({1}, 2, 20);
     std::fill_n(infinite.x.row(1), 20, 1e20F);
     std::fill_n(infinite.y.row(68), 20, 1e20F);  // z = ∞, target 0
-    CHECK(infinite.step(kernels, true).loss == std::numeric_limits<double>::infinity());
+    CHECK(infinite.skip_gram(kernels, true).loss == std::numeric_limits<double>::infinity());
   });
 }
 

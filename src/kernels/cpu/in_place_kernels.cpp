@@ -66,9 +66,13 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     sums.examples += static_cast<std::int64_t>(context.size() * outputs.rows.size());
   }
 
-  void cbow(std::span<const std::int32_t>, const OutputWords&, float, const RowMatrix&, const RowMatrix&, bool,
-            InPlaceSums&) const override {
-    throw std::logic_error("not yet");
+  void cbow(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, const RowMatrix& inputs,
+            const RowMatrix& output_rows, bool want_loss, InPlaceSums& sums) const override {
+    if (context.empty() || outputs.rows.empty()) return;
+    const double loss = loops_.in_place.cbow(window(context, outputs, rate, want_loss), inputs, output_rows);
+    if (!want_loss) return;
+    sums.loss += loss;
+    sums.examples += count(outputs.rows.size());
   }
 
   void prefetch(std::span<const std::int32_t> rows, const RowMatrix& matrix) const override {

@@ -51,6 +51,7 @@ struct InPlaceLoops {
 
   /// The loss where it is wanted, else 0.
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
+  double (*cbow)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
 
   /// Adds up the errors of `count` ratings.
   void (*factorize)(const SparseEntry* ratings, Count count, const FactorStep& step, const FactorRows& users,

@@ -27,6 +27,7 @@ Loops make_loops() {
   add_linear_sparse(loops);
   add_linear_dense(loops);
   add_skip_gram(loops);
+  add_cbow(loops);
   add_factorize(loops);
   return loops;
 }

@@ -1,0 +1,134 @@
+// Continuous bag of words: h = mean of the context's rows predicts the outputs, which are distinct, so that all dot
+// products may come before all updates:
+//   z_o = h · y_o,   e_o = rate · (t_o − σ(z_o)),   δ = Σ_o e_o y_o,   y_o ← y_o + e_o h,   x_a ← x_a + δ
+// Two passes over the columns, a register at a time; h is made in both, for that costs less than keeping it.
+// D (2 C + 6 O) flops, and C + O rows read and written.
+#include "cpu/loops_isa/fold.hpp"
+#include "cpu/loops_isa/math.hpp"
+#include "cpu/loops_isa/table.hpp"
+#include "cpu/loops_isa/vector_math.hpp"
+#include "cpu/races.hpp"
+
+namespace unisono::cpu::UNISONO_ISA {
+namespace {
+
+constexpr Count kColumns = 6;  ///< outputs at a time
+
+struct Work {
+  float* x[kMaximumWindow];
+  float* y[kMaximumOutputs];
+  Count words, outputs, width;
+  float share, rate;
+  alignas(64) float margins[kMaximumOutputs + kLanes];
+  alignas(64) float errors[kMaximumOutputs + kLanes];
+};
+
+void find_rows(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs, Work& work) {
+  work.words = window.words;
+  work.outputs = window.outputs;
+  work.width = inputs.width;
+  work.share = 1.0F / static_cast<float>(window.words);
+  work.rate = window.rate;
+  for (Count a = 0; a < work.words; ++a) work.x[a] = inputs.values + window.context[a] * inputs.stride;
+  for (Count o = 0; o < work.outputs; ++o) work.y[o] = outputs.values + window.rows[o] * outputs.stride;
+}
+
+/// One register of h.
+__attribute__((always_inline)) inline Vector mean(const Work& work, Count at) {
+  Vector sum = load(work.x[0] + at);
+  for (Count a = 1; a < work.words; ++a) sum += load(work.x[a] + at);
+  return sum * work.share;
+}
+
+template <Count columns>
+UNISONO_RACES_BY_DESIGN void find_margins(Work& work, Count o) {
+  Vector sums[columns] = {};
+  for (Count at = 0; at < work.width; at += kLanes) {
+    const Vector h = mean(work, at);
+#pragma GCC unroll 6
+    for (Count j = 0; j < columns; ++j) sums[j] += h * load(work.y[o + j] + at);
+  }
+  constexpr Count registers = (columns + kLanes - 1) / kLanes;
+  Vector totals[registers];
+  add_lanes<columns>(sums, totals);
+#pragma GCC unroll 2
+  for (Count r = 0; r < registers; ++r) store(work.margins + o + r * kLanes, totals[r]);  // beyond: for the next
+}
+
+template <Count most>
+void choose_margins(Work& work, Count o) {
+  if constexpr (most > 1) {
+    if (work.outputs - o < most) return choose_margins<most - 1>(work, o);
+  }
+  find_margins<most>(work, o);
+}
+
+void find_errors(const Window& window, Work& work) {
+  for (Count o = 0; o < work.outputs; o += kLanes) {
+    const Count some = work.outputs - o < kLanes ? work.outputs - o : kLanes;
+    const Vector targets = load_first(window.targets + o, some);
+    store(work.errors + o, work.rate * (targets - logistic(load(work.margins + o))));
+  }
+}
+
+/// The outputs' step for one register of h. \return their part of δ
+template <Count columns>
+__attribute__((always_inline)) inline Vector move_outputs(const Work& work, Count o, Count at, Vector h) {
+  Vector delta{};
+#pragma GCC unroll 6
+  for (Count j = 0; j < columns; ++j) {
+    const Vector e = broadcast(work.errors[o + j]), y = load(work.y[o + j] + at);
+    delta += e * y;
+    store(work.y[o + j] + at, y + e * h);
+  }
+  return delta;
+}
+
+/// \tparam columns all outputs, or 0 for any number of them
+template <Count columns>
+UNISONO_RACES_BY_DESIGN void update(const Work& work) {
+  for (Count at = 0; at < work.width; at += kLanes) {
+    const Vector h = mean(work, at);
+    Vector delta{};
+    if constexpr (columns > 0) {
+      delta = move_outputs<columns>(work, 0, at, h);
+    } else {
+      for (Count o = 0; o < work.outputs; ++o) delta += move_outputs<1>(work, o, at, h);
+    }
+    for (Count a = 0; a < work.words; ++a) store(work.x[a] + at, load(work.x[a] + at) + delta);
+  }
+}
+
+/// Σ −ln σ(z) where the target is 1, −ln σ(−z) where it is 0.
+double loss_of(const Window& window, const Work& work) {
+  double sum = 0;
+  for (Count o = 0; o < work.outputs; ++o) {
+    const float wrong = (1.0F - 2.0F * window.targets[o]) * work.margins[o];
+    sum += static_cast<double>((wrong < 0.0F ? 0.0F : wrong) + softplus_tail(wrong));
+  }
+  return sum;
+}
+
+double cbow(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs) {
+  Work work;
+  find_rows(window, inputs, outputs, work);
+  for (Count o = 0; o < work.outputs; o += kColumns) choose_margins<kColumns>(work, o);
+  find_errors(window, work);
+  switch (work.outputs) {
+    case 6:
+      update<6>(work);
+      break;
+    case 5:
+      update<5>(work);
+      break;
+    default:
+      update<0>(work);
+  }
+  return window.want_loss ? loss_of(window, work) : 0.0;
+}
+
+}  // namespace
+
+void add_cbow(Loops& loops) { loops.in_place.cbow = cbow; }
+
+}  // namespace unisono::cpu::UNISONO_ISA
