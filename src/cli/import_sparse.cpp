@@ -22,11 +22,12 @@ std::string classes_text(std::vector<std::string> names) {
 
 void say_sparse(const SparseSummary& made) {
   const std::int64_t examples = made.train + made.validation + made.test;
-  fmt::print("{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; the input's "
-             "first column is {}\n",
-             made.path, made.train, made.validation, made.test, made.columns,
-             static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
-             classes_text(made.classes), made.base);
+  fmt::print(
+      "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; the input's "
+      "first column is {}\n",
+      made.path, made.train, made.validation, made.test, made.columns,
+      static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
+      classes_text(made.classes), made.base);
 }
 
 std::shared_ptr<std::vector<std::string>> add_files(CLI::App& command, const char* meaning) {
@@ -90,10 +91,11 @@ void add_ratings(CLI::App& import, Chosen& chosen) {
 }
 
 void say_text(const TextSummary& made) {
-  fmt::print("{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
-             "text's {} words\n",
-             made.path, made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary, made.distinct,
-             100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
+  fmt::print(
+      "{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
+      "text's {} words\n",
+      made.path, made.train, made.train_sentences, made.test, made.test_sentences, made.vocabulary, made.distinct,
+      100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
 }
 
 void add_text(CLI::App& import, Chosen& chosen) {
@@ -125,7 +127,8 @@ void add_sparse_imports(CLI::App& import, Chosen& chosen) {
 }
 
 void add_cooccurrences(CLI::App& data, Chosen& chosen) {
-  CLI::App& command = *data.add_subcommand("cooccurrences", "count how often words of a set of text are near each other");
+  CLI::App& command =
+      *data.add_subcommand("cooccurrences", "count how often words of a set of text are near each other");
   const auto path = std::make_shared<std::string>();
   command.add_option("text", *path, "the set that 'import text' made")->required()->type_name("FILE.h5");
   const auto output = add_output(command);
@@ -144,8 +147,8 @@ void add_cooccurrences(CLI::App& data, Chosen& chosen) {
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);
-      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary, made.runs,
-                 made.runs == 1 ? "" : "s");
+      fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary,
+                 made.runs, made.runs == 1 ? "" : "s");
     };
   });
 }

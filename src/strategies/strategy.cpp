@@ -63,7 +63,7 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
   if (settings.kind == "averaging") return make_averaging(settings);
   if (settings.kind == "hogwild") return make_hogwild(settings);
   if (settings.kind == "serial") return make_serial(settings);
-  throw ConfigError(fmt::format("strategy.kind is '{}', which there is not", settings.kind));
+  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be allreduce, averaging, hogwild or serial", settings.kind));
 }
 
 }  // namespace unisono

@@ -412,6 +412,29 @@ def cifar_case(name, message, content):
     return Case(name, DATA, message, ("data", "import", "cifar10", "cifar", "--output", "new.h5"), make)
 
 
+def text_case(name, message, kind, text, *options, code=DATA):
+    """An import of lines; `text`: what they are, as bytes or a string"""
+
+    def make(folder):
+        (folder / "lines.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    return Case(name, code, message, ("data", "import", kind, "lines.txt", "--output", "new.h5", *options), make)
+
+
+def counted(name, message, change, *options, code=DATA):
+    """Counting the co-occurrences of a set of text in which something is wrong. `change` gets the file"""
+
+    def make(folder):
+        with h5py.File(folder / "text.h5", "w") as file:
+            file["train/words"] = numpy.array([0, 1, 0, 2], "i4")
+            file["train/sentences"] = numpy.array([0, 3, 4], "u8")
+            file["dictionary/words"] = ["a", "b", "c"]
+            file["dictionary/counts"] = [2, 1, 1]
+            change(file)
+
+    return Case(name, code, message, ("data", "cooccurrences", "text.h5", "--output", "new.h5", *options), make)
+
+
 TABLE = "a,b,kind\n1,2,x\n3,4,y\n"
 
 IMPORTS = [
@@ -460,6 +483,119 @@ IMPORTS = [
     csv_case("no such column", r"sort", TABLE, "--label", "sort", code=CONFIGURATION),
     csv_case("an empty table", r"table\.csv: is empty", "", "--label", "kind"),
     csv_case("a target that is no number", r"table\.csv:2: column 'kind'", TABLE, "--target", "kind"),
+    text_case("indices that descend", r"lines\.txt:2:7: the index 2 follows 3", "libsvm", "1 1:1\n1 3:1 2:1\n"),
+    text_case("an index without a value", r"lines\.txt:1:3: '5' is no index:value", "libsvm", "1 5\n"),
+    text_case("a value that is NaN", r"lines\.txt:1:5: the value of '1:nan' is no number", "libsvm", "1 1:nan\n"),
+    text_case("a label that is a word", r"lines\.txt:2:1: the label 'cat' is no number", "libsvm", "1 1:1\ncat 2:1\n"),
+    text_case("queries", r"lines\.txt:1:3: 'qid:' is of sets for ranking", "libsvm", "1 qid:7 1:1\n"),
+    text_case(
+        "an index beyond the columns",
+        r"lines\.txt:1:3: the index 4 is beyond --columns 3",
+        "libsvm",
+        "1 4:1\n",
+        "--columns",
+        "3",
+    ),
+    text_case("comments alone", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
+    text_case("gzip that is none", r"lines\.txt:1: holds a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
+    text_case(
+        "a test file that is not there",
+        r"other\.txt: there is no such file",
+        "libsvm",
+        "1 1:1\n",
+        "--test-file",
+        "other.txt",
+    ),
+    text_case(
+        "fractions that leave nothing",
+        r"leave none of the examples for training",
+        "libsvm",
+        "1 1:1\n",
+        "--test-fraction",
+        "0.5",
+        "--validation-fraction",
+        "0.5",
+        code=CONFIGURATION,
+    ),
+    text_case("a base that is none", r"--base", "libsvm", "1 1:1\n", "--base", "2", code=USAGE),
+    text_case("lines of two fields", r"lines\.txt: neither '::', tabs.*say --delimiter", "ratings", "1 2\n3 4\n"),
+    text_case(
+        "a rating that is no number",
+        r"lines\.txt:2: column 3 \(rating\): 'x'",
+        "ratings",
+        "1,2,3\n1,2,x\n1,2,3\n",
+    ),
+    text_case("a field too few", r"lines\.txt:3: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
+    text_case("a user without a name", r"lines\.txt:2: column 1 \(user\): is empty", "ratings", "1,2,3\n,2,3\n"),
+    text_case(
+        "an item in Latin-1",
+        r"lines\.txt:1: column 2 \(item\): is no UTF-8.*iconv",
+        "ratings",
+        b"1,caf\xe9,3\n",
+    ),
+    text_case("a time that is a date", r"lines\.txt:1: column 4 \(time\)", "ratings", "1,2,3,2005-09-06\n"),
+    text_case(
+        "a split by times that are not there",
+        r"lines\.txt: has no times",
+        "ratings",
+        "1 2 3\n",
+        "--split",
+        "time",
+        "--test-fraction",
+        "0.5",
+    ),
+    text_case(
+        "a split and a fraction that contradict it",
+        r"leave_one_out.*--test-fraction",
+        "ratings",
+        "1 2 3\n",
+        "--split",
+        "leave_one_out",
+        "--test-fraction",
+        "0.5",
+        code=CONFIGURATION,
+    ),
+    text_case("a text in Latin-1", r"lines\.txt:2:8: the byte 0xE9.*iconv", "text", b"one\ntwo caf\xe9\n"),
+    text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
+    text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
+    text_case("words that are all rare", r"lines\.txt: of its 3 words none occurs 5 times", "text", "a b c\n"),
+    text_case("an empty text", r"lines\.txt: of its 0 words", "text", ""),
+    Case(
+        "a folder without texts",
+        DATA,
+        r"texts: this folder holds no file",
+        ("data", "import", "text", "texts", "--output", "new.h5"),
+        lambda folder: (folder / "texts").mkdir(),
+    ),
+    Case(
+        "to count what is no text",
+        DATA,
+        r"digits\.h5: has no /train/words; it is no set of text",
+        ("data", "cooccurrences", "digits.h5", "--output", "new.h5"),
+    ),
+    counted(
+        "a word that is not in the dictionary",
+        r"text\.h5: /train/words: word 3 is number 7, but there are 3",
+        lambda file: file["train/words"].__setitem__(3, 7),
+    ),
+    counted(
+        "sentences that overlap",
+        r"text\.h5: /train/sentences: holds 2 behind 3",
+        lambda file: replace(file, "train/sentences", numpy.array([0, 3, 2, 4], "u8")),
+    ),
+    counted(
+        "a dictionary of numbers",
+        r"text\.h5: /dictionary/words is no list of strings",
+        lambda file: replace(file, "dictionary/words", numpy.arange(3)),
+    ),
+    counted(
+        "too little memory",
+        r"--memory.*at least 1 MiB",
+        lambda file: None,
+        "--memory",
+        "10KiB",
+        code=CONFIGURATION,
+    ),
     Case(
         "a file that is there already",
         OTHER,
@@ -630,6 +766,14 @@ OUTPUTS = [
         OTHER,
         r"new\.h5",
         ("data", "digits", "--train", "40000", "--output", "new.h5"),
+        limited=True,
+    ),
+    Case(
+        "no room to set a text aside",
+        OTHER,
+        r"new\.h5: the temporary file beside it cannot be written: File too large",
+        ("data", "import", "text", "long.txt", "--output", "new.h5"),
+        lambda folder: (folder / "long.txt").write_text("a b " * (FILE_LIMIT // 8 + 1000)),
         limited=True,
     ),
     Case(

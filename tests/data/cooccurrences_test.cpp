@@ -56,7 +56,8 @@ Entries count(const std::string& text, const CooccurrenceOptions& options) {
   entries.rows = file.read<std::uint32_t>("train/rows");
   entries.columns = file.read<std::uint32_t>("train/columns");
   entries.counts = file.read<float>("train/counts");
-  CHECK(file.read_strings("dictionary/words") == hdf5::File(text, hdf5::File::Mode::read).read_strings("dictionary/words"));
+  CHECK(file.read_strings("dictionary/words") ==
+        hdf5::File(text, hdf5::File::Mode::read).read_strings("dictionary/words"));
   return entries;
 }
 
@@ -64,7 +65,8 @@ std::string refusal(const std::string& text, const CooccurrenceOptions& options 
   return test::message_of<DataError>([&] { count(text, options); });
 }
 
-std::vector<std::vector<std::int32_t>> random_text(std::size_t sentences, std::size_t length, std::uint64_t vocabulary) {
+std::vector<std::vector<std::int32_t>> random_text(std::size_t sentences, std::size_t length,
+                                                   std::uint64_t vocabulary) {
   RandomStream random(1, Purpose::test);
   std::vector<std::vector<std::int32_t>> text(sentences);
   for (auto& sentence : text) {
@@ -79,7 +81,7 @@ TEST_CASE("words that are d places apart count 1/d, in both orders and within se
   const TempDir folder;
   // 0 1 2 | 1 1 | 2: 0–1 and 1–2 are neighbours, 0–2 two apart; 1–1 are neighbours, and count in both orders.
   const std::string text = write_text(folder / "t.h5", {{0, 1, 2}, {1, 1}, {}, {2}}, 3);
-  const std::map<Pair, float> both{{{0, 1}, 1},   {{1, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1},
+  const std::map<Pair, float> both{{{0, 1}, 1},   {{1, 0}, 1},   {{1, 2}, 1}, {{2, 1}, 1},
                                    {{0, 2}, 0.5}, {{2, 0}, 0.5}, {{1, 1}, 2}};
   CHECK(count(text, {}).by_pair() == both);
   CHECK(count(text, {}).summary.entries == 7);

@@ -145,6 +145,7 @@ TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
   CHECK_THAT(refusal("1 5\n"), Contains("t.svm:1:3: '5' is no index:value"));
   CHECK_THAT(refusal("1 4294967296:1\n"), Contains("t.svm:1:3: the index 4294967296 is beyond 2³² − 1"));
   CHECK_THAT(refusal("cat 1:1\n"), Contains("t.svm:1:1: the label 'cat' is no number"));
+  CHECK_THAT(refusal("+-1 1:1\n"), Contains("t.svm:1:1: the label '+-1' is no number"));
   CHECK_THAT(refusal("inf 1:1\n"), Contains("t.svm:1:1: the label 'inf' is no number"));
   CHECK_THAT(refusal("1,2 1:1\n"), Contains("t.svm:1:1: '1,2' are several labels"));
   CHECK_THAT(refusal("1:1 2:1\n"), Contains("t.svm:1:1: begins with '1:1', but a label comes first"));

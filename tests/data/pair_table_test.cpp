@@ -60,8 +60,7 @@ TEST_CASE("places at the very end of the order, or all in one slot, find room or
   CHECK(added > 4000);  // as many as the tail has slots for
   const auto sums = table.sort();
   CHECK(sums.size() == added);
-  CHECK(std::is_sorted(sums.begin(), sums.end(),
-                       [](const PairSum& a, const PairSum& b) { return a.place < b.place; }));
+  CHECK(std::is_sorted(sums.begin(), sums.end(), [](const PairSum& a, const PairSum& b) { return a.place < b.place; }));
 }
 
 TEST_CASE("a table that is full says so, and keeps to its memory", "[cooccurrences]") {

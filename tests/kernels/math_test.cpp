@@ -56,6 +56,8 @@ TEST_CASE("elementary functions err by as many ulps as their comments say", "[ma
   const Floats all = spread_floats(-200, 200), unit = spread_floats(0, 1);
   CHECK(worst_ulps(all, map(all, own::exponential), [](double x) { return std::exp(x); }) < 1.1);
   CHECK(worst_ulps(unit, map(unit, own::log_one_plus), [](double x) { return std::log1p(x); }) < 2);
+  const Floats positive = spread_floats(0x1p-126F, 3e38F);
+  CHECK(worst_ulps(positive, map(positive, own::natural_logarithm), [](double x) { return std::log(x); }) < 2);
   CHECK(worst_ulps(all, map(all, own::hyperbolic_tangent), [](double x) { return std::tanh(x); }) < 1.4);
   CHECK(worst_ulps(all, map(all, own::logistic), [](double x) { return 1 / (1 + std::exp(-x)); }) < 2.5);
   CHECK(worst_ulps(all, map(all, own::softplus_tail), [](double x) { return std::log1p(std::exp(-std::fabs(x))); }) <
@@ -96,6 +98,11 @@ TEST_CASE("elementary functions keep infinities and NaN", "[math]") {
   CHECK(own::softplus_tail(infinity) == 0);
   CHECK(own::normal_distribution(infinity, own::bell(infinity)) == 1);
   CHECK(own::normal_distribution(-infinity, own::bell(-infinity)) == 0);
+  CHECK(own::natural_logarithm(1) == 0);
+  CHECK(own::natural_logarithm(0) == -infinity);
+  CHECK(own::natural_logarithm(infinity) == infinity);
+  CHECK(std::isnan(own::natural_logarithm(-1)));
+  CHECK(std::isnan(own::natural_logarithm(nan)));
   CHECK(std::isnan(own::exponential(nan)));
   CHECK(std::isnan(own::hyperbolic_tangent(nan)));
   CHECK(std::isnan(own::logistic(nan)));

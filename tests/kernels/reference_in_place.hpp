@@ -148,4 +148,29 @@ inline double factorize(const SparseEntry& rating, const FactorStep& s, Factors&
   return e;
 }
 
+/// Words or contexts: D weights and the bias, and the sum of squares of each.
+struct GloveVectors {
+  Matrix rows, squares;
+};
+
+/// Pennington et al. 2014: one entry. Returns its loss.
+inline double glove(const SparseEntry& entry, const GloveStep& s, GloveVectors& words, GloveVectors& contexts) {
+  const auto w = words.rows.row(entry.row), v = contexts.rows.row(entry.column);
+  const std::vector<double> old_w(w.begin(), w.end()), old_v(v.begin(), v.end());
+  const std::size_t dimension = w.size() - 1;
+  const double x = entry.value;
+  double d = w[dimension] + v[dimension] - std::log(x);
+  for (std::size_t k = 0; k < dimension; ++k) d += w[k] * v[k];
+  const double f = std::fmin(1.0, std::pow(x / s.x_max, static_cast<double>(s.alpha)));
+  for (std::size_t k = 0; k <= dimension; ++k) {
+    const double g_w = f * d * (k < dimension ? old_v[k] : 1), g_v = f * d * (k < dimension ? old_w[k] : 1);
+    double &sum_w = words.squares.row(entry.row)[k], &sum_v = contexts.squares.row(entry.column)[k];
+    w[k] -= s.rate * g_w / std::sqrt(sum_w);
+    v[k] -= s.rate * g_v / std::sqrt(sum_v);
+    sum_w += g_w * g_w;
+    sum_v += g_v * g_v;
+  }
+  return 0.5 * f * d * d;
+}
+
 }  // namespace unisono::reference

@@ -40,6 +40,12 @@ std::int64_t MemorySource::steps_per_epoch() const {
 void MemorySource::seek(const DataCursor& cursor) {
   cursor_ = cursor;
   micro_ = 0;
+  skip_steps(dealing_.options.lane);
+}
+
+void MemorySource::skip_steps(std::int64_t steps) {
+  const std::int64_t place = cursor_.epoch * steps_per_epoch() + cursor_.step + steps;
+  cursor_ = {.epoch = place / steps_per_epoch(), .step = place % steps_per_epoch()};
 }
 
 std::vector<std::uint64_t> MemorySource::order_of_epoch() const {
@@ -101,7 +107,8 @@ Batch MemorySource::next() {
               .targets = targets_};
   for (Index micro = 0; micro < micros; ++micro) batch.rank_step_size += size_of(own_places(micro));
   if (++micro_ == micros) {
-    seek(batch.last_of_epoch ? DataCursor{cursor_.epoch + 1, 0} : DataCursor{cursor_.epoch, cursor_.step + 1});
+    micro_ = 0;
+    skip_steps(dealing_.options.lanes);
   }
   return batch;
 }

@@ -32,7 +32,7 @@ struct Dealing {
 /// Deals a global order of the examples out to the ranks, in memory and without haste.
 class MemorySource final : public BatchSource {
  public:
-  MemorySource(const Examples& examples, const Dealing& dealing) : examples_(examples), dealing_(dealing) {}
+  MemorySource(const Examples& examples, const Dealing& dealing) : examples_(examples), dealing_(dealing) { seek({}); }
   Batch next() override;
   std::int64_t steps_per_epoch() const override;
   std::int64_t examples_per_epoch() const override { return examples_.count(); }
@@ -40,6 +40,7 @@ class MemorySource final : public BatchSource {
   double wait_seconds() const override { return 0; }
 
  private:
+  void skip_steps(std::int64_t steps);
   std::vector<std::uint64_t> order_of_epoch() const;
   Slice step_places() const;              ///< within the epoch's order
   Slice micro_places(Index micro) const;  ///< likewise, of all ranks

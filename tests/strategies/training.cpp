@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <utility>
 
 #include "unisono/base/clock.hpp"
@@ -45,15 +46,16 @@ class Rank {
         strategy_(make_strategy(training.strategy)),
         statistics_group_(communicator.split(0, communicator.rank())),
         reducer_(*statistics_group_),
-        model_(training.model(
-            {.features = examples.shape, .classes = examples.classes, .target_size = examples.classes > 0 ? 0 : 1},
-            {.backend = *backend_, .reducer = reducer_, .steps_together = strategy_->steps_together(), .seed = kSeed})),
+        inputs_(training.inputs.value_or(ModelInputs{
+            .features = examples.shape, .classes = examples.classes, .target_size = examples.classes > 0 ? 0 : 1})),
+        model_(make_model(*backend_, reducer_)),
         theta_(model_->layout().size(), communicator.shared_allocator()),
         gradient_(model_->layout().size(), communicator.shared_allocator()),
         statistics_(model_->statistics_layout().size()),
-        source_(make_source(examples)),
+        source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer(training.optimizer, model_->layout(), *backend_)) {
     model_->initialise(kSeed, state());
+    make_workers(examples);
     if (training.resumed != nullptr) resume(training.resumed->at(static_cast<std::size_t>(communicator.rank())));
   }
 
@@ -76,7 +78,9 @@ class Rank {
                      .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,
-                     .statistics_reducer = &reducer_};
+                     .statistics_reducer = &reducer_,
+                     .threads = threads(),
+                     .workers = workers_};
     const Stopwatch watch;
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
@@ -91,7 +95,9 @@ class Rank {
  private:
   void resume(const Outcome& stopped) {
     first_step_ = stopped.records.back().step;
-    source_->seek({first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()});
+    const DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
+    source_->seek(cursor);
+    for (Worker& worker : workers_) worker.source.seek(cursor);
     std::ranges::copy(stopped.parameters, theta_.data());
     std::ranges::copy(stopped.statistics, statistics_.data());
     for (std::size_t i = 0; i < stopped.optimizer_state.size(); ++i) {
@@ -102,12 +108,44 @@ class Rank {
 
   ModelState state() { return {theta_.view(), statistics_.view()}; }
 
-  std::unique_ptr<BatchSource> make_source(const Examples& examples) const {
+  int threads() const { return static_cast<int>(std::max<std::int64_t>(1, training_.strategy.threads)); }
+
+  std::unique_ptr<Model> make_model(Backend& backend, Reducer& reducer) const {
+    return training_.model(inputs_, {.backend = backend,
+                                     .reducer = reducer,
+                                     .steps_together = strategy_->steps_together(),
+                                     .seed = kSeed,
+                                     .update_rule = training_.optimizer.kind,
+                                     .occurrences = training_.occurrences});
+  }
+
+  void make_workers(const Examples& examples) {
+    if (!strategy_->has_workers(*model_)) return;
+    for (int thread = 0; thread < threads(); ++thread) {
+      OwnedWorker& own = owned_.emplace_back();
+      own.backend = make_cpu_backend(1);
+      own.model = make_model(*own.backend, own.reducer);
+      own.source = make_source(examples, thread, threads());
+      own.optimizer = make_optimizer(training_.optimizer, model_->layout(), *own.backend);
+      own.theta = Buffer(theta_.size());
+      own.gradient = Buffer(theta_.size());
+      own.statistics = Buffer(statistics_.size());
+      workers_.push_back({*own.model,
+                          *own.source,
+                          thread == 0 ? *optimizer_ : *own.optimizer,
+                          {own.theta.view(), own.statistics.view()},
+                          own.gradient.view()});
+    }
+  }
+
+  std::unique_ptr<BatchSource> make_source(const Examples& examples, int lane, int lanes) const {
     const SourceOptions options{.rank = communicator_.rank(),
                                 .size = communicator_.size(),
                                 .batch_size = training_.batch_size,
                                 .accumulate = training_.accumulate,
-                                .seed = kSeed};
+                                .seed = kSeed,
+                                .lane = lane,
+                                .lanes = lanes};
     if (training_.source) return training_.source(options);
     return std::make_unique<MemorySource>(
         examples, Dealing{.options = options, .shuffle = training_.shuffle, .rotation = training_.rotation});
@@ -119,11 +157,22 @@ class Rank {
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<Communicator> statistics_group_;
   CommunicatorReducer reducer_;
+  ModelInputs inputs_;
   std::unique_ptr<Model> model_;
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t first_step_ = 0;
+  struct OwnedWorker {
+    std::unique_ptr<Backend> backend;
+    LocalReducer reducer;
+    std::unique_ptr<Model> model;
+    std::unique_ptr<BatchSource> source;
+    std::unique_ptr<Optimizer> optimizer;
+    Buffer theta, gradient, statistics;
+  };
+  std::deque<OwnedWorker> owned_;
+  std::vector<Worker> workers_;
 };
 
 template <typename Value>

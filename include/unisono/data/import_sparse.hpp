@@ -6,9 +6,9 @@
 
 #include "unisono/data/import.hpp"
 
-// Makers of sparse sets: few values out of many columns, ratings, words, and how often words occur together. The layouts
-// are in docs/data-format.md. Inputs may be gzipped. Each is read once, in pieces; what was found is set aside in a
-// temporary file beside the output, and arranged from there. What they throw is said in import.hpp.
+// Makers of sparse sets: few values out of many columns, ratings, words, and how often words occur together. The
+// layouts are in docs/data-format.md. Inputs may be gzipped. Each is read once, in pieces; what was found is set aside
+// in a temporary file beside the output, and arranged from there. What they throw is said in import.hpp.
 
 namespace unisono {
 
@@ -40,8 +40,8 @@ struct RatingsOptions {
   std::string delimiter = "auto";  ///< auto, tab, ::, or one character; a blank stands for any number of them
   std::string header = "auto";     ///< whether each file's first line names the columns: auto, yes, no
   /// none: all are for training. random: fractions of the ratings. leave_one_out: each user's last rating (by time, or
-  /// by line) is for testing, if there is another. time: the latest fraction. Validation takes its fraction of the rest,
-  /// with `time` the latest of it, else at random.
+  /// by line) is for testing, if there is another. time: the latest fraction. Validation takes its fraction of the
+  /// rest, with `time` the latest of it, else at random.
   std::string split = "random";
   double validation_fraction = 0, test_fraction = 0;
   std::uint64_t seed = 1;      ///< of the random choice
@@ -56,8 +56,9 @@ struct RatingsSummary {
   std::string delimiter, header;  ///< of the first file, as they were found; header: empty where there is none
 };
 
-/// Lines of `user item rating` or `user item rating time`. Users and items are any words of UTF-8, numbered in the order
-/// in which they come first, in the test file last. Memory: the words, and a byte a rating (9 for the split by time).
+/// Lines of `user item rating` or `user item rating time`. Users and items are any words of UTF-8, numbered in the
+/// order in which they come first, in the test file last. Memory: the words, and a byte a rating (9 for the split by
+/// time).
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
                               const ImportOutput& output);
 
@@ -79,14 +80,14 @@ struct TextSummary {
 
 /// Any UTF-8 text, from files, and from folders with all that is in them, in alphabetical order. A line is a sentence.
 /// Words are what stands between blanks, numbered from the most frequent one on, those of the same frequency by their
-/// bytes. Memory: the distinct words.
+/// bytes. Memory: the distinct words, and a sentence.
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output);
 
 struct CooccurrenceOptions {
-  std::int64_t window = 15;                       ///< words on each side
-  bool symmetric = true;                          ///< false: row is the left word, column the right one
+  std::int64_t window = 15;                             ///< words on each side
+  bool symmetric = true;                                ///< false: row is the left word, column the right one
   std::uint64_t memory_bytes = std::uint64_t{4} << 30;  ///< for counting; what does not fit goes to the disk
-  std::uint64_t seed = 1;                         ///< of the entries' order
+  std::uint64_t seed = 1;                               ///< of the entries' order
 };
 
 struct CooccurrenceSummary {

@@ -116,7 +116,7 @@ struct GloveStep {
 };
 
 /// Rows of words or contexts: D weights, the bias, zeros up to `weights.width`; then, `weights.width` floats on, the
-/// sums G in the same order (1 at the start).
+/// sums G in the same order (1 at the start; what fills them up is 0).
 struct GloveRows {
   RowMatrix weights;    ///< stride ≥ 2 · width
   Index dimension = 0;  ///< D; width is D + 1 rounded up to a multiple of 16

@@ -21,7 +21,7 @@ namespace unisono {
 /// What the data say of a model's inputs and outputs.
 struct ModelInputs {
   SetKind kind = SetKind::table;
-  FeatureShape features;
+  FeatureShape features = {};
   Index rows = 0, columns = 0;  ///< users and items; words
   double mean_value = 0;        ///< of the training ratings
   Index classes = 0;      ///< 0: no labels

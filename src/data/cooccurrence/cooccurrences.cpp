@@ -77,7 +77,8 @@ struct Weights {
     const double most = 2 * sum * static_cast<double>(std::max<std::uint64_t>(1, words));
     bits = std::clamp(static_cast<int>(std::floor(63 - std::log2(most))), 0, 40);
     for (std::int64_t d = 0; d <= window; ++d)
-      of_distance.push_back(static_cast<std::uint64_t>(std::llround(std::ldexp(1.0, bits) / static_cast<double>(std::max<std::int64_t>(1, d)))));
+      of_distance.push_back(static_cast<std::uint64_t>(
+          std::llround(std::ldexp(1.0, bits) / static_cast<double>(std::max<std::int64_t>(1, d)))));
   }
   float value(std::uint64_t weight) const { return static_cast<float>(std::ldexp(static_cast<double>(weight), -bits)); }
 
@@ -100,7 +101,8 @@ void count_pairs(SentenceReader& text, const CooccurrenceOptions& options, const
   std::uint32_t word = 0;
   for (bool begins = false; text.next(word, begins); before.push_back(word)) {
     if (begins) before.clear();
-    if (before.size() > 2 * window + 4096) before.erase(before.begin(), before.end() - static_cast<std::ptrdiff_t>(window));
+    if (before.size() > 2 * window + 4096)
+      before.erase(before.begin(), before.end() - static_cast<std::ptrdiff_t>(window));
     for (std::size_t d = 1; d <= std::min(window, before.size()); ++d) {
       const std::uint32_t left = before[before.size() - d];
       if (!options.symmetric) {
@@ -116,7 +118,9 @@ void count_pairs(SentenceReader& text, const CooccurrenceOptions& options, const
 class EntryWriter {
  public:
   EntryWriter(SetWriter& writer, std::uint64_t entries)
-      : rows_(writer, "train/rows", entries), columns_(writer, "train/columns", entries), counts_(writer, "train/counts", entries) {}
+      : rows_(writer, "train/rows", entries),
+        columns_(writer, "train/columns", entries),
+        counts_(writer, "train/counts", entries) {}
 
   void add(WordPair pair, float count, bool mirrored) {
     write(pair, count);

@@ -12,8 +12,8 @@ struct WordPair {
   bool operator==(const WordPair&) const = default;
 };
 
-/// A random order of all pairs of words: each has a place of its own among 2⁶⁴, and a place tells its pair. Whoever sorts
-/// by place shuffles.
+/// A random order of all pairs of words: each has a place of its own among 2⁶⁴, and a place tells its pair. Whoever
+/// sorts by place shuffles.
 ///   The finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014) on the pair's bits and a key: shifts with exclusive
 ///   or, and products with odd numbers, all of which can be undone.
 class PairOrder {

@@ -4,32 +4,19 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
+#include "describe/figures.hpp"
 #include "describe/picture.hpp"
+#include "describe/sparse_sets.hpp"
 #include "describe/survey.hpp"
+#include "describe/tally.hpp"
 #include "set/convert.hpp"
 
 namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kShownExamples = 6;
-constexpr std::size_t kShownClasses = 20, kShownFeatures = 8;
-
-/// 60000 → "60,000"
-std::string grouped(std::int64_t number) {
-  std::string digits = std::to_string(number);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
-  return digits;
-}
-
-std::string size_text(double bytes) {
-  constexpr std::string_view units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
-  std::size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, units[unit]);
-}
+constexpr std::size_t kShownFeatures = 8;
 
 std::string storage_text(const hdf5::DatasetShape& shape) {
   if (shape.chunk.empty()) return "contiguous";
@@ -37,8 +24,7 @@ std::string storage_text(const hdf5::DatasetShape& shape) {
 }
 
 std::string range_text(const Survey& survey, std::int64_t examples) {
-  std::string text = fmt::format("{:.4g} to {:.4g}, mean {:.4g}, deviation {:.4g}", survey.low, survey.high,
-                                 survey.mean, survey.deviation);
+  std::string text = survey_text(survey);
   if (survey.examples < examples)
     text += fmt::format(" (of {} examples that were looked at)", grouped(survey.examples));
   return text;
@@ -54,18 +40,7 @@ std::string features_text(const hdf5::File& file, const GroupSchema& group) {
 
 std::string labels_text(const hdf5::File& file, const GroupSchema& group, const std::vector<std::string>& names) {
   const std::vector<std::int64_t> counts = count_labels(file, group);
-  const auto used = std::count_if(counts.begin(), counts.end(), [](std::int64_t n) { return n > 0; });
-  const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
-  std::string text = fmt::format("  labels    {}, {} classes, {} to {} examples each\n",
-                                 name_of(file.shape(group.labels_path()).type), used, grouped(*least), grouped(*most));
-  for (std::size_t i = 0; i < std::min(counts.size(), kShownClasses); ++i) {
-    const double share = 100.0 * static_cast<double>(counts[i]) / static_cast<double>(group.examples);
-    const std::string name = i < names.size() ? " " + names[i] : "";
-    text += fmt::format("            {:>3}{:<16} {:>10} {:5.1f} %\n", i, name, grouped(counts[i]), share);
-  }
-  if (counts.size() > kShownClasses)
-    text += fmt::format("            … and {} more classes\n", counts.size() - kShownClasses);
-  return text;
+  return labels_line(name_of(file.shape(group.labels_path()).type), counts) + balance_text(counts, names);
 }
 
 std::string targets_text(const hdf5::File& file, const GroupSchema& group) {
@@ -109,10 +84,9 @@ namespace unisono {
 std::string describe_set(const std::string& path) {
   using namespace data;
   const hdf5::File file(path, hdf5::File::Mode::read);
+  if (const auto sparse = describe_sparse(file)) return *sparse;
   const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false});
-  std::string text =
-      fmt::format("{}: {}, examples of {}\n", path, size_text(static_cast<double>(std::filesystem::file_size(path))),
-                  shape_text(set.any_group().features));
+  std::string text = title_text(file) + fmt::format("examples of {}\n", shape_text(set.any_group().features));
   for (const auto& group : set.groups) {
     if (!group) continue;
     text += fmt::format("\n{}: {} examples, {} in memory\n", group->name, grouped(group->examples),

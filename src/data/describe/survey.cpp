@@ -1,9 +1,10 @@
 #include "describe/survey.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <fmt/format.h>
 
+#include <algorithm>
+
+#include "describe/tally.hpp"
 #include "set/convert.hpp"
 #include "set/labels.hpp"
 
@@ -11,30 +12,6 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 256;
-
-/// Range, and mean and deviation by sums in double that are shifted by the first value.
-class Tally {
- public:
-  void add(const float* values, std::size_t count) {
-    if (count_ == 0 && count > 0) shift_ = values[0];
-    for (std::size_t i = 0; i < count; ++i) {
-      const double x = values[i] - shift_;
-      sum_ += x;
-      squares_ += x * x;
-      low_ = std::min(low_, values[i]);
-      high_ = std::max(high_, values[i]);
-    }
-    count_ += static_cast<double>(count);
-  }
-  Survey survey(std::int64_t examples) const {
-    const double mean = sum_ / count_;
-    return {low_, high_, shift_ + mean, std::sqrt(std::max(0.0, squares_ / count_ - mean * mean)), examples};
-  }
-
- private:
-  double count_ = 0, shift_ = 0, sum_ = 0, squares_ = 0;
-  float low_ = std::numeric_limits<float>::max(), high_ = std::numeric_limits<float>::lowest();
-};
 
 /// Calls visit for the rows of evenly spread blocks. \return how many rows these are
 template <typename Visit>
@@ -55,12 +32,17 @@ std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visi
 
 }  // namespace
 
+std::string survey_text(const Survey& survey) {
+  return fmt::format("{:.4g} to {:.4g}, mean {:.4g}, deviation {:.4g}", survey.low, survey.high, survey.mean,
+                     survey.deviation);
+}
+
 Survey survey_features(const hdf5::File& file, const GroupSchema& group) {
   Tally tally;
   std::vector<float> values(static_cast<std::size_t>(group.features.size()));
   const std::int64_t examples = visit_blocks(file, group, [&](const RawExample& example) {
     convert(group.storage, example.features, values.size(), group.scale, group.offset, values.data());
-    tally.add(values.data(), values.size());
+    for (const float value : values) tally.add(value);
   });
   return tally.survey(examples);
 }
@@ -68,7 +50,7 @@ Survey survey_features(const hdf5::File& file, const GroupSchema& group) {
 Survey survey_targets(const hdf5::File& file, const GroupSchema& group) {
   Tally tally;
   const std::int64_t examples = visit_blocks(file, group, [&](const RawExample& example) {
-    tally.add(example.targets, static_cast<std::size_t>(group.target_size));
+    for (Index i = 0; i < group.target_size; ++i) tally.add(example.targets[i]);
   });
   return tally.survey(examples);
 }

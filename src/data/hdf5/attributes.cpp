@@ -7,7 +7,6 @@
 namespace unisono::hdf5 {
 namespace {
 
-
 std::vector<std::string> read_variable_texts(hid_t attribute, hid_t stored, std::size_t count, bool& failed) {
   LibraryText text(count);
   failed = H5Aread(attribute, text_type(H5Tget_cset(stored)).get(), text.pointers.data()) < 0;

@@ -61,9 +61,9 @@ void File::write_strings(const std::string& dataset, const std::vector<std::stri
   const hsize_t size = values.size();
   const Handle space{H5Screate_simple(1, &size, nullptr), H5Sclose};
   const Handle type = text_type(), parents = make_parents();
-  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(),
-                                 H5P_DEFAULT, H5P_DEFAULT),
-                      H5Dclose};
+  const Handle handle{
+      H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(), H5P_DEFAULT, H5P_DEFAULT),
+      H5Dclose};
   if (!handle.valid()) state_->fail_write(dataset, "cannot be created");
   for (std::uint64_t first = 0; first < size; first += kStringsAtATime) {
     std::vector<const char*> texts;

@@ -40,8 +40,9 @@ struct GroupSize {
 class SparseGroupWriter {
  public:
   SparseGroupWriter(SetWriter& writer, Split split, const GroupSize& size, const Plan& plan)
-      : plan_(plan), indptr_(writer, path(split, "features/indptr"), size.rows + 1) {
-    indices_.emplace(writer, path(split, "features/indices"), size.nonzeros);
+      : plan_(plan),
+        indptr_(writer, path(split, "features/indptr"), size.rows + 1),
+        indices_(writer, path(split, "features/indices"), size.nonzeros) {
     if (!plan.all_ones) data_.emplace(writer, path(split, "features/data"), size.nonzeros);
     if (plan.classes.empty()) {
       targets_.emplace(writer, path(split, "targets"), size.rows);
@@ -55,7 +56,7 @@ class SparseGroupWriter {
   void add(const LibsvmRow& row) {
     nonzeros_ += row.indices.size();
     indptr_.add(nonzeros_);
-    for (const std::uint32_t index : row.indices) indices_->add(index - static_cast<std::uint32_t>(plan_.base));
+    for (const std::uint32_t index : row.indices) indices_.add(index - static_cast<std::uint32_t>(plan_.base));
     if (data_) data_->add(std::span(row.values));
     if (labels_) labels_->add(plan_.classes.at(row.label));
     if (targets_) targets_->add(static_cast<float>(row.label));
@@ -63,7 +64,7 @@ class SparseGroupWriter {
 
   void finish() {
     indptr_.finish();
-    indices_->finish();
+    indices_.finish();
     if (data_) data_->finish();
     if (labels_) labels_->finish();
     if (targets_) targets_->finish();
@@ -75,7 +76,7 @@ class SparseGroupWriter {
   const Plan& plan_;
   std::uint64_t nonzeros_ = 0;
   ColumnWriter<std::uint64_t> indptr_;
-  std::optional<ColumnWriter<std::uint32_t>> indices_;
+  ColumnWriter<std::uint32_t> indices_;
   std::optional<ColumnWriter<float>> data_, targets_;
   std::optional<ColumnWriter<std::int32_t>> labels_;
 };

@@ -33,7 +33,7 @@ class Scanner {
 
   template <typename T>
   bool read(T& value) {
-    if (rest().starts_with('+')) ++at_;
+    if (rest().starts_with('+') && !rest().starts_with("+-")) ++at_;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (error != std::errc{}) return false;
     at_ = static_cast<std::size_t>(end - text_.data());
@@ -77,8 +77,9 @@ double read_label(Scanner& scan) {
 std::uint32_t read_index(Scanner& scan) {
   const std::size_t begin = scan.at();
   if (scan.rest().starts_with("qid:")) {
-    scan.fail(begin, "'qid:' is of sets for ranking, which no model here is for; take it out, for example with "
-                     "\"sed 's/ qid:[0-9]*//'\"");
+    scan.fail(begin,
+              "'qid:' is of sets for ranking, which no model here is for; take it out, for example with "
+              "\"sed 's/ qid:[0-9]*//'\"");
   }
   std::uint64_t index = 0;
   if (!scan.read(index) || !scan.take(':'))

@@ -12,7 +12,7 @@ namespace unisono::data {
 namespace {
 
 constexpr std::size_t kMostClasses = 1000;  // that are taken for classes unasked
-constexpr double kMostLabel = 1e15;          // of a class: written with all of its digits
+constexpr double kMostLabel = 1e15;         // of a class: written with all of its digits
 constexpr std::size_t kShownLabels = 10;
 
 /// In front of a row's indices and values.
@@ -80,8 +80,7 @@ void SpilledRows::for_each(const std::function<void(std::int64_t, const LibsvmRo
 }
 
 void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
-                 const std::map<double, std::int32_t>* classes,
-                 const std::function<void(const LibsvmRow& row)>& keep) {
+                 const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep) {
   LibsvmRow row;
   std::int64_t rows = 0;
   for (std::string text; lines->next(text);) {

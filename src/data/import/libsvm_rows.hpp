@@ -25,20 +25,19 @@ class SpilledRows {
 
 /// What the files show together.
 struct LibsvmFindings {
-  bool zero_index = false;         ///< the index 0 occurs
-  bool all_ones = true;            ///< every value is 1
-  std::uint32_t largest = 0;       ///< of the indices
-  std::string largest_at = {};     ///< FILE:LINE:BYTE
-  bool whole_labels = true;        ///< every label is a whole number
-  bool too_many_labels = false;    ///< for classes that nobody asked for: not all are in `labels`
+  bool zero_index = false;                ///< the index 0 occurs
+  bool all_ones = true;                   ///< every value is 1
+  std::uint32_t largest = 0;              ///< of the indices
+  std::string largest_at = {};            ///< FILE:LINE:BYTE
+  bool whole_labels = true;               ///< every label is a whole number
+  bool too_many_labels = false;           ///< for classes that nobody asked for: not all are in `labels`
   std::map<double, std::int32_t> labels;  ///< the training files', and the class that each is
 };
 
 /// Reads a file's examples. \param classes of the test file: those that there are; null for training files, which make
 /// them \throws DataError naming line and byte of what is wrong
 void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options, LibsvmFindings& found,
-                 const std::map<double, std::int32_t>* classes,
-                 const std::function<void(const LibsvmRow& row)>& keep);
+                 const std::map<double, std::int32_t>* classes, const std::function<void(const LibsvmRow& row)>& keep);
 
 /// Numbers the classes in the order of their labels. \return them, or nothing where the labels are targets
 std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options);

@@ -29,10 +29,10 @@ using RatingFields = std::array<std::string_view, 5>;
 /// Cuts a line at its delimiters; blanks around fields are left out. \return how many fields there are, at most 5
 std::size_t split_rating(std::string_view text, std::string_view delimiter, RatingFields& fields);
 
-/// Looks at the first lines: the delimiter is the first one of "::", tab, comma, semicolon, bar and blank that cuts most
-/// of them into three or four fields; a line of names is on top if it has words where all lines below have numbers.
-/// \param delimiter auto, tab, or what it is \param header auto, yes, no
-/// \throws DataError where no delimiter does, ConfigError for options that are none
+/// Looks at the first lines: the delimiter is the first one of "::", tab, comma, semicolon, bar and blank that cuts
+/// most of them into three or four fields; a line of names is on top if it has words where all lines below have
+/// numbers. \param delimiter auto, tab, or what it is \param header auto, yes, no \throws DataError where no delimiter
+/// does, ConfigError for options that are none
 RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
                               const std::string& header);
 

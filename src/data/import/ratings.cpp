@@ -19,8 +19,7 @@ void check_options(const RatingsOptions& options) {
   check_shares({options.validation_fraction, options.test_fraction, options.seed}, "ratings", options.test_file);
   const bool known = options.split == "none" || options.split == "random" || options.split == "leave_one_out" ||
                      options.split == "time";
-  if (!known)
-    throw ConfigError(fmt::format("--split '{}': it is none, random, leave_one_out or time", options.split));
+  if (!known) throw ConfigError(fmt::format("--split '{}': it is none, random, leave_one_out or time", options.split));
   if (options.split == "none" && options.validation_fraction + options.test_fraction > 0)
     throw ConfigError("--split none leaves all ratings for training; take the fractions out, or say --split random");
   if (options.split != "leave_one_out") return;
@@ -32,8 +31,8 @@ void check_options(const RatingsOptions& options) {
 /// What the files show together.
 struct RatingsFindings {
   StringTable users, items;
-  std::size_t fields = 0;    ///< of a line; 0: none was read
-  bool whole_times = true;   ///< every time is a whole number
+  std::size_t fields = 0;   ///< of a line; 0: none was read
+  bool whole_times = true;  ///< every time is a whole number
   std::string delimiter, header;
 };
 
@@ -114,7 +113,8 @@ void write_groups(SpilledRatings& training, SpilledRatings& test, const std::vec
     if (sizes[i] > 0) groups[i].emplace(writer, split, sizes[i], found);
   }
   std::size_t row = 0;
-  training.for_each([&](const NumberedRating& rating) { groups[static_cast<std::size_t>(splits[row++])]->add(rating); });
+  training.for_each(
+      [&](const NumberedRating& rating) { groups[static_cast<std::size_t>(splits[row++])]->add(rating); });
   test.for_each([&](const NumberedRating& rating) { groups[static_cast<std::size_t>(Split::test)]->add(rating); });
   for (auto& group : groups) {
     if (group) group->finish();

@@ -14,8 +14,7 @@ void check_shares(const Shares& shares, const std::string& what, const std::stri
       throw ConfigError(fmt::format("a fraction of {} of the {}: it lies in [0, 1)", fraction, what));
   }
   if (shares.validation + shares.test >= 1) {
-    throw ConfigError(
-        fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));
+    throw ConfigError(fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));
   }
   if (!test_file.empty() && shares.test > 0) {
     throw ConfigError("--test-file and --test-fraction exclude each other");
@@ -35,6 +34,7 @@ std::int64_t RowSplit::size(Split split) const {
 }
 
 Split RowSplit::of(std::int64_t row) const {
+  if (test_ + validation_ == 0) return Split::train;
   const auto place = static_cast<std::int64_t>(order_(static_cast<std::uint64_t>(row)));
   if (place < test_) return Split::test;
   return place < test_ + validation_ ? Split::validation : Split::train;

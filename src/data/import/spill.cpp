@@ -80,7 +80,8 @@ bool SpillReader::refill(std::size_t needed) {
   buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<std::ptrdiff_t>(at_));
   at_ = 0;
   const std::size_t kept = buffer_.size();
-  buffer_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(std::max(buffer_bytes_, needed), kept + end_ - next_)));
+  buffer_.resize(
+      static_cast<std::size_t>(std::min<std::uint64_t>(std::max(buffer_bytes_, needed), kept + end_ - next_)));
   const std::span<std::byte> fresh = std::span(buffer_).subspan(kept);
   file_.read(next_, fresh);
   next_ += fresh.size();

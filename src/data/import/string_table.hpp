@@ -8,7 +8,8 @@
 namespace unisono::data {
 
 /// Distinct strings, numbered from 0 in the order in which they came first: a hash table with open addressing (linear
-/// probing), whose strings lie one behind the other in one piece of memory. Takes 24 to 40 bytes a string and its bytes.
+/// probing), whose strings lie one behind the other in one piece of memory. Takes 24 to 40 bytes a string and its
+/// bytes.
 class StringTable {
  public:
   StringTable();

@@ -44,7 +44,8 @@ void read_words(const std::string& path, Lowercase* lowercase, ReadText& text) {
 /// By number in the text: the place in the vocabulary.
 std::vector<std::int32_t> number_words(const std::vector<std::uint32_t>& chosen, std::size_t words) {
   std::vector<std::int32_t> number_of(words, kDropped);
-  for (std::size_t place = 0; place < chosen.size(); ++place) number_of[chosen[place]] = static_cast<std::int32_t>(place);
+  for (std::size_t place = 0; place < chosen.size(); ++place)
+    number_of[chosen[place]] = static_cast<std::int32_t>(place);
   return number_of;
 }
 
@@ -82,7 +83,8 @@ class SentenceWriter {
  public:
   SentenceWriter(SetWriter& writer, Split split, const GroupSize& size)
       : words_(writer, fmt::format("{}/words", name_of(split)), static_cast<std::uint64_t>(size.words)),
-        sentences_(writer, fmt::format("{}/sentences", name_of(split)), static_cast<std::uint64_t>(size.sentences + 1)) {
+        sentences_(writer, fmt::format("{}/sentences", name_of(split)),
+                   static_cast<std::uint64_t>(size.sentences + 1)) {
     sentences_.add(0);
   }
   void add(std::span<const std::int32_t> words) {
@@ -130,6 +132,18 @@ void write_dictionary(const ReadText& text, const std::vector<std::uint32_t>& ch
   file.write("dictionary/counts", chosen_counts);
 }
 
+TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::string& path) {
+  const GroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
+  return {.path = path,
+          .train = train.words,
+          .test = test.words,
+          .train_sentences = train.sentences,
+          .test_sentences = test.sentences,
+          .vocabulary = static_cast<std::int64_t>(plan.training_counts.size()),
+          .distinct = text.words.size(),
+          .in_all = text.length};
+}
+
 }  // namespace
 
 }  // namespace unisono::data
@@ -155,19 +169,11 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   if (plan.groups[0].sentences == 0) throw DataError(paths[0] + ": no sentence is left for training");
   std::vector<std::int64_t> counts(text.words.size());
   for (std::size_t place = 0; place < chosen.size(); ++place) counts[chosen[place]] = plan.training_counts[place];
-  sort_words(text.words, counts, chosen);
+  if (options.test_fraction > 0) sort_words(text.words, counts, chosen);  // by what is left for training
   write_sentences(text, number_words(chosen, text.words.size()), plan, options.sentence_length, writer);
   write_dictionary(text, chosen, counts, writer.file());
   writer.finish();
-  const GroupSize &train = plan.groups[0], &test = plan.groups[static_cast<std::size_t>(Split::test)];
-  return {.path = output.path,
-          .train = train.words,
-          .test = test.words,
-          .train_sentences = train.sentences,
-          .test_sentences = test.sentences,
-          .vocabulary = static_cast<std::int64_t>(chosen.size()),
-          .distinct = text.words.size(),
-          .in_all = text.length};
+  return summarize(plan, text, output.path);
 }
 
 }  // namespace unisono

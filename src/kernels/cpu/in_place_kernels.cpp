@@ -82,8 +82,14 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     }
   }
 
-  InPlaceSums glove(std::span<const SparseEntry>, const GloveStep&, const GloveRows&, const GloveRows&) const override {
-    throw std::logic_error("not yet");
+  InPlaceSums glove(std::span<const SparseEntry> entries, const GloveStep& step, const GloveRows& words,
+                    const GloveRows& contexts) const override {
+    assert(words.weights.width == contexts.weights.width && words.dimension == contexts.dimension);
+    assert(words.weights.width == (words.dimension + 16) / 16 * 16);
+    InPlaceSums sums;
+    sums.examples = count(entries.size());
+    sums.loss = loops_.in_place.glove(entries.data(), sums.examples, step, words, contexts);
+    return sums;
   }
 
  private:

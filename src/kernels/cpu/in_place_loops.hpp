@@ -53,6 +53,10 @@ struct InPlaceLoops {
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
   double (*cbow)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
 
+  /// Returns the loss.
+  double (*glove)(const SparseEntry* entries, Count count, const GloveStep& step, const GloveRows& words,
+                  const GloveRows& contexts);
+
   /// Adds up the errors of `count` ratings.
   void (*factorize)(const SparseEntry* ratings, Count count, const FactorStep& step, const FactorRows& users,
                     const FactorRows& items, InPlaceSums& sums);

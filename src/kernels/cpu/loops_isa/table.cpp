@@ -28,6 +28,7 @@ Loops make_loops() {
   add_linear_dense(loops);
   add_skip_gram(loops);
   add_cbow(loops);
+  add_glove(loops);
   add_factorize(loops);
   return loops;
 }

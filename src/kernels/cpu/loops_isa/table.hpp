@@ -23,6 +23,7 @@ void add_linear_sparse(Loops& loops);
 void add_linear_dense(Loops& loops);
 void add_skip_gram(Loops& loops);
 void add_cbow(Loops& loops);
+void add_glove(Loops& loops);
 void add_factorize(Loops& loops);
 
 }  // namespace unisono::cpu::UNISONO_ISA

@@ -4,7 +4,7 @@
 
 #include "cpu/loops.hpp"
 
-#ifdef __AVX512F__
+#ifdef __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -37,7 +37,7 @@ __attribute__((always_inline)) static inline void store(float* to, Vector value)
   *reinterpret_cast<UnalignedVector*>(to) = value;
 }
 __attribute__((always_inline)) static inline Vector broadcast(float value) { return value - Vector{}; }
-static inline Integers load(const std::int32_t* from) {
+__attribute__((always_inline)) static inline Integers load(const std::int32_t* from) {
   Integers values;
   __builtin_memcpy(&values, from, sizeof values);
   return values;

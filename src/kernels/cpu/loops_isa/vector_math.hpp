@@ -39,6 +39,25 @@ __attribute__((always_inline)) static inline Vector power_of_two(Vector x, float
   return fraction * __builtin_bit_cast(Vector, exponent);
 }
 
+/// 1 / √x in two factors, of which the caller multiplies what is nearer first: the CPU's estimate y and Newton's step
+/// 3 − x y², which is twice as large. Together they err by at most 2.5e-7 of themselves. \pre 0 < x < ∞
+struct InverseRoot {
+  Vector estimate, twice;
+};
+__attribute__((always_inline)) static inline InverseRoot inverse_root(Vector x) {
+#if defined(__AVX512F__)
+  const Vector y = _mm512_maskz_rsqrt14_ps(0xFFFF, x);
+  return {y, 3.0F - (x * y) * y};
+#elif defined(__AVX2__)
+  const Vector y = _mm256_rsqrt_ps(x);
+  return {y, 3.0F - (x * y) * y};
+#else
+  Vector root;
+  for (Count i = 0; i < kLanes; ++i) root[i] = __builtin_sqrtf(x[i]);
+  return {1.0F / root, broadcast(2.0F)};
+#endif
+}
+
 /// 1 / (1 + e⁻ˣ). Errs by at most 3e-7 of itself and of 1 − itself while |x| < 16. At −∞ it is 1.2e-38, not 0.
 __attribute__((always_inline)) static inline Vector logistic(Vector x) {
   return 1.0F / (1.0F + power_of_two(x, -0x1.715476p0F));

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/data/hdf5.hpp"
+
+namespace unisono::data {
+
+/// 60000 → "60,000"
+std::string grouped(std::int64_t number);
+
+/// 1536 → "1.5 KiB"
+std::string size_text(double bytes);
+
+/// "12.3 %"
+std::string share_text(std::int64_t part, std::int64_t whole);
+
+/// What stands above the classes. \param counts examples of each class
+std::string labels_line(std::string_view type, const std::vector<std::int64_t>& counts);
+
+/// A line for each class: its number, its name, how many examples it has, and their share. Of many classes the first.
+std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names);
+
+/// "PATH: SIZE, " of a description's first line.
+std::string title_text(const hdf5::File& file);
+
+}  // namespace unisono::data

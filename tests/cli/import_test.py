@@ -1,0 +1,220 @@
+"""Sparse sets from text, from the command line to what an h5py user reads; what is said about them on the way."""
+
+import collections
+import gzip
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import unittest
+
+import h5py
+import numpy
+
+from harness import BinaryTest, messages
+
+DATA = os.environ.get("UNISONO_DATA")
+
+
+def dense(group, columns):
+    """The matrix that a group of CSR datasets stands for."""
+    indptr, indices = group["indptr"][:], group["indices"][:]
+    values = group["data"][:] if "data" in group else numpy.ones(len(indices), "f4")
+    matrix = numpy.zeros((len(indptr) - 1, columns), "f4")
+    for row in range(len(matrix)):
+        part = slice(indptr[row], indptr[row + 1])
+        matrix[row, indices[part]] = values[part]
+    return matrix
+
+
+def texts(dataset):
+    return [text.decode() for text in dataset[:]]
+
+
+def needed(name):
+    """A file of UNISONO_DATA; the test is skipped where there is none."""
+    if DATA is None:
+        raise unittest.SkipTest(f"UNISONO_DATA does not name a folder with {name}")
+    return pathlib.Path(DATA) / name
+
+
+class Libsvm(BinaryTest):
+    def test_what_is_found_is_said_and_what_h5py_reads_is_the_text(self):
+        matrix = numpy.array([[0, 1.5, 0, -2], [3, 0, 0, 0], [0, 0, 0, 0.25]], "f4")
+        lines = (
+            " ".join([str(label), *(f"{i}:{v}" for i, v in enumerate(row) if v)])
+            for label, row in zip((2, 7, 2), matrix)
+        )
+        self.write("a.svm.gz", gzip.compress("\n".join(lines).encode()))
+        self.write("b.svm", "7 0:1 # a comment\n")
+        said = self.succeed("data", "import", "libsvm", "a.svm.gz", "--test-file", "b.svm", "--output", "a.h5").out
+        self.assertEqual(
+            said,
+            "a.h5: 3 training, 0 validation and 1 test examples of 4 columns, 1.2 values each; "
+            "2 classes (2, 7); the input's first column is 0\n",
+        )
+        with h5py.File(self.folder / "a.h5", "r") as file:
+            self.assertTrue((dense(file["train/features"], 4) == matrix).all())
+            self.assertEqual(file["train/features"].attrs["columns"], 4)
+            types = [file["train/features/" + name].dtype for name in ("indptr", "indices", "data")]
+            self.assertEqual(types, ["u8", "u4", "f4"])
+            self.assertEqual(file["train/labels"].dtype, "i4")
+            self.assertEqual(list(file["train/labels"]), [0, 1, 0])
+            self.assertEqual(list(file["test/labels"]), [1])
+            self.assertEqual(list(file.attrs["class_names"]), ["2", "7"])
+
+    def test_options_change_what_is_found(self):
+        self.write("a.svm", "1 1:1\n2 2:1\n")
+        options = ("--base", "0", "--columns", "9", "--task", "regression", "--output", "a.h5", "--compression", "3")
+        said = self.succeed("data", "import", "libsvm", "a.svm", *options).out
+        self.assertIn("9 columns, 1.0 values each, all of them 1; targets; the input's first column is 0", said)
+        with h5py.File(self.folder / "a.h5", "r") as file:
+            self.assertEqual(list(file["train/targets"]), [1, 2])
+            self.assertEqual(list(file["train/features/indices"]), [1, 2])
+            self.assertEqual(file["train/features/indices"].compression, "gzip")
+        result = self.unisono("data", "import", "libsvm", "a.svm", "--output", "a.h5")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("add --overwrite", messages(result)[0])
+        self.succeed("data", "import", "libsvm", "a.svm", "--output", "a.h5", "--overwrite")
+
+    def test_a9a(self):
+        train, test = needed("libsvm/a9a"), needed("libsvm/a9a.t")
+        said = self.succeed("data", "import", "libsvm", train, "--test-file", test, "--output", "a9a.h5").out
+        self.assertIn("32561 training, 0 validation and 16281 test examples of 123 columns, 13.9 values each", said)
+        self.assertIn("all of them 1; 2 classes (-1, 1); the input's first column is 1", said)
+        self.assertIn("24,720", self.succeed("data", "describe", "a9a.h5").out)
+
+
+class Ratings(BinaryTest):
+    def test_what_h5py_reads_is_the_text(self):
+        self.write("r.csv", "userId,movieId,rating,timestamp\n7,Amélie,4.5,100\n3,Brazil,2,200\n7,Brazil,3,300\n")
+        said = self.succeed("data", "import", "ratings", "r.csv", "--split", "leave_one_out", "--output", "r.h5").out
+        self.assertEqual(
+            said,
+            "r.h5: 2 training, 0 validation and 1 test ratings of 2 items by 2 users, with times; "
+            "cut at ',', names on top: 'userId,movieId,rating,timestamp'\n",
+        )
+        with h5py.File(self.folder / "r.h5", "r") as file:
+            users, items = texts(file["dictionary/users"]), texts(file["dictionary/items"])
+            self.assertEqual((users, items), (["7", "3"], ["Amélie", "Brazil"]))
+            train, test = file["train"], file["test"]
+            types = [train[name].dtype for name in ("users", "items", "ratings", "times")]
+            self.assertEqual(types, ["u4", "u4", "f4", "i8"])
+            self.assertEqual(list(train["users"]), [0, 1])
+            self.assertEqual(list(train["ratings"]), [4.5, 2])
+            self.assertEqual((list(test["items"]), list(test["times"])), ([1], [300]))
+
+    def test_every_separator_gives_the_same_set(self):
+        rows = [(random.Random(i).randrange(9), i % 5, i % 4 + 0.5) for i in range(50)]
+        sets = []
+        for separator in ("::", "\t", ",", ";", " ", "   "):
+            self.write("r", "\n".join(separator.join(map(str, row)) for row in rows))
+            self.succeed("data", "import", "ratings", "r", "--test-fraction", "0.2", "--output", "r.h5", "--overwrite")
+            with h5py.File(self.folder / "r.h5", "r") as file:
+                parts = [f"{group}/{name}" for group in ("train", "test") for name in ("users", "ratings")]
+                sets.append([list(file[part]) for part in parts])
+        self.assertEqual(len(sets[0][0]), 40)
+        for other in sets[1:]:
+            self.assertEqual(other, sets[0])
+
+    def test_libmf(self):
+        lines = needed("libmf-demo/real_matrix.tr.txt")
+        said = self.succeed("data", "import", "ratings", lines, "--output", "r.h5").out
+        self.assertIn("5000 training, 0 validation and 0 test ratings", said)
+        self.assertIn("cut at blanks, no names on top", said)
+
+
+def count_pairs(sentences, window):
+    counts = collections.Counter()
+    for sentence in sentences:
+        for i, word in enumerate(sentence):
+            for d in range(1, min(window, i) + 1):
+                counts[sentence[i - d], word] += 1 / d
+                counts[word, sentence[i - d]] += 1 / d
+    return counts
+
+
+class Text(BinaryTest):
+    def import_words(self, *options):
+        chance = random.Random(7)
+        weights = [1 / rank for rank in range(1, 401)]
+        self.sentences = [
+            [f"w{number}" for number in chance.choices(range(400), weights, k=chance.randrange(400))]
+            for _ in range(300)
+        ]
+        self.write("text.txt", "\n".join(" ".join(sentence) for sentence in self.sentences))
+        return self.succeed("data", "import", "text", "text.txt", "--output", "text.h5", *options).out
+
+    def test_what_h5py_reads_is_the_text_without_its_rare_words(self):
+        said = self.import_words("--minimum-count", "20")
+        counts = collections.Counter(word for sentence in self.sentences for word in sentence)
+        kept = sorted((word for word in counts if counts[word] >= 20), key=lambda word: (-counts[word], word.encode()))
+        self.assertIn(f"{len(kept)} of {len(counts)} distinct words kept", said)
+        with h5py.File(self.folder / "text.h5", "r") as file:
+            words, ends = file["train/words"][:], file["train/sentences"][:]
+            self.assertEqual((words.dtype, ends.dtype), ("i4", "u8"))
+            dictionary = texts(file["dictionary/words"])
+            self.assertEqual(dictionary, kept)
+            self.assertEqual(list(file["dictionary/counts"]), [counts[word] for word in kept])
+            expected = [[word for word in sentence if counts[word] >= 20] for sentence in self.sentences]
+            found = [[dictionary[word] for word in words[a:b]] for a, b in zip(ends, ends[1:])]
+            self.assertEqual(found, [sentence for sentence in expected if sentence])
+
+    def test_a_folder_and_small_letters(self):
+        self.write("texts/b/2.txt", "ÄPFEL Äpfel")
+        self.write("texts/1.txt.gz", gzip.compress("äpfel\n".encode()))
+        options = ("--lowercase", "--minimum-count", "1", "--sentence-length", "1", "--output", "t.h5")
+        said = self.succeed("data", "import", "text", "texts", *options).out
+        self.assertIn("3 training words in 3 sentences", said)
+        with h5py.File(self.folder / "t.h5", "r") as file:
+            self.assertEqual(texts(file["dictionary/words"]), ["äpfel"])
+
+    def test_co_occurrences_are_those_of_counting_every_pair_in_any_memory(self):
+        self.import_words("--minimum-count", "1")
+        runs = []
+        for name, options in (("a.h5", ()), ("b.h5", ("--memory", "1MiB"))):
+            said = self.succeed("data", "cooccurrences", "text.h5", "--window", "10", "--output", name, *options).out
+            runs.append(int(said.split()[-2]))
+        self.assertEqual(runs[0], 1)
+        self.assertGreater(runs[1], 1)
+        with h5py.File(self.folder / "a.h5", "r") as a, h5py.File(self.folder / "b.h5", "r") as b:
+            for name in ("rows", "columns", "counts"):
+                self.assertEqual(a["train/" + name][:].tobytes(), b["train/" + name][:].tobytes())
+            words = texts(a["dictionary/words"])
+            entries = zip(a["train/rows"], a["train/columns"], a["train/counts"])
+            counts = {(words[row], words[column]): float(count) for row, column, count in entries}
+        expected = count_pairs(self.sentences, 10)
+        self.assertEqual(counts.keys(), expected.keys())
+        for pair, count in expected.items():
+            self.assertAlmostEqual(counts[pair] / count, 1, delta=1e-6)
+
+    def test_left_words_are_rows_where_the_count_is_not_symmetric(self):
+        self.write("t.txt", "a b c")
+        self.succeed("data", "import", "text", "t.txt", "--minimum-count", "1", "--output", "t.h5")
+        self.succeed("data", "cooccurrences", "t.h5", "--symmetric", "no", "--output", "c.h5")
+        with h5py.File(self.folder / "c.h5", "r") as file:
+            entries = zip(file["train/rows"], file["train/columns"], file["train/counts"])
+            self.assertEqual(sorted(entries), [(0, 1, 1), (0, 2, 0.5), (1, 2, 1)])
+
+
+class Documented(BinaryTest):
+    def test_the_sets_that_the_docs_write_with_h5py_are_what_they_say(self):
+        page = (pathlib.Path(os.environ["UNISONO_SOURCE"]) / "docs" / "data-format.md").read_text()
+        blocks = re.findall(r"```python\n(.*?)```", page.split("## Sparse sets")[1], re.DOTALL)
+        titles = {
+            "sparse.h5": "sparse examples of 5,000 columns",
+            "ratings.h5": "ratings of 30 items by 100 users",
+            "text.h5": "text of 8 distinct words",
+            "pairs.h5": "co-occurrences of 8 words",
+        }
+        self.assertEqual(len(blocks), len(titles))
+        for block, (name, title) in zip(blocks, titles.items()):
+            subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
+            self.assertIn(title, self.succeed("data", "describe", name).out)
+        self.succeed("data", "cooccurrences", "text.h5", "--output", "counted.h5")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,186 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "least_squares.hpp"
+#include "small_network.hpp"
+#include "sparse_examples.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+StrategySettings hogwild(std::int64_t threads, const std::string& locking = "none", std::int64_t period = 16) {
+  return {.kind = "hogwild", .period = period, .threads = threads, .locking = locking};
+}
+
+/// n rows with a single feature each, one of `features`, and the label 1.
+struct CountedRows {
+  CountedRows(std::int64_t n, std::uint32_t features) : answers(static_cast<std::size_t>(n), 1.0F) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      columns.push_back(static_cast<std::uint32_t>(i) % features);
+      offsets.push_back(columns.size());
+    }
+    set = LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = features},
+                       .answers = answers};
+  }
+
+  std::vector<std::uint64_t> offsets{0};
+  std::vector<std::uint32_t> columns;
+  std::vector<float> answers;
+  ExampleSet set;
+};
+
+}  // namespace
+
+TEST_CASE("lock-free training by one thread is the serial run, bit for bit, for every model", "[hogwild]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    INFO(one.name);
+    const auto serial = train({}, one.training({.kind = "serial"}));
+    REQUIRE(serial[0].records.size() == 12);
+    REQUIRE(std::isfinite(serial[0].losses.back()));
+    REQUIRE(serial[0].parameters != serial[0].trajectory.front());
+    for (const std::string locking : {"none", "striped", "global"}) {
+      INFO(locking);
+      const auto alone = train({}, one.training(hogwild(1, locking)));
+      CHECK(alone[0].trajectory == serial[0].trajectory);
+    }
+  }
+}
+
+TEST_CASE("… and for networks, whatever their optimizer keeps", "[hogwild]") {
+  const Examples examples = small_images();
+  for (const std::string optimizer : {"sgd", "adam"}) {
+    Training training{.model = small_network(true, "local"),
+                      .strategy = {.kind = "serial"},
+                      .optimizer = {.kind = optimizer, .learning_rate = 0.05},
+                      .batch_size = 7,
+                      .accumulate = 2,
+                      .epochs = 3};
+    const auto serial = train(examples, training);
+    for (const std::string locking : {"none", "striped", "global"}) {
+      training.strategy = hogwild(1, locking);
+      const auto alone = train(examples, training);
+      CHECK(alone[0].parameters == serial[0].parameters);
+      CHECK(alone[0].statistics == serial[0].statistics);
+      CHECK(alone[0].records.size() == serial[0].records.size());
+    }
+  }
+}
+
+TEST_CASE("a run of one thread that was stopped goes on as if it had not been", "[hogwild]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    INFO(one.name);
+    Training training = one.training(hogwild(1));
+    const auto whole = train({}, training);
+    training.stop_after = 8;
+    const auto stopped = train({}, training);
+    REQUIRE(stopped[0].records.back().step == 8);
+    training.stop_after = 1'000'000;
+    training.resumed = &stopped;
+    CHECK(train({}, training)[0].parameters == whole[0].parameters);
+  }
+}
+
+TEST_CASE("threads that lock lose no update", "[hogwild]") {
+  // Hinge loss far below its margin: each example adds rate to its weight and to the bias, all exact in floats.
+  constexpr std::int64_t kRows = 40000;
+  constexpr float kRate = 0x1p-20F;
+  const CountedRows rows(kRows, 2);
+  InPlaceCase counting{.name = "counting"};
+  counting.model.kind = "linear";
+  counting.model.linear.loss = "hinge";
+  counting.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
+  counting.inputs = {.kind = SetKind::sparse, .features = {.channels = 2}, .classes = 2};
+  counting.set = rows.set;
+  counting.units = counting.examples = kRows;
+  for (const std::string locking : {"striped", "global"}) {
+    for (const int threads : {2, 4}) {
+      INFO(locking << ", " << threads << " threads");
+      Training training = counting.training(hogwild(threads, locking));
+      training.batch_size = kRows;
+      training.epochs = 1;
+      const auto outcome = train({}, training);
+      CHECK(outcome[0].parameters[0] == kRows / 2 * kRate);
+      CHECK(outcome[0].parameters[1] == kRows / 2 * kRate);
+      CHECK(outcome[0].parameters[16] == kRows * kRate);  // the bias
+    }
+  }
+}
+
+TEST_CASE("… nor do those that compute gradients", "[hogwild]") {
+  // Features are zero, targets so far away that the error stays the same float, so that every step adds the same number
+  // to the bias, once, whoever makes it: g = 2 (b − target) = −2³¹, rate 2⁻³¹ · 2⁻¹⁰.
+  constexpr std::int64_t kExamples = 512;
+  Examples examples{.shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
+  Training training{.model = least_squares(),
+                    .optimizer = {.kind = "sgd", .learning_rate = 0x1p-41},
+                    .batch_size = 1,
+                    .epochs = 2,
+                    .shuffle = false};
+  for (const std::string locking : {"striped", "global"}) {
+    training.strategy = hogwild(4, locking);
+    const auto outcome = train(examples, training);
+    CHECK(outcome[0].parameters[16] == 2 * kExamples * 0x1p-10F);
+  }
+}
+
+TEST_CASE("several threads without locks visit every example and learn", "[hogwild]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    INFO(one.name);
+    Training training = one.training(hogwild(3));
+    training.epochs = 20;
+    const auto outcome = train({}, training);
+    Index seen = 0;
+    for (const StepRecord& record : outcome[0].records) seen += record.global_size;
+    CHECK(seen == 20 * 100);
+    const auto serial = train({}, [&] {
+      Training alone = training;
+      alone.strategy = {.kind = "serial"};
+      return alone;
+    }());
+    const auto last_epoch = [](const std::vector<double>& losses) {
+      return std::accumulate(losses.end() - 6, losses.end(), 0.0);
+    };
+    // As far as the serial run comes in twenty epochs, give or take half of the way.
+    const double begin = std::accumulate(serial[0].losses.begin(), serial[0].losses.begin() + 6, 0.0);
+    const double end = last_epoch(serial[0].losses);
+    CHECK(last_epoch(outcome[0].losses) <= end + 0.5 * std::abs(begin - end) + 1e-6 * begin);
+  }
+}
+
+TEST_CASE("ranks that average after every step hold one model", "[hogwild]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    INFO(one.name);
+    for (const std::string kind : {"hogwild", "averaging"}) {
+      StrategySettings strategy = hogwild(1, "none", 1);
+      strategy.kind = kind;
+      Training training = one.training(strategy);
+      training.ranks = 3;
+      const auto ranks = train({}, training);
+      CHECK(ranks_agree(ranks));
+      CHECK(ranks[0].records.back().consistent);
+    }
+  }
+}
+
+TEST_CASE("the serial strategy is for one rank", "[serial]") {
+  Training training{.model = least_squares(), .strategy = {.kind = "serial"}, .ranks = 2};
+  const Examples examples = random_examples(8, {.channels = 3}, 0);
+  CHECK_THROWS_WITH(train(examples, training), Catch::Contains("serial") && Catch::Contains("one rank"));
+}
+
+TEST_CASE("models without a gradient say which strategies can train them", "[serial]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    if (one.model.kind == "linear" && !one.model.linear.averaged) continue;
+    INFO(one.name);
+    CHECK_THROWS_WITH(train({}, one.training({.kind = "allreduce"})), Catch::Contains("hogwild"));
+  }
+}
+
+}  // namespace unisono
