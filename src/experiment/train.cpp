@@ -16,6 +16,7 @@
 #include "metrics_log.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "run_dictionary.hpp"
 #include "run_folder.hpp"
 #include "run_state.hpp"
 #include "stop.hpp"
@@ -209,6 +210,7 @@ CheckpointHeader Run::fresh_header() const {
 
 void Run::open_records(const TrainOptions& options) {
   if (!root_) return;
+  if (has_names(data_->info().kind)) keep_dictionary(config_.data.path, folder_->dictionary());
   write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));

@@ -63,9 +63,9 @@ struct LinearWeights {
 
 /// Weights of K margins: row j has feature j's weight for each class.
 struct SoftmaxWeights {
-  RowMatrix weights;      ///< [features][K]
-  float* bias = nullptr;  ///< [weights.width], what is beyond K is 0; null: none
-  RowMatrix weight_sums;  ///< u of averaged SGD; values null: not kept
+  RowMatrix weights = {};      ///< [features][K]
+  float* bias = nullptr;       ///< [weights.width], what is beyond K is 0; null: none
+  RowMatrix weight_sums = {};  ///< u of averaged SGD; values null: not kept
   float* bias_sum = nullptr;
   Index classes = 0;  ///< K
 };
@@ -87,8 +87,8 @@ struct FactorStep {
 
 /// Rows of users or items: K factors, zeros up to `factors.width`, then the bias and h.
 struct FactorRows {
-  RowMatrix factors;  ///< stride ≥ width + 16
-  Index rank = 0;     ///< K
+  RowMatrix factors = {};  ///< stride ≥ width + 16
+  Index rank = 0;          ///< K
 
   float* bias(Index i) const { return factors.row(i) + factors.width; }
   float* squares(Index i) const { return factors.row(i) + factors.width + 1; }
@@ -118,8 +118,8 @@ struct GloveStep {
 /// Rows of words or contexts: D weights, the bias, zeros up to `weights.width`; then, `weights.width` floats on, the
 /// sums G in the same order (1 at the start; what fills them up is 0).
 struct GloveRows {
-  RowMatrix weights;    ///< stride ≥ 2 · width
-  Index dimension = 0;  ///< D; width is D + 1 rounded up to a multiple of 16
+  RowMatrix weights = {};  ///< stride ≥ 2 · width
+  Index dimension = 0;     ///< D; width is D + 1 rounded up to a multiple of 16
 };
 
 // -------------------------------------------------------------------------------------------------------------------
