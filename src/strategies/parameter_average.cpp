@@ -22,7 +22,7 @@ ParameterAverage::ParameterAverage(TrainContext& run, const std::string& merge) 
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
-  if (merge == "sum") old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+  if ((merge == "auto" ? run.model.in_place()->usual_merge() : merge) == "sum") old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
 void ParameterAverage::sum(std::span<float> values) {

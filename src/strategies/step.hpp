@@ -38,11 +38,11 @@ StepRecord make_record(const Batch& batch, std::int64_t step, double learning_ra
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 
 /// Makes one model of the ranks' θ now and then. Of a model with rows, a row becomes the mean of those ranks that
-/// changed it, weighted by their examples, and rows that nobody changed are not sent; all else becomes the mean over all
-/// ranks, weighted likewise.
+/// changed it, weighted by their examples, or the sum of their changes, and rows that nobody changed are not sent; all
+/// else becomes the mean over all ranks, weighted likewise.
 class ParameterAverage {
  public:
-  /// \param merge mean or sum: of rows
+  /// \param merge auto, mean or sum: of rows
   ParameterAverage(TrainContext& run, const std::string& merge);
 
   /// What the model's steps are to mark; null where there are no rows, or no other rank.

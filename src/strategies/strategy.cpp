@@ -11,7 +11,8 @@ namespace {
 void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
   visitor.choice({.name = "merge", .meaning = "models that are updated in place: what becomes of a row that ranks changed"},
                  settings.merge,
-                 {{"sum", "the ranks' changes add up, as one rank would have made them all"},
+                 {{"auto", "mean for linear models, sum for all others"},
+                  {"sum", "the ranks' changes add up, as one rank would have made them all"},
                   {"mean", "the mean of the ranks that changed it"}});
 }
 

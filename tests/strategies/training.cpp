@@ -117,6 +117,7 @@ class Rank {
                                      .steps_together = strategy_->steps_together(),
                                      .seed = kSeed,
                                      .update_rule = training_.optimizer.kind,
+                                     .learning_rate = training_.optimizer.learning_rate,
                                      .occurrences = training_.occurrences});
   }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/models/model.hpp"
@@ -86,6 +87,9 @@ class InPlace {
   /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
   virtual void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                LossSums& sums) const = 0;
+  /// How the rows that several ranks changed become one, where the config leaves it open: "sum" of the changes where an
+  /// example touches few of many rows, "mean" where it touches a good part of them.
+  virtual std::string_view usual_merge() const { return "sum"; }
   /// All that `update_in_place` touches, but for some numbers that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
 };

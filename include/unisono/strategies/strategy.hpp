@@ -23,7 +23,7 @@ struct StrategySettings {
   std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
-  std::string merge = "sum";                ///< hogwild, averaging: of rows that are updated in place: sum, mean
+  std::string merge = "auto";               ///< hogwild, averaging: of rows that are updated in place: auto, sum, mean
   std::int64_t threads = 0;                 ///< hogwild: on one θ; 0: the rank's fair share of the cores
   std::string locking = "none";             ///< hogwild: none, striped, global
   void describe(ConfigVisitor& visitor);

@@ -36,6 +36,7 @@ class LinearModel final : public Model, public InPlace {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
+  std::string_view usual_merge() const override { return "mean"; }
 
   std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
