@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "run_dictionary.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -40,6 +41,14 @@ NameTable names_of(const TrainedModel& model, const VectorTable& table) {
   throw DataError(fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
                               "its set where that is missing; put the one back that it was trained with",
                               model.path, rows, table.name, names.names.size()));
+}
+
+Index row_of(const NameTable& names, const std::string& name, const std::string& model) {
+  const auto found = std::find(names.names.begin(), names.names.end(), name);
+  if (found != names.names.end()) return found - names.names.begin();
+  const std::string near = nearest_name(name, names.names);
+  throw DataError(fmt::format("'{}' is not among the {} {} of {}; {}", name, names.names.size(), names.table, model,
+                              near.empty() ? "choose another one" : fmt::format("did you mean '{}'?", near)));
 }
 
 void read_row(const VectorTable& table, View parameters, Index row, MutableView vector) {
