@@ -14,8 +14,8 @@ namespace unisono {
 VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   const std::vector<VectorTable> tables = model.parts->model->vectors();
   if (tables.empty()) {
-    throw ConfigError(fmt::format("{}: model.kind = \"{}\" has no vectors of words, users or items", model.path,
-                                  model.config.model.kind));
+    throw ConfigError(fmt::format("{}: this model of model.kind = \"{}\" has no vectors of words, users, items or features",
+                                  model.path, model.config.model.kind));
   }
   if (name.empty() && tables.size() == 1) return tables.front();
   for (const VectorTable& table : tables) {
