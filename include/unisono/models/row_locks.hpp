@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "unisono/tensor/allocator.hpp"
@@ -20,14 +21,14 @@ class RowLocks {
   /// Holds the locks of some rows.
   class Guard {
    public:
-    Guard(Guard&&) noexcept = default;
+    Guard(Guard&& other) noexcept : locks_(std::exchange(other.locks_, nullptr)), stripes_(other.stripes_) {}
     Guard& operator=(Guard&&) = delete;
     ~Guard();
 
    private:
     friend class RowLocks;
     Guard(RowLocks& locks, std::span<const std::uint32_t> stripes) : locks_(&locks), stripes_(stripes) {}
-    RowLocks* locks_;
+    RowLocks* locks_;  ///< null: another guard holds them now
     std::span<const std::uint32_t> stripes_;
   };
 
