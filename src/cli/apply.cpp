@@ -33,7 +33,8 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
 /// Tests of word vectors, which need no set.
 void add_word_tests(CLI::App& command, WordTestOptions& words) {
   CLI::Option& analogies =
-      *command.add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
+      *command
+           .add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
            ->type_name("FILE");
   command.add_option("--words", words.words, "how many of the most frequent ones analogies are asked of")
       ->capture_default_str()
@@ -58,7 +59,9 @@ CLI::Option& add_top(CLI::App& command, TopOptions& options) {
       ->allow_extra_args(false)
       ->needs(&top)
       ->type_name("NAMES");
-  command.add_option("--users-file", options.users_file, "only of these, one in each line")->needs(&top)->type_name("FILE");
+  command.add_option("--users-file", options.users_file, "only of these, one in each line")
+      ->needs(&top)
+      ->type_name("FILE");
   return top;
 }
 

@@ -889,11 +889,15 @@ MODEL_OF = {
 
 def train_small(folder, kind):
     """A run of a few words or ratings in `small`."""
-    config = f'name = "small"\n[data]\npath = "small.h5"\n{MODEL_OF[kind]}[train]\nepochs = 1\n[strategy]\nkind = "serial"\n'
+    config = (
+        f'name = "small"\n[data]\npath = "small.h5"\n{MODEL_OF[kind]}[train]\nepochs = 1\n[strategy]\nkind = "serial"\n'
+    )
     (folder / "small.toml").write_text(config)
     with h5py.File(folder / "small.h5", "w") as file:
         if kind == "words":
-            file["train/words"], file["train/sentences"] = numpy.arange(12, dtype="i4") % 4, numpy.array([0, 6, 12], "u8")
+            file["train/words"], file["train/sentences"] = numpy.arange(12, dtype="i4") % 4, numpy.array(
+                [0, 6, 12], "u8"
+            )
             file["dictionary/words"], file["dictionary/counts"] = ["king", "queen", "man", "woman"], [3, 3, 3, 3]
         else:
             file["train/users"], file["train/items"] = numpy.array([0, 1, 1], "u4"), numpy.array([0, 1, 2], "u4")
@@ -920,7 +924,10 @@ def recommend(name, code, message, *arguments, change=None):
 
 def word_test(name, message, option, text):
     return vectors(
-        name, DATA, message, ("evaluate", "small", option, "test.txt"),
+        name,
+        DATA,
+        message,
+        ("evaluate", "small", option, "test.txt"),
         change=lambda folder: (folder / "test.txt").write_text(text),
     )
 
@@ -929,8 +936,15 @@ EXPORT = ("export", "small", "--format", "npy", "--output", "v.npy")
 NEIGHBORS = ("neighbors", "small", "king")
 
 VECTORS = [
-    vectors("a format that is none", USAGE, r"usage error: .*--format", ("export", "small", "--format", "xml", "--output", "v")),
-    vectors("vectors in no folder", OTHER, r"none/v\.npy: cannot be written: No such file", (*EXPORT[:-1], "none/v.npy")),
+    vectors(
+        "a format that is none",
+        USAGE,
+        r"usage error: .*--format",
+        ("export", "small", "--format", "xml", "--output", "v"),
+    ),
+    vectors(
+        "vectors in no folder", OTHER, r"none/v\.npy: cannot be written: No such file", (*EXPORT[:-1], "none/v.npy")
+    ),
     vectors(
         "vectors in place of a file",
         OTHER,
@@ -945,7 +959,12 @@ VECTORS = [
         EXPORT,
         change=lambda folder: os.symlink("/dev/full", folder / "v.npy.tmp"),
     ),
-    Case("vectors of a network", CONFIGURATION, r"this model .*\"network\" has no vectors", ("neighbors", "trained", "king")),
+    Case(
+        "vectors of a network",
+        CONFIGURATION,
+        r"this model .*\"network\" has no vectors",
+        ("neighbors", "trained", "king"),
+    ),
     vectors(
         "names with blanks for word2vec",
         DATA,
@@ -953,14 +972,21 @@ VECTORS = [
         ("export", "small", "--table", "items", "--format", "word2vec-text", "--output", "v.txt"),
         kind="ratings",
     ),
-    vectors("users or items", CONFIGURATION, r"vectors of users and of items; choose with --table", EXPORT, kind="ratings"),
+    vectors(
+        "users or items", CONFIGURATION, r"vectors of users and of items; choose with --table", EXPORT, kind="ratings"
+    ),
     vectors(
         "a table that the model has not",
         CONFIGURATION,
         r"has vectors of words, but none of items; choose with --table",
         (*NEIGHBORS, "--table", "items"),
     ),
-    vectors("a word that there is not", DATA, r"'quen' is not among the 4 words .*did you mean 'queen'", ("neighbors", "small", "quen")),
+    vectors(
+        "a word that there is not",
+        DATA,
+        r"'quen' is not among the 4 words .*did you mean 'queen'",
+        ("neighbors", "small", "quen"),
+    ),
     vectors("no neighbors", USAGE, r"usage error: .*--top", (*NEIGHBORS, "--top", "0")),
     vectors(
         "names that nobody has kept",
@@ -985,12 +1011,34 @@ VECTORS = [
         .create_dataset("dictionary/words", data=["a", "b"])
         .file.close(),
     ),
-    vectors("no such analogies", DATA, r"none\.txt: cannot be read: No such file", ("evaluate", "small", "--analogies", "none.txt")),
-    word_test("an analogy of three words", r"test\.txt:2: has 3 words; an analogy has four", "--analogies", ": a\nking queen man\n"),
+    vectors(
+        "no such analogies",
+        DATA,
+        r"none\.txt: cannot be read: No such file",
+        ("evaluate", "small", "--analogies", "none.txt"),
+    ),
+    word_test(
+        "an analogy of three words",
+        r"test\.txt:2: has 3 words; an analogy has four",
+        "--analogies",
+        ": a\nking queen man\n",
+    ),
     word_test("sections without analogies", r"test\.txt: holds no analogies", "--analogies", ": a\n: b\n"),
-    word_test("a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"),
-    word_test("a similarity of two words", r"test\.txt:3: has 2 words; a line is two", "--similarity", "# x\nking man 1\nking queen\n"),
-    vectors("analogies of a split", USAGE, r"usage error: .*--split", ("evaluate", "small", "--analogies", "x", "--split", "test")),
+    word_test(
+        "a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"
+    ),
+    word_test(
+        "a similarity of two words",
+        r"test\.txt:3: has 2 words; a line is two",
+        "--similarity",
+        "# x\nking man 1\nking queen\n",
+    ),
+    vectors(
+        "analogies of a split",
+        USAGE,
+        r"usage error: .*--split",
+        ("evaluate", "small", "--analogies", "x", "--split", "test"),
+    ),
     vectors("words without analogies", USAGE, r"usage error: .*--analogies", ("evaluate", "small", "--words", "9")),
     vectors(
         "analogies of items",
@@ -1000,7 +1048,10 @@ VECTORS = [
         kind="ratings",
     ),
     vectors(
-        "predictions of words", CONFIGURATION, r"\"word2vec\" predicts nothing of an example", ("predict", "small", "--output", "p.csv")
+        "predictions of words",
+        CONFIGURATION,
+        r"\"word2vec\" predicts nothing of an example",
+        ("predict", "small", "--output", "p.csv"),
     ),
     Case(
         "items of digits",
@@ -1009,7 +1060,15 @@ VECTORS = [
         ("predict", "trained", "--top", "3", "--output", "top.csv"),
     ),
     recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
-    recommend("items in an unknown kind of file", CONFIGURATION, r"top\.txt: predictions go to FILE\.h5", "--top", "2", "--output", "top.txt"),
+    recommend(
+        "items in an unknown kind of file",
+        CONFIGURATION,
+        r"top\.txt: predictions go to FILE\.h5",
+        "--top",
+        "2",
+        "--output",
+        "top.txt",
+    ),
     recommend(
         "a user that there is not",
         DATA,

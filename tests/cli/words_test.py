@@ -145,9 +145,7 @@ class WordVectors(Trained):
         self.train("run", "--resume", "--set", "train.epochs=3", config="words.toml")
         self.assertTrue((self.folder / "run/dictionary.h5").exists())
         write_text(self.folder / "text.txt", 50)
-        self.succeed(
-            "data", "import", "text", "text.txt", "--minimum-count", "2", "--overwrite", "--output", "text.h5"
-        )
+        self.succeed("data", "import", "text", "text.txt", "--minimum-count", "2", "--overwrite", "--output", "text.h5")
         shutil.copy(self.folder / "text.h5", self.folder / "run/dictionary.h5")
         self.fails(3, r"has vectors of \d+ words, but \d+ have names", "neighbors", "run", "w1")
         self.train("run", "--overwrite", config="words.toml")
@@ -210,7 +208,9 @@ class WordVectors(Trained):
             cosines[own] = -2
             best = numpy.argsort(-cosines)[:7]
             self.assertEqual([neighbor["name"] for neighbor in one["neighbors"]], [words[i] for i in best])
-            numpy.testing.assert_allclose([neighbor["cosine"] for neighbor in one["neighbors"]], cosines[best], atol=1e-9)
+            numpy.testing.assert_allclose(
+                [neighbor["cosine"] for neighbor in one["neighbors"]], cosines[best], atol=1e-9
+            )
         text = self.succeed("neighbors", "run", "w3", "--top", "2").out.splitlines()
         self.assertEqual(text[0], "w3")
         self.assertRegex(text[1], r"^  w\d+ +-?0\.\d{4}$")
@@ -256,9 +256,7 @@ class WordVectors(Trained):
                 arguments = ("evaluate", "run", "--analogies", "questions.txt", "--words", frequent, "--json")
                 (result,) = json.loads(self.succeed(*arguments, ranks=ranks).out)["analogies"]
                 sections = {section["name"]: section for section in result["sections"]}
-                self.assertEqual(
-                    list(sections), ["part 0", "gram100", "part 200", "semantic", "syntactic", "total"]
-                )
+                self.assertEqual(list(sections), ["part 0", "gram100", "part 200", "semantic", "syntactic", "total"])
                 self.assertEqual([(s["found"], s["right"]) for s in result["sections"][:3]], expected)
                 self.assertEqual(sections["syntactic"]["right"], expected[1][1])
                 self.assertEqual((result["words"], result["total"]["questions"]), (frequent, QUESTIONS))
@@ -305,7 +303,7 @@ class Ratings(Trained):
         lines = []
         for user in range(self.USERS):
             for item in random.choice(self.ITEMS, size=8 if user else self.ITEMS - 2, replace=False):
-                lines.append(f"user {user}, jr.\tItem \"{item}\"\t{random.integers(1, 6)}")
+                lines.append(f'user {user}, jr.\tItem "{item}"\t{random.integers(1, 6)}')
         random.shuffle(lines)
         self.write("ratings.tsv", "\n".join(lines) + "\n")
         self.succeed(
@@ -409,7 +407,9 @@ class Ratings(Trained):
 
     def test_users_and_items_have_vectors_to_export_and_to_compare(self):
         self.fails(2, r"vectors of users and of items; choose with --table", "neighbors", "run", 'Item "1"')
-        answer = json.loads(self.succeed("neighbors", "run", 'Item "1"', "--table", "items", "--top", "3", "--json").out)
+        answer = json.loads(
+            self.succeed("neighbors", "run", 'Item "1"', "--table", "items", "--top", "3", "--json").out
+        )
         vectors = unit(self.vectors("run")["parameters/items.factors"].astype("f8"))
         own = self.items.index('Item "1"')
         best = [item for item in numpy.argsort(-(vectors @ vectors[own])) if item != own][:3]

@@ -10,10 +10,8 @@ namespace unisono {
 namespace {
 
 UnitRows rows_of(const std::vector<float>& values, Index width) {
-  const VectorTable table{.name = "words",
-                          .rows = static_cast<Index>(values.size()) / width,
-                          .width = width,
-                          .parts = {{0, width}}};
+  const VectorTable table{
+      .name = "words", .rows = static_cast<Index>(values.size()) / width, .width = width, .parts = {{0, width}}};
   std::vector<std::int32_t> all(static_cast<std::size_t>(table.rows));
   std::iota(all.begin(), all.end(), 0);
   return unit_rows(table, values, all);

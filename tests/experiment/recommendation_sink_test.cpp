@@ -18,8 +18,8 @@ const std::vector<std::string> kUsers = {"ann", "bob, jr."}, kItems = {"tea", "c
 
 /// Two users; the first has but one item left.
 void write_two(const std::string& path) {
-  const auto sink = make_recommendation_sink(
-      {.path = path, .users = 2, .top = 2, .user_names = kUsers, .item_names = kItems});
+  const auto sink =
+      make_recommendation_sink({.path = path, .users = 2, .top = 2, .user_names = kUsers, .item_names = kItems});
   sink->write(std::vector<std::int32_t>{1}, std::vector<Recommendation>{{0, 4.5F}, {}});
   sink->write(std::vector<std::int32_t>{0}, std::vector<Recommendation>{{1, 3}, {0, -1}});
   sink->finish();

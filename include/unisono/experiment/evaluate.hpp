@@ -38,8 +38,8 @@ struct WordTestOptions {
 void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"
-/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item). Collective; every example is written exactly once. \throws
-/// CheckpointError, DataError, OutputError
+/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item). Collective; every
+/// example is written exactly once. \throws CheckpointError, DataError, OutputError
 void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log);
 
 struct TopOptions {

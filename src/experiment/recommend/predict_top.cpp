@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <unordered_map>
@@ -23,7 +24,8 @@ std::vector<std::string> asked_users(const TopOptions& options) {
   std::vector<std::string> names = options.users;
   if (options.users_file.empty()) return names;
   std::ifstream file(options.users_file);
-  if (!file) throw DataError(fmt::format("{}: cannot be read; give a file of users, one in each line", options.users_file));
+  if (!file)
+    throw DataError(fmt::format("{}: cannot be read; give a file of users, one in each line", options.users_file));
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);
@@ -78,6 +80,21 @@ std::vector<Recommendation> recommend(const Recommender& recommender, std::span<
   return chosen;
 }
 
+/// Every rank's share of some users, on every rank.
+std::vector<Recommendation> recommend_together(Communicator& world, const Recommender& recommender,
+                                               std::span<const std::int32_t> users, std::size_t top, ThreadTeam& team) {
+  const Slice own = slice_of(static_cast<Index>(users.size()), world.rank(), world.size());
+  const auto mine = users.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.last - own.first));
+  const auto chosen = recommend(recommender, mine, top, team);
+  std::vector<Recommendation> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(chosen)))) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(Recommendation));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
 }  // namespace
 
 void predict_top(Communicator& world, const TopOptions& options, Log& log) {
@@ -106,15 +123,8 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
   const std::size_t round = kUsersOfRound * static_cast<std::size_t>(world.size());
   for (std::size_t first = 0; first < users.size(); first += round) {
     const auto of_round = std::span(users).subspan(first, std::min(round, users.size() - first));
-    const Slice own = slice_of(static_cast<Index>(of_round.size()), world.rank(), world.size());
-    const auto mine = of_round.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.last - own.first));
-    const auto chosen = recommend(recommender, mine, top, team);
-    std::vector<Recommendation> all;
-    for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(chosen)))) {
-      const auto* const part = reinterpret_cast<const Recommendation*>(bytes.data());
-      all.insert(all.end(), part, part + bytes.size() / sizeof(Recommendation));
-    }
-    if (sink) sink->write(of_round, all);
+    const auto chosen = recommend_together(world, recommender, of_round, top, team);
+    if (sink) sink->write(of_round, chosen);
   }
   if (sink) sink->finish();
   world.barrier();

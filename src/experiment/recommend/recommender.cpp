@@ -50,7 +50,8 @@ void Recommender::recommend(std::span<const std::int32_t> users, std::span<Recom
     model_.predict(question.of(users[i]), state_, scores);
     const auto best = best_of(scores, rated_.of(users[i]), top_);
     for (std::size_t k = 0; k < best.size(); ++k) {
-      chosen[i * top_ + k] = {.item = static_cast<std::int32_t>(best[k].row), .score = static_cast<float>(best[k].score)};
+      chosen[i * top_ + k] = {.item = static_cast<std::int32_t>(best[k].row),
+                              .score = static_cast<float>(best[k].score)};
     }
   }
 }

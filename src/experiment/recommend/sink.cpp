@@ -19,8 +19,7 @@ namespace {
 /// A line for each user and item: user,rank,item,score.
 class CsvSink final : public RecommendationSink {
  public:
-  explicit CsvSink(const RecommendationOptions& options)
-      : options_(options), file_(options.path, /*overwrite=*/true) {
+  explicit CsvSink(const RecommendationOptions& options) : options_(options), file_(options.path, /*overwrite=*/true) {
     file_.write("user,rank,item,score\n");
   }
 

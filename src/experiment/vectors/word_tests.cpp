@@ -201,9 +201,9 @@ class WordTests {
                                      {"found", scores.size()},
                                      {"spearman", defined ? Json(correlation) : Json()}});
     say(fmt::format("{}: similarity{}", path, spelling()));
-    say(fmt::format("  {:28} {:>8}  {:>6} of {:>6} pairs found", "spearman",
-                    defined ? fmt::format("{:.4f}", correlation) : "–", grouped(static_cast<std::int64_t>(scores.size())),
-                    grouped(static_cast<std::int64_t>(pairs.size()))));
+    say(fmt::format(
+        "  {:28} {:>8}  {:>6} of {:>6} pairs found", "spearman", defined ? fmt::format("{:.4f}", correlation) : "–",
+        grouped(static_cast<std::int64_t>(scores.size())), grouped(static_cast<std::int64_t>(pairs.size()))));
   }
 
   Communicator& world_;
