@@ -879,6 +879,224 @@ LAUNCHES = [
     ),
 ]
 
+# Trained vectors -----------------------------------------------------------------------------------------------------
+
+MODEL_OF = {
+    "words": '[model]\nkind = "word2vec"\ndimension = 4\n[optimizer]\nkind = "sgd"\nlearning_rate = 0.05\n',
+    "ratings": '[model]\nkind = "factorization"\ndimension = 4\n[optimizer]\nkind = "sgd"\nlearning_rate = 0.05\n',
+}
+
+
+def train_small(folder, kind):
+    """A run of a few words or ratings in `small`."""
+    config = (
+        f'name = "small"\n[data]\npath = "small.h5"\n{MODEL_OF[kind]}[train]\nepochs = 1\n[strategy]\nkind = "serial"\n'
+    )
+    (folder / "small.toml").write_text(config)
+    with h5py.File(folder / "small.h5", "w") as file:
+        if kind == "words":
+            file["train/words"], file["train/sentences"] = numpy.arange(12, dtype="i4") % 4, numpy.array(
+                [0, 6, 12], "u8"
+            )
+            file["dictionary/words"], file["dictionary/counts"] = ["king", "queen", "man", "woman"], [3, 3, 3, 3]
+        else:
+            file["train/users"], file["train/items"] = numpy.array([0, 1, 1], "u4"), numpy.array([0, 1, 2], "u4")
+            file["train/ratings"] = numpy.array([1, 2, 3], "f4")
+            file["dictionary/users"], file["dictionary/items"] = ["ann", "bob"], ["Toy Story", "Heat", "Alien"]
+    words = [BINARY, "train", "small.toml", "--output", "small"]
+    subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def vectors(name, code, message, arguments, *, kind="words", change=None):
+    """A command for a model of words or ratings. `change` gets the folder with it."""
+
+    def prepare(folder):
+        train_small(folder, kind)
+        if change:
+            change(folder)
+
+    return Case(name, code, message, arguments, prepare)
+
+
+def recommend(name, code, message, *arguments, change=None):
+    return vectors(name, code, message, ("predict", "small", *arguments), kind="ratings", change=change)
+
+
+def word_test(name, message, option, text):
+    return vectors(
+        name,
+        DATA,
+        message,
+        ("evaluate", "small", option, "test.txt"),
+        change=lambda folder: (folder / "test.txt").write_text(text),
+    )
+
+
+EXPORT = ("export", "small", "--format", "npy", "--output", "v.npy")
+NEIGHBORS = ("neighbors", "small", "king")
+
+VECTORS = [
+    vectors(
+        "a format that is none",
+        USAGE,
+        r"usage error: .*--format",
+        ("export", "small", "--format", "xml", "--output", "v"),
+    ),
+    vectors(
+        "vectors in no folder", OTHER, r"none/v\.npy: cannot be written: No such file", (*EXPORT[:-1], "none/v.npy")
+    ),
+    vectors(
+        "vectors in place of a file",
+        OTHER,
+        r"v\.npy: exists already; .*--overwrite",
+        EXPORT,
+        change=lambda folder: (folder / "v.npy").write_text("mine"),
+    ),
+    vectors(
+        "no room for vectors",
+        OTHER,
+        r"v\.npy: cannot be written: No space left on device",
+        EXPORT,
+        change=lambda folder: os.symlink("/dev/full", folder / "v.npy.tmp"),
+    ),
+    Case(
+        "vectors of a network",
+        CONFIGURATION,
+        r"this model .*\"network\" has no vectors",
+        ("neighbors", "trained", "king"),
+    ),
+    vectors(
+        "names with blanks for word2vec",
+        DATA,
+        r"the name 'Toy Story' \(number 0\) is empty or holds a blank.*npy or csv",
+        ("export", "small", "--table", "items", "--format", "word2vec-text", "--output", "v.txt"),
+        kind="ratings",
+    ),
+    vectors(
+        "users or items", CONFIGURATION, r"vectors of users and of items; choose with --table", EXPORT, kind="ratings"
+    ),
+    vectors(
+        "a table that the model has not",
+        CONFIGURATION,
+        r"has vectors of words, but none of items; choose with --table",
+        (*NEIGHBORS, "--table", "items"),
+    ),
+    vectors(
+        "a word that there is not",
+        DATA,
+        r"'quen' is not among the 4 words .*did you mean 'queen'",
+        ("neighbors", "small", "quen"),
+    ),
+    vectors("no neighbors", USAGE, r"usage error: .*--top", (*NEIGHBORS, "--top", "0")),
+    vectors(
+        "names that nobody has kept",
+        DATA,
+        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*put one of them back",
+        NEIGHBORS,
+        change=lambda folder: [(folder / name).unlink() for name in ("small/dictionary.h5", "small.h5")],
+    ),
+    vectors(
+        "names that are damaged",
+        DATA,
+        r"dictionary\.h5: this is not an HDF5 file",
+        NEIGHBORS,
+        change=lambda folder: (folder / "small/dictionary.h5").write_text("names"),
+    ),
+    vectors(
+        "names of other words",
+        DATA,
+        r"the model has vectors of 4 words, but 2 have names",
+        NEIGHBORS,
+        change=lambda folder: h5py.File(folder / "small/dictionary.h5", "w")
+        .create_dataset("dictionary/words", data=["a", "b"])
+        .file.close(),
+    ),
+    vectors(
+        "no such analogies",
+        DATA,
+        r"none\.txt: cannot be read: No such file",
+        ("evaluate", "small", "--analogies", "none.txt"),
+    ),
+    word_test(
+        "an analogy of three words",
+        r"test\.txt:2: has 3 words; an analogy has four",
+        "--analogies",
+        ": a\nking queen man\n",
+    ),
+    word_test("sections without analogies", r"test\.txt: holds no analogies", "--analogies", ": a\n: b\n"),
+    word_test(
+        "a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"
+    ),
+    word_test(
+        "a similarity of two words",
+        r"test\.txt:3: has 2 words; a line is two",
+        "--similarity",
+        "# x\nking man 1\nking queen\n",
+    ),
+    vectors(
+        "analogies of a split",
+        USAGE,
+        r"usage error: .*--split",
+        ("evaluate", "small", "--analogies", "x", "--split", "test"),
+    ),
+    vectors("words without analogies", USAGE, r"usage error: .*--analogies", ("evaluate", "small", "--words", "9")),
+    vectors(
+        "analogies of items",
+        CONFIGURATION,
+        r"has vectors of users and of items, but none of words",
+        ("evaluate", "small", "--analogies", "small.toml"),
+        kind="ratings",
+    ),
+    vectors(
+        "predictions of words",
+        CONFIGURATION,
+        r"\"word2vec\" predicts nothing of an example",
+        ("predict", "small", "--output", "p.csv"),
+    ),
+    Case(
+        "items of digits",
+        CONFIGURATION,
+        r"--top: trained/.* was trained on .*but only a model of ratings has items to recommend",
+        ("predict", "trained", "--top", "3", "--output", "top.csv"),
+    ),
+    recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
+    recommend(
+        "items in an unknown kind of file",
+        CONFIGURATION,
+        r"top\.txt: predictions go to FILE\.h5",
+        "--top",
+        "2",
+        "--output",
+        "top.txt",
+    ),
+    recommend(
+        "a user that there is not",
+        DATA,
+        r"'bobb' is not among the 2 users .*did you mean 'bob'",
+        *("--top", "2", "--users", "ann,bobb", "--output", "top.csv"),
+    ),
+    recommend(
+        "no file of users",
+        DATA,
+        r"none\.txt: cannot be read; give a file of users",
+        *("--top", "2", "--users-file", "none.txt", "--output", "top.csv"),
+    ),
+    recommend("users without items", USAGE, r"usage error: .*--top", "--users", "ann", "--output", "top.csv"),
+    recommend(
+        "items in place of the set",
+        OTHER,
+        r"small\.h5: there is such a file, which holds no predictions",
+        *("--top", "2", "--output", "small.h5"),
+    ),
+    recommend(
+        "ratings that are gone",
+        DATA,
+        r"small\.h5: there is no such file",
+        *("--top", "2", "--output", "top.csv"),
+        change=lambda folder: (folder / "small.h5").unlink(),
+    ),
+]
+
 TABLES = {
     "configs": CONFIGS,
     "usage": USAGES,
@@ -887,6 +1105,7 @@ TABLES = {
     "checkpoints": CHECKPOINTS,
     "outputs": OUTPUTS,
     "launches": LAUNCHES,
+    "vectors": VECTORS,
 }
 
 
