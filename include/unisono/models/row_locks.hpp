@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "unisono/tensor/allocator.hpp"
@@ -17,10 +18,10 @@ class RowLocks {
   /// \param stripes 1: one lock for all
   explicit RowLocks(int stripes);
 
-  /// Holds the locks of some rows.
+  /// Holds the locks of some rows, until its end.
   class Guard {
    public:
-    Guard(Guard&&) noexcept = default;
+    Guard(Guard&& other) noexcept : locks_(other.locks_), stripes_(std::exchange(other.stripes_, {})) {}
     Guard& operator=(Guard&&) = delete;
     ~Guard();
 
