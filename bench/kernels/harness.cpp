@@ -62,6 +62,13 @@ Device& device(int threads) {
   return result;
 }
 
+/// One core is timed by its own clock, several by the wall's.
+void by_its_clock(benchmark::internal::Benchmark* entry, int threads) {
+  if (threads > 1) entry->UseRealTime();
+}
+
+}  // namespace
+
 void report(benchmark::State& state, Work work, int threads) {
   const double amount = work.amount * static_cast<double>(state.iterations());
   const bool flops = work.unit == Work::Unit::flops;
@@ -69,13 +76,6 @@ void report(benchmark::State& state, Work work, int threads) {
   state.counters[flops ? "GFLOP/s" : "GB/s"] = benchmark::Counter(amount / 1e9, benchmark::Counter::kIsRate);
   state.counters[flops ? "of_peak" : "of_triad"] = benchmark::Counter(amount / limit, benchmark::Counter::kIsRate);
 }
-
-/// One core is timed by its own clock, several by the wall's.
-void by_its_clock(benchmark::internal::Benchmark* entry, int threads) {
-  if (threads > 1) entry->UseRealTime();
-}
-
-}  // namespace
 
 Vectors::Vectors(const std::vector<Index>& sizes) {
   float value = 0.1F;

@@ -23,6 +23,10 @@ inline Work in_bytes(double amount) { return {Work::Unit::bytes, amount}; }
 inline Work in_flops(double amount) { return {Work::Unit::flops, amount}; }
 inline Work operator*(double times, Work work) { return {work.unit, times * work.amount}; }
 
+/// Sets the counters of a benchmark each of whose iterations did `work`: its rate, and what share that is of what so
+/// many cores reach.
+void report(benchmark::State& state, Work work, int threads);
+
 /// Vectors of random floats that the kernels of one benchmark share.
 class Vectors {
  public:

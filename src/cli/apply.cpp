@@ -11,6 +11,7 @@ struct Arguments {
   ApplyOptions options;
   bool json = false;
   std::string output;
+  WordTestOptions words;
 };
 
 std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
@@ -28,16 +29,40 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
   return arguments;
 }
 
+/// Tests of word vectors, which need no set.
+void add_word_tests(CLI::App& command, WordTestOptions& words) {
+  CLI::Option& analogies =
+      *command.add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
+           ->type_name("FILE");
+  command.add_option("--words", words.words, "how many of the most frequent ones analogies are asked of")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber)
+      ->needs(&analogies);
+  CLI::Option& similarity =
+      *command.add_option("--similarity", words.similarity, "of words: files of lines 'word word score'")
+           ->type_name("FILE");
+  for (CLI::Option* tests : {&analogies, &similarity}) {
+    for (const char* of_a_set : {"--data", "--split"}) tests->excludes(command.get_option(of_a_set));
+  }
+}
+
 }  // namespace
 
 void add_evaluate(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("evaluate", "a trained model's figures on a set, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
   command.add_flag("--json", arguments->json, "print one JSON object");
+  add_word_tests(command, arguments->words);
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      evaluate(*world, arguments->options, arguments->json, log);
+      WordTestOptions& words = arguments->words;
+      words.model = arguments->options;
+      if (words.analogies.empty() && words.similarity.empty()) {
+        evaluate(*world, arguments->options, arguments->json, log);
+      } else {
+        evaluate_words(*world, words, arguments->json, log);
+      }
       world->barrier();  // whoever does not come to the end is missed here
       return ExitCode::success;
     };

@@ -85,6 +85,7 @@ class Trial {
                          .gradient = training_.gradient.view(),
                          .sums = training_.sums,
                          .seconds = training_.seconds,
+                         .doings = training_.doings,
                          .first_step = made_,
                          .total_steps = made_ + steps,
                          .bucket_bytes = config_.communication.bucket_bytes,

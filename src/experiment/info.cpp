@@ -91,7 +91,8 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                  .reducer = reducer,
                                  .steps_together = strategy->steps_together(),
                                  .seed = static_cast<std::uint64_t>(config.seed),
-                                 .update_rule = config.optimizer.kind});
+                                 .update_rule = config.optimizer.kind,
+                                 .learning_rate = config.optimizer.learning_rate});
   const Index batch = largest_part(config, world.size());
   const auto memory = predict_memory({.config = config,
                                       .model = *model,

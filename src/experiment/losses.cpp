@@ -52,6 +52,16 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
   return total;
 }
 
+Doings sum_over_ranks(Communicator& world, const Doings& doings) {
+  std::array<std::int64_t, 5> all = {std::max<std::int64_t>(0, doings.averaged_bytes),
+                                     std::max<std::int64_t>(0, doings.touched_rows), doings.row_conflicts,
+                                     doings.averaged_bytes >= 0 ? 1 : 0, doings.touched_rows >= 0 ? 1 : 0};
+  world.allreduce_sum(std::span<std::int64_t>(all));
+  return {.averaged_bytes = all[3] > 0 ? all[0] : -1,
+          .touched_rows = all[4] > 0 ? all[1] : -1,
+          .row_conflicts = all[2]};
+}
+
 Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {
   std::array<double, 8> parts = {seconds.compute,        seconds.exposed_communication,
                                  seconds.straggler_wait, seconds.input,

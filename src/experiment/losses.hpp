@@ -9,6 +9,9 @@ namespace unisono {
 /// Σ over all ranks. Collective; one message.
 LossSums sum_over_ranks(Communicator& world, const LossSums& sums);
 
+/// Σ over all ranks of what they counted; −1 where none did. Collective; one message.
+Doings sum_over_ranks(Communicator& world, const Doings& doings);
+
 /// The parts' means over all ranks. Collective; one message.
 Seconds mean_over_ranks(Communicator& world, const Seconds& seconds);
 /// after − before, part by part

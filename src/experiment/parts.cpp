@@ -52,7 +52,8 @@ ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_togeth
                        .reducer = reducer,
                        .steps_together = steps_together,
                        .seed = static_cast<std::uint64_t>(config.seed),
-                       .update_rule = config.optimizer.kind};
+                       .update_rule = config.optimizer.kind,
+                       .learning_rate = config.optimizer.learning_rate};
   if (data != nullptr) {
     context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
     context.training_examples = data->info().train;

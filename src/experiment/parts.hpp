@@ -68,6 +68,7 @@ struct TrainingParts {
   std::unique_ptr<Optimizer> optimizer;
   LossSums sums;
   Seconds seconds;
+  Doings doings;
 };
 
 /// What threads that compute gradients each on their own have beside the rank's parts.

@@ -7,8 +7,8 @@
 
 namespace unisono {
 
-/// The folder of one run, for rank 0: config.toml, metrics.jsonl, summary.json, log.txt, checkpoints/. Locked for its
-/// lifetime, so that two runs never write to the same one.
+/// The folder of one run, for rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt, checkpoints/.
+/// Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
  public:
   /// Makes the folder, or takes an existing one.
@@ -24,6 +24,7 @@ class RunFolder {
 
   const std::string& path() const { return path_; }
   std::string config() const { return path_ + "/config.toml"; }
+  std::string dictionary() const { return path_ + "/dictionary.h5"; }
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }
   std::string log() const { return path_ + "/log.txt"; }

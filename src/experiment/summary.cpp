@@ -67,6 +67,38 @@ std::string advice_line(const Seconds& seconds) {
 
 }  // namespace
 
+namespace {
+
+/// What the strategy counted, where it did.
+void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
+  const Doings& doings = summary.doings;
+  if (summary.threads * summary.ranks > 1) {
+    json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.ranks;
+  }
+  if (doings.averaged_bytes >= 0) json["averaged_bytes"] = doings.averaged_bytes;
+  if (doings.touched_rows > 0) {
+    json["row_conflict_rate"] = static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows);
+  }
+}
+
+std::string doings_text(const Summary& summary) {
+  const Doings& doings = summary.doings;
+  std::string text;
+  if (doings.touched_rows > 0) {
+    text += fmt::format("  conflicts   {:.3g} % of the rows that an example touched were another thread's, too (of watched "
+                        "steps)\n",
+                        100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
+  }
+  if (doings.averaged_bytes > 0) {
+    const double epochs = static_cast<double>(std::max<std::int64_t>(1, summary.epochs));
+    text += fmt::format("  averages    {:.1f} MB an epoch and rank\n",
+                        static_cast<double>(doings.averaged_bytes) / summary.ranks / epochs * 1e-6);
+  }
+  return text;
+}
+
+}  // namespace
+
 double Summary::examples_per_second() const {
   const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   return static_cast<double>(examples) / std::max(training, 1e-9);
@@ -95,6 +127,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   for (const auto& [split, metrics] : summary.evaluations) json[std::string(name_of(split))] = to_json(metrics);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
+  add_doings(summary, json);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
   json["seed"] = config.seed;
@@ -118,7 +151,7 @@ std::string to_text(const Summary& summary, const Config& config) {
              config.strategy.kind, summary.ranks, summary.threads,
              local_batch_text(config.train.batch_size, summary.ranks), result_line(summary),
              grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
-         advice_line(summary.seconds) +
+         doings_text(summary) + advice_line(summary.seconds) +
          fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
 }

@@ -20,6 +20,7 @@ struct Summary {
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
+  Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
   std::vector<Metric> train;
   std::map<Split, std::vector<Metric>> evaluations;
   Seconds seconds;                     ///< since the (re)start, means over ranks

@@ -16,6 +16,7 @@
 #include "metrics_log.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "run_dictionary.hpp"
 #include "run_folder.hpp"
 #include "run_state.hpp"
 #include "stop.hpp"
@@ -209,6 +210,7 @@ CheckpointHeader Run::fresh_header() const {
 
 void Run::open_records(const TrainOptions& options) {
   if (!root_) return;
+  if (has_names(data_->info().kind)) keep_dictionary(config_.data.path, folder_->dictionary());
   write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));
@@ -270,6 +272,7 @@ ExitCode Run::train() {
                        .gradient = training_.gradient.view(),
                        .sums = training_.sums,
                        .seconds = training_.seconds,
+                       .doings = training_.doings,
                        .first_step = header_.step,
                        .total_steps = total_steps(),
                        .bucket_bytes = config_.communication.bucket_bytes,
@@ -299,6 +302,7 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
           .resumed_at_step = header_.step,
           .examples = observer.examples(),
           .flops_per_example = parts_.model->flops_per_example(),
+          .doings = sum_over_ranks(world_, training_.doings),
           .train = observer.train_metrics(),
           .evaluations = observer.evaluations(),
           .seconds = mean_over_ranks(world_, seconds),

@@ -56,6 +56,7 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   Config config =
       parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}}, options.models);
   config.train.threads = options.threads;
+  config.strategy = {};  // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
   // What was held back from training depends on the reader.
   if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";
@@ -100,24 +101,32 @@ void require_features(const ModelInputs& trained, const DatasetInfo& info, const
                               data.height, data.width, model.channels, model.height, model.width, kLikeTheOther));
 }
 
+/// Losses of text depend on what is drawn by the words' counts; other models read what they need from the batches.
+Dataset* needed_by(const ModelInputs& inputs, const SharedDataset* data) {
+  return data != nullptr && inputs.kind == SetKind::text ? &**data : nullptr;
+}
+
 }  // namespace
 
-TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log)
+TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with)
     : path(world.broadcast_text(world.is_root() ? find_checkpoint(options.model, log) : "")),
       header(broadcast_header(world, path)),
       config(config_of(path, header, options)) {
-  data = std::make_unique<SharedDataset>(world, config.data, header.seed, &header.normalization);
-  const DatasetInfo& info = (*data)->info();
-  require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
-  require_features(header.inputs, info, config.data.path);
-  split = split_of(options.split, info, config.data.path);
-
-  parts = std::make_unique<ModelParts>(world, config, header.inputs, log);
+  if (with == With::set) open_set(world, options);
+  parts = std::make_unique<ModelParts>(world, config, header.inputs, log, needed_by(header.inputs, data.get()));
   const CheckpointLayout layout{
       .parameters = parts->model->layout(), .statistics = parts->model->statistics_layout(), .optimizer = {}};
   if (world.is_root()) read_model(path, layout, parts->state());
   world.broadcast(std::as_writable_bytes(parts->parameters.view()), 0);
   world.broadcast(std::as_writable_bytes(parts->statistics.view()), 0);
+}
+
+void TrainedModel::open_set(Communicator& world, const ApplyOptions& options) {
+  data = std::make_unique<SharedDataset>(world, config.data, header.seed, &header.normalization);
+  const DatasetInfo& info = (*data)->info();
+  require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
+  require_features(header.inputs, info, config.data.path);
+  split = split_of(options.split, info, config.data.path);
 }
 
 }  // namespace unisono

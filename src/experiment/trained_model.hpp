@@ -9,17 +9,21 @@
 
 namespace unisono {
 
-/// A trained model and a set to apply it to, on every rank. Its construction is collective; rank 0 alone reads the
-/// checkpoint.
+/// A trained model, and a set to apply it to where it needs one, on every rank. Its construction is collective; rank 0
+/// alone reads the checkpoint.
 struct TrainedModel {
-  TrainedModel(Communicator& world, const ApplyOptions& options, Log& log);
+  enum class With { set, nothing };
+  TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
 
   std::string path;  ///< of the checkpoint
   CheckpointHeader header;
   Config config;
   std::unique_ptr<ModelParts> parts;
-  std::unique_ptr<SharedDataset> data;
+  std::unique_ptr<SharedDataset> data;  ///< null: without a set
   Split split = Split::test;
+
+ private:
+  void open_set(Communicator& world, const ApplyOptions& options);
 };
 
 }  // namespace unisono

@@ -13,6 +13,46 @@ void TouchedRows::mark(std::size_t space, Index row) {
   std::atomic_ref<std::uint8_t>(marks_[space][static_cast<std::size_t>(row)]).store(1, std::memory_order_relaxed);
 }
 
+ConflictMeter::ConflictMeter(const std::vector<RowSpace>& spaces, int threads)
+    : threads_(static_cast<std::size_t>(threads)) {
+  for (const RowSpace& space : spaces) last_.emplace_back(static_cast<std::size_t>(space.rows));
+}
+
+namespace {
+
+constexpr int kExampleBits = 48;  // the rest names the thread, from 1
+
+}  // namespace
+
+void ConflictMeter::begin(int thread) {
+  threads_[static_cast<std::size_t>(thread)].example.fetch_add(1, std::memory_order_relaxed);
+}
+
+void ConflictMeter::touch(int thread, std::size_t space, Index row) {
+  Thread& own = threads_[static_cast<std::size_t>(thread)];
+  const std::uint64_t mark = (static_cast<std::uint64_t>(thread) + 1) << kExampleBits |
+                             own.example.load(std::memory_order_relaxed);
+  const std::uint64_t before = std::atomic_ref<std::uint64_t>(last_[space][static_cast<std::size_t>(row)])
+                                   .exchange(mark, std::memory_order_relaxed);
+  ++own.touched;
+  const std::uint64_t other = before >> kExampleBits;
+  if (other == 0 || other == static_cast<std::uint64_t>(thread) + 1) return;
+  const std::uint64_t example = before & ((std::uint64_t{1} << kExampleBits) - 1);
+  if (threads_[other - 1].example.load(std::memory_order_relaxed) == example) ++own.conflicts;
+}
+
+std::int64_t ConflictMeter::touched() const {
+  std::int64_t touched = 0;
+  for (const Thread& thread : threads_) touched += thread.touched;
+  return touched;
+}
+
+std::int64_t ConflictMeter::conflicts() const {
+  std::int64_t conflicts = 0;
+  for (const Thread& thread : threads_) conflicts += thread.conflicts;
+  return conflicts;
+}
+
 void TouchedRows::clear() {
   for (auto& marks : marks_) std::fill(marks.begin(), marks.end(), std::uint8_t{0});
 }

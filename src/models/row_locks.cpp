@@ -34,6 +34,7 @@ RowLocks::Guard RowLocks::lock(Set& rows) {
 }
 
 RowLocks::Guard::~Guard() {
+  if (locks_ == nullptr) return;
   for (const std::uint32_t stripe : stripes_) locks_->locks_[stripe].taken.store(false, std::memory_order_release);
 }
 

@@ -43,6 +43,27 @@ void refuse_gradient(const std::string& model) {
                   model));
 }
 
+void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step) {
+  if (step.touched == nullptr) return;
+  for (const SparseEntry& entry : entries) {
+    step.touched->mark(0, entry.row);
+    step.touched->mark(1, entry.column);
+  }
+}
+
+std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows) {
+  if (step.meter != nullptr) {
+    step.meter->begin(step.thread);
+    step.meter->touch(step.thread, 0, entry.row);
+    step.meter->touch(step.thread, 1, entry.column);
+  }
+  if (step.locks == nullptr) return {};
+  rows.clear();
+  rows.add(*step.locks, 0, entry.row);
+  rows.add(*step.locks, 1, entry.column);
+  return step.locks->lock(rows);
+}
+
 void add(const InPlaceSums& from, LossSums& sums) {
   sums.loss += from.loss;
   sums.examples += from.examples;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,11 @@ Block row_block(std::string name, Index rows, Index width, Role role);
 void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
 /// \throws ConfigError that names the strategies which can train a model without gradients of batches
 [[noreturn]] void refuse_gradient(const std::string& model);
+
+/// Marks the rows (space 0) and columns (space 1) of entries, where somebody wants to know.
+void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step);
+/// Meters an entry and takes its locks, where these are wanted. \param rows must outlive the guard, unchanged
+std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows);
 
 /// Adds a kernel's sums.
 void add(const InPlaceSums& from, LossSums& sums);

@@ -2,7 +2,7 @@
 //   Every rank steps on its own part of each batch, with the mean gradient over that part. After each `period` steps,
 //   at the end of an epoch and at the end of the run
 //       θ ← Σ_r n_r θ_r / Σ_r n_r        n_r: examples that rank r has seen since the last average
-//   and so are the running statistics. The optimizer's state is averaged in the same way, kept, or reset to zero.
+//   row by row for a model that has rows (see parameter_average.cpp), and so are the running statistics. The optimizer's state is averaged in the same way, kept, or reset to zero.
 //   A rank without examples in a step leaves its parameters as they are. Period 1 with plain SGD equals allreduce,
 //   whatever the parts: both are linear in g, Σ_r n_r (θ − rate · g_r) / Σ_r n_r = θ − rate · g.
 //   McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019; post-local: Lin et al., ICLR 2020.
@@ -26,7 +26,7 @@ class Averaging final : public Strategy {
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
 
  private:
-  void average(TrainContext& run, Index examples) const;
+  void average(TrainContext& run, ParameterAverage& parameters, Index examples) const;
 
   StrategySettings settings_;
 };
@@ -57,22 +57,23 @@ void Averaging::train(TrainContext& run) {
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
+  ParameterAverage parameters(run, settings_.merge);
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = scratch ? step_in_place(run, *scratch, rate) : local_step(run, rate);
+    const Batch batch = scratch ? step_in_place(run, *scratch, rate, parameters.touched()) : local_step(run, rate);
     seen += batch.rank_step_size;
     const std::int64_t made = step + 1;
     const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
-    if (averages) average(run, std::exchange(seen, 0));
+    if (averages) average(run, parameters, std::exchange(seen, 0));
     go_on = run.observer.step(make_record(batch, made, rate, /*consistent=*/averages)) || !averages;
   }
 }
 
-void Averaging::average(TrainContext& run, Index examples) const {
+void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index examples) const {
   meet(run);
   average_local_statistics(run, examples);
-  average_parameters(run, examples);
+  parameters.average(examples);
   const ScopedTimer timer(run.seconds.exposed_communication);
   const auto weight = static_cast<double>(examples);
   if (settings_.optimizer_state == "average") {

@@ -27,6 +27,7 @@ namespace unisono {
 namespace {
 
 constexpr int kStripes = 4096;
+constexpr std::int64_t kWatchedSteps = 64;  // of so many steps in place, one is watched for conflicts
 
 class Hogwild final : public Strategy {
  public:
@@ -44,7 +45,7 @@ class Hogwild final : public Strategy {
   bool averages_after(const TrainContext& run, std::int64_t steps) const;
   std::int64_t next_meeting(const TrainContext& run, std::int64_t step) const;
   template <typename Steps, typename Make>
-  void train_by(TrainContext& run, const Steps& steps, Make make) const;
+  void train_by(TrainContext& run, ParameterAverage& parameters, const Steps& steps, Make make) const;
 
   StrategySettings settings_;
   std::optional<RowLocks> locks_;
@@ -53,14 +54,20 @@ class Hogwild final : public Strategy {
 /// Steps of a model that updates in place: the threads share each.
 class InPlaceSteps {
  public:
-  InPlaceSteps(TrainContext& run, RowLocks* locks) : run_(run), locks_(locks), team_(run.threads), threads_(static_cast<std::size_t>(run.threads)) {
+  InPlaceSteps(TrainContext& run, RowLocks* locks, TouchedRows* touched)
+      : run_(run),
+        locks_(locks),
+        touched_(touched),
+        team_(run.threads),
+        threads_(static_cast<std::size_t>(run.threads)) {
+    if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
     for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
   }
 
   StepRecord make(std::int64_t step) {
     const double rate = run_.schedule.rate(step);
     const Batch batch = read();
-    train_on(batch, rate);
+    train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
     return make_record(batch, step + 1, rate, /*consistent=*/true);
   }
   Index own_examples() const { return own_examples_; }
@@ -76,7 +83,7 @@ class InPlaceSteps {
     return run_.source.next();
   }
 
-  void train_on(const Batch& batch, double rate) {
+  void train_on(const Batch& batch, double rate, ConflictMeter* meter) {
     const ScopedTimer timer(run_.seconds.compute);
     const auto pieces = pieces_of(batch);
     std::vector<std::int64_t> before(pieces.size(), own_examples_before(run_, batch));
@@ -85,17 +92,27 @@ class InPlaceSteps {
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
       for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        const InPlaceStep step{
-            .rate = rate, .examples_before = before[i], .parameters = run_.state.parameters, .locks = locks_};
+        const InPlaceStep step{.rate = rate,
+                               .examples_before = before[i],
+                               .parameters = run_.state.parameters,
+                               .locks = locks_,
+                               .touched = touched_,
+                               .meter = meter,
+                               .thread = number};
         run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
       }
     });
     for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
     own_examples_ = batch.rank_step_size;
+    if (meter == nullptr) return;
+    run_.doings.touched_rows = meter->touched();
+    run_.doings.row_conflicts = meter->conflicts();
   }
 
   TrainContext& run_;
   RowLocks* locks_;
+  TouchedRows* touched_;
+  std::optional<ConflictMeter> meter_;  ///< of several threads
   ThreadTeam team_;
   std::vector<Thread> threads_;
   Index own_examples_ = 0;
@@ -237,17 +254,18 @@ std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) c
 }
 
 void Hogwild::train(TrainContext& run) {
+  ParameterAverage parameters(run, settings_.merge);
   if (run.model.in_place() != nullptr) {
-    InPlaceSteps steps(run, locks());
-    train_by(run, steps, [&](std::int64_t step) { return steps.make(step); });
+    InPlaceSteps steps(run, locks(), parameters.touched());
+    train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step); });
   } else {
     WorkerSteps steps(run, locks());
-    train_by(run, steps, [&](std::int64_t step) { return steps.make(step, next_meeting(run, step)); });
+    train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step, next_meeting(run, step)); });
   }
 }
 
 template <typename Steps, typename Make>
-void Hogwild::train_by(TrainContext& run, const Steps& steps, Make make) const {
+void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const Steps& steps, Make make) const {
   Index seen = 0;  // examples since the last average
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
@@ -259,7 +277,7 @@ void Hogwild::train_by(TrainContext& run, const Steps& steps, Make make) const {
       meet(run);
       const Index examples = std::exchange(seen, 0);
       average_local_statistics(run, examples);
-      average_parameters(run, examples);
+      parameters.average(examples);
     }
     record.consistent = averages || run.communicator.size() == 1;
     go_on = run.observer.step(record) || !record.consistent;

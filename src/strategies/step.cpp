@@ -50,11 +50,6 @@ void average_local_statistics(TrainContext& run, Index examples) {
   run.communicator.allreduce_weighted_mean(run.state.statistics, static_cast<double>(examples));
 }
 
-void average_parameters(TrainContext& run, Index examples) {
-  const ScopedTimer timer(run.seconds.exposed_communication);
-  run.communicator.allreduce_weighted_mean(run.state.parameters, static_cast<double>(examples));
-}
-
 std::vector<ExampleRange> pieces_of(const Batch& batch) {
   if (batch.set != nullptr) return {batch.ranges.begin(), batch.ranges.end()};
   constexpr Index kPieceOfTable = 64;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono {
@@ -33,9 +37,33 @@ StepRecord make_record(const Batch& batch, std::int64_t step, double learning_ra
 /// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 
-/// θ becomes one model's: the mean over the ranks, weighted by these. Collective.
-/// \param examples of this rank since the last average
-void average_parameters(TrainContext& run, Index examples);
+/// Makes one model of the ranks' θ now and then. Of a model with rows, a row becomes the mean of those ranks that
+/// changed it, weighted by their examples, or the sum of their changes, and rows that nobody changed are not sent; all
+/// else becomes the mean over all ranks, weighted likewise.
+class ParameterAverage {
+ public:
+  /// \param merge auto, mean or sum: of rows
+  ParameterAverage(TrainContext& run, const std::string& merge);
+
+  /// What the model's steps are to mark; null where there are no rows, or no other rank.
+  TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
+  /// Collective. \param examples of this rank since the last average
+  void average(Index examples);
+
+ private:
+  void average_rows(std::size_t space, float weight);
+  void average_rest(double weight);
+  void sum(std::span<float> values);
+
+  TrainContext& run_;
+  std::vector<RowSpace> spaces_;
+  std::optional<TouchedRows> touched_;
+  void give(Index at, float share, std::span<float> to) const;
+  void take(Index at, std::span<const float> sum);
+
+  std::vector<float> weights_, packed_;
+  std::vector<float> old_;  ///< θ after the last average; empty: the mean needs none
+};
 
 /// The pieces of a batch that threads may update in place at the same time: ranges of its set, or of a table's rows.
 std::vector<ExampleRange> pieces_of(const Batch& batch);

@@ -8,12 +8,21 @@
 namespace unisono {
 namespace {
 
+void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
+  visitor.choice({.name = "merge", .meaning = "models that are updated in place: what becomes of a row that ranks changed"},
+                 settings.merge,
+                 {{"auto", "mean for linear models, sum for all others"},
+                  {"sum", "the ranks' changes add up, as one rank would have made them all"},
+                  {"mean", "the mean of the ranks that changed it"}});
+}
+
 void describe_averaging(ConfigVisitor& visitor, StrategySettings& settings) {
   visitor.field({.name = "period",
                  .meaning = "steps between averages; there is always one at the end of an epoch",
                  .unit = "steps",
                  .minimum = 1},
                 settings.period);
+  describe_merge(visitor, settings);
   visitor.choice({.name = "optimizer_state", .meaning = "what an average does to the optimizer's state"},
                  settings.optimizer_state,
                  {{"average", "averaged like the parameters"},
@@ -43,6 +52,7 @@ void describe_hogwild(ConfigVisitor& visitor, StrategySettings& settings) {
                  .unit = "steps",
                  .minimum = 1},
                 settings.period);
+  describe_merge(visitor, settings);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class TestVectors {
         matrix_(count, dimension + 1, stream, 0.5F, width_ + 16) {
     for (Index i = 0; i < count; ++i) {
       float* const sums = matrix_.row(i) + width_;
-      std::fill_n(sums, width_, 1.0F);
+      std::fill_n(sums, width_, 0.0F);  // what fills them up
       std::copy_n(squares_.begin() + i * (dimension + 1), dimension + 1, sums);
     }
   }
@@ -36,7 +36,7 @@ class TestVectors {
     bool result = true;
     for (Index i = 0; i < matrix_.rows(); ++i) {
       const float* const row = matrix_.row(i);
-      for (Index j = dimension_ + 1; j < width_; ++j) result &= row[j] == 0 && row[width_ + j] == 1;
+      for (Index j = dimension_ + 1; j < width_; ++j) result &= row[j] == 0 && row[width_ + j] == 0;
       for (Index j = 2 * width_; j < matrix_.view().stride; ++j) result &= row[j] == TestMatrix::kGap;
     }
     return result;

@@ -94,12 +94,12 @@ void check(const SparseCase& c, const Options& options, const Expected& expected
 }  // namespace
 
 TEST_CASE("linear models' steps on sparse rows are the reference's, for all options", "[linear]") {
-  for (const auto& [rows, width, most] : {std::array<Index, 3>{37, 30, 12}, {1, 3, 2}, {5, 1, 1}, {300, 9000, 12}}) {
-    const SparseCase c(rows, width, most, 2);
+  for (const auto& shape : {std::array<Index, 3>{37, 30, 12}, {1, 3, 2}, {5, 1, 1}, {300, 9000, 12}}) {
+    const SparseCase c(shape[0], shape[1], shape[2], 2);
     for_all_options([&](const Options& options) {
       const Expected expected = reference_run(c, options);
       with_all_kernels([&](const InPlaceKernels& kernels) {
-        INFO(rows << " rows of " << width << ", " << options.text());
+        INFO(shape[0] << " rows of " << shape[1] << ", " << options.text());
         TestWeights weights(c.width);
         const InPlaceSums sums = kernels.linear(c.rows(options.values), c.answers, 0, c.count(), options.loss,
                                                 step_of(c, options), weights.view(options));

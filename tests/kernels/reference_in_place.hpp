@@ -119,6 +119,34 @@ inline double linear(const Features& x, double answer, MarginLoss loss, const Li
   return z;
 }
 
+/// One example's step of softmax regression; rows of weights and of sums are features, the last the bias, which has no
+/// penalty and whose feature is 1 or 0. Returns the margins.
+inline std::vector<double> softmax(const Features& x, std::size_t label, const LinearStep& s, double bias_feature,
+                                   double before, Matrix& weights, Matrix& sums) {
+  const std::size_t classes = weights.width, bias = weights.values.size() / classes - 1;
+  std::vector<double> z(classes);
+  add_scaled(z, bias_feature, weights.row(static_cast<std::int64_t>(bias)));
+  for (const auto& [j, value] : x) add_scaled(z, value, weights.row(static_cast<std::int64_t>(j)));
+  double whole = 0;
+  for (double margin : z) whole += std::exp(margin);
+  for (std::size_t k = 0; k < classes; ++k) {
+    const double move = s.rate * (std::exp(z[k]) / whole - (k == label ? 1 : 0));
+    for (const auto& [j, value] : x) {
+      linear_update(weights.values[j * classes + k], sums.values[j * classes + k], move * value,
+                    s.spread == nullptr ? 0 : s.spread[j], s, before);
+    }
+    weights.values[bias * classes + k] -= bias_feature * move;
+    sums.values[bias * classes + k] -= bias_feature * before * move;
+  }
+  return z;
+}
+
+inline double cross_entropy(const std::vector<double>& z, std::size_t label) {
+  double sum = 0;
+  for (double margin : z) sum += std::exp(margin - z[label]);
+  return std::log(sum);
+}
+
 /// Users or items: factors, and for each row its bias and h.
 struct Factors {
   Matrix rows;

@@ -183,4 +183,74 @@ TEST_CASE("models without a gradient say which strategies can train them", "[ser
   }
 }
 
+namespace {
+
+/// Two ranks, one step: rank 0 has the rows of even, rank 1 those of odd numbers, each with a feature of its own and one
+/// that all have.
+struct SharedFeature {
+  SharedFeature() {
+    for (std::uint32_t row = 0; row < 2; ++row) {
+      columns.insert(columns.end(), {row, 2U});
+      offsets.push_back(columns.size());
+    }
+    set = LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4}, .answers = answers};
+  }
+
+  std::vector<std::uint64_t> offsets{0};
+  std::vector<std::uint32_t> columns;
+  std::vector<float> answers = {1, 1};
+  ExampleSet set;
+};
+
+}  // namespace
+
+TEST_CASE("a row that ranks changed becomes their mean, or the sum of their changes", "[averaging]") {
+  // Hinge loss at θ = 0: each rank's only example adds the rate ¼ to its own feature, to the shared one and to the bias.
+  const SharedFeature features;
+  InPlaceCase one{.name = "hinge"};
+  one.model.kind = "linear";
+  one.model.linear.loss = "hinge";
+  one.optimizer = {.kind = "sgd", .learning_rate = 0.25};
+  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
+  one.set = features.set;
+  one.units = one.examples = 2;
+  for (const std::string kind : {"averaging", "hogwild"}) {
+    for (const std::string merge : {"mean", "sum", "auto"}) {
+      INFO(kind << ", " << merge);
+      Training training = one.training({.kind = kind, .period = 1, .merge = merge, .threads = 1});
+      training.batch_size = 2;
+      training.epochs = 1;
+      training.ranks = 2;
+      const auto ranks = train({}, training);
+      CHECK(ranks_agree(ranks));
+      const std::vector<float>& theta = ranks[0].parameters;
+      CHECK(theta[0] == 0.25F);  // what one rank alone changed stays as it made it
+      CHECK(theta[1] == 0.25F);
+      CHECK(theta[2] == (merge == "sum" ? 0.5F : 0.25F));
+      CHECK(theta[3] == 0);
+      CHECK(theta[16] == 0.25F);  // the bias is no row
+      // Marks of 4 features, 3 changed weights, padding and bias: 4-byte floats.
+      CHECK(ranks[0].doings.averaged_bytes == 4 * (4 + 3 + 12 + 16));
+    }
+  }
+}
+
+TEST_CASE("threads that work on the same rows at the same time are noticed", "[hogwild]") {
+  ConflictMeter meter({{"rows", 0, 16, 4}}, 2);
+  meter.begin(0);
+  meter.touch(0, 0, 1);
+  meter.touch(0, 0, 2);
+  meter.begin(1);
+  meter.touch(1, 0, 2);  // thread 0 is still at its example
+  meter.touch(1, 0, 3);
+  CHECK(meter.conflicts() == 1);
+  meter.begin(0);
+  meter.touch(0, 0, 3);  // and so is thread 1
+  meter.begin(1);
+  meter.touch(1, 0, 2);  // its own, from before
+  meter.touch(1, 0, 1);  // thread 0 is no longer there
+  CHECK(meter.conflicts() == 2);
+  CHECK(meter.touched() == 7);
+}
+
 }  // namespace unisono

@@ -75,6 +75,7 @@ class Rank {
                      .gradient = gradient_.view(),
                      .sums = sums,
                      .seconds = outcome.seconds,
+                     .doings = outcome.doings,
                      .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,
@@ -116,6 +117,7 @@ class Rank {
                                      .steps_together = strategy_->steps_together(),
                                      .seed = kSeed,
                                      .update_rule = training_.optimizer.kind,
+                                     .learning_rate = training_.optimizer.learning_rate,
                                      .occurrences = training_.occurrences});
   }
 

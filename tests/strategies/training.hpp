@@ -48,6 +48,7 @@ struct Outcome {
   std::vector<double> losses{};                  ///< this rank's sums, a step each
   std::vector<std::vector<float>> trajectory{};  ///< θ after each step
   Seconds seconds{};
+  Doings doings{};
   double total_seconds = 0;
 };
 

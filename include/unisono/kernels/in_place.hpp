@@ -63,9 +63,9 @@ struct LinearWeights {
 
 /// Weights of K margins: row j has feature j's weight for each class.
 struct SoftmaxWeights {
-  RowMatrix weights;      ///< [features][K]
-  float* bias = nullptr;  ///< [weights.width], what is beyond K is 0; null: none
-  RowMatrix weight_sums;  ///< u of averaged SGD; values null: not kept
+  RowMatrix weights = {};      ///< [features][K]
+  float* bias = nullptr;       ///< [weights.width], what is beyond K is 0; null: none
+  RowMatrix weight_sums = {};  ///< u of averaged SGD; values null: not kept
   float* bias_sum = nullptr;
   Index classes = 0;  ///< K
 };
@@ -85,10 +85,10 @@ struct FactorStep {
   bool biases = true;
 };
 
-/// Rows of users or items: K factors, zeros up to `factors.width`, then the bias and h.
+/// Rows of users or items: K factors, zeros up to `factors.width`, then the bias and h, which is above 0.
 struct FactorRows {
-  RowMatrix factors;  ///< stride ≥ width + 16
-  Index rank = 0;     ///< K
+  RowMatrix factors = {};  ///< stride ≥ width + 16
+  Index rank = 0;          ///< K
 
   float* bias(Index i) const { return factors.row(i) + factors.width; }
   float* squares(Index i) const { return factors.row(i) + factors.width + 1; }
@@ -110,16 +110,19 @@ inline constexpr Index kMaximumWindow = 64;  ///< words of a context
 /// J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2, f(x) = min(1, (x / x_max)^α); each entry makes one Adagrad step on
 /// its two rows and their biases: with g the gradient, w ← w − rate g / √G, G ← G + g².
 ///   Pennington, Socher & Manning, EMNLP 2014, and the order of its published program: G is used before it is added to.
+///   That program has the rate in G, too, whose sums begin at 1: it does what this does at rate 1 from sums of 1 /
+///   rate².
+/// An entry's value is above 0. An update errs by less than 1e-6 of itself.
 struct GloveStep {
   float rate = 0;
   float x_max = 100, alpha = 0.75F;
 };
 
 /// Rows of words or contexts: D weights, the bias, zeros up to `weights.width`; then, `weights.width` floats on, the
-/// sums G in the same order (1 at the start; what fills them up is 0).
+/// sums G in the same order, above 0; what fills them up is 0.
 struct GloveRows {
-  RowMatrix weights;    ///< stride ≥ 2 · width
-  Index dimension = 0;  ///< D; width is D + 1 rounded up to a multiple of 16
+  RowMatrix weights = {};  ///< stride ≥ 2 · width
+  Index dimension = 0;     ///< D; width is D + 1 rounded up to a multiple of 16
 };
 
 // -------------------------------------------------------------------------------------------------------------------
@@ -148,7 +151,8 @@ class InPlaceKernels {
   virtual void margins(const SparseRows& rows, Index first, Index last, const SoftmaxWeights& weights,
                        MutableView margins) const = 0;
 
-  /// In the order of the entries, whose rows are users and columns items.
+  /// In the order of the entries, whose rows are users and columns items. The loss is Σ e² / 2. Ratings of one row that
+  /// follow each other wait for each other: in an order that mixes rows they are twice as fast.
   virtual InPlaceSums factorize(std::span<const SparseEntry> ratings, const FactorStep& step, const FactorRows& users,
                                 const FactorRows& items) const = 0;
 
@@ -164,7 +168,7 @@ class InPlaceKernels {
                          InPlaceSums& sums) const = 0;
   /// Continuous bag of words, one window: h = mean of the context's rows; for each output in turn
   /// e = rate · (target − σ(h · y_o)), δ ← δ + e y_o, y_o ← y_o + e h; at the end each x_a ← x_a + δ (as word2vec does;
-  /// not divided by the size of the context).
+  /// not divided by the size of the context). With want_loss one example an output is added.
   virtual void cbow(std::span<const std::int32_t> context, const OutputWords& outputs, float rate,
                     const RowMatrix& inputs, const RowMatrix& output_rows, bool want_loss, InPlaceSums& sums) const = 0;
   /// Asks for a window's rows ahead of their use.

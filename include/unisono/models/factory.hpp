@@ -35,6 +35,7 @@ struct ModelContext {
   bool steps_together = true;  ///< whether the strategy keeps the ranks in step
   std::uint64_t seed = 0;      ///< of dropout masks, and of what word models draw
   std::string update_rule = "sgd";  ///< optimizer.kind, for models that update in place
+  double learning_rate = 1;         ///< optimizer.learning_rate, likewise
   /// How many of so many training examples have each feature, or how often each word occurs; may be empty or give
   /// nothing where the model is not to be trained.
   std::function<std::span<const std::int64_t>()> occurrences = {};

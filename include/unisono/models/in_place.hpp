@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/models/model.hpp"
@@ -33,13 +35,39 @@ class TouchedRows {
   std::vector<std::vector<std::uint8_t>> marks_;
 };
 
-/// What holds of all examples of a step that are updated in place.
+/// Measures how often threads update the same row at the same time: each notes the example that it works on and the rows
+/// that this touches, and looks who else is on them. Costs more than most examples do, so it is for samples.
+class ConflictMeter {
+ public:
+  ConflictMeter(const std::vector<RowSpace>& spaces, int threads);
+  /// The thread goes on to its next example.
+  void begin(int thread);
+  void touch(int thread, std::size_t space, Index row);
+
+  std::int64_t touched() const;    ///< rows, over all threads and examples
+  std::int64_t conflicts() const;  ///< of these, rows that another thread's current example touched, too
+
+ private:
+  struct alignas(kAlignmentBytes) Thread {
+    std::atomic<std::uint64_t> example{0};
+    std::int64_t touched = 0, conflicts = 0;
+  };
+  std::vector<Thread> threads_;
+  std::vector<std::vector<std::uint64_t>> last_;  ///< by space and row: who touched it last, in which example
+};
+
+/// What holds of all examples of a piece that is updated in place.
 struct InPlaceStep {
   double rate = 0;
-  std::int64_t examples_before = 0;  ///< that this rank's copy of θ was trained on before this step, about
+  std::int64_t examples_before = 0;  ///< that this rank's copy of θ was trained on before this piece, about
   MutableView parameters;            ///< θ, which other threads may be updating
   RowLocks* locks = nullptr;         ///< null: none are taken
   TouchedRows* touched = nullptr;    ///< null: nobody wants to know
+  ConflictMeter* meter = nullptr;    ///< null: nobody wants to know
+  int thread = 0;                    ///< for the meter
+
+  /// Whether examples must be made one by one.
+  bool one_by_one() const { return locks != nullptr || meter != nullptr; }
 };
 
 /// What one thread needs beside the model while it updates in place.
@@ -59,6 +87,9 @@ class InPlace {
   /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
   virtual void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                LossSums& sums) const = 0;
+  /// How the rows that several ranks changed become one, where the config leaves it open: "sum" of the changes where an
+  /// example touches few of many rows, "mean" where it touches a good part of them.
+  virtual std::string_view usual_merge() const { return "sum"; }
   /// All that `update_in_place` touches, but for some numbers that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
 };

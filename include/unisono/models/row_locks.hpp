@@ -18,17 +18,17 @@ class RowLocks {
   /// \param stripes 1: one lock for all
   explicit RowLocks(int stripes);
 
-  /// Holds the locks of some rows, until its end.
+  /// Holds the locks of some rows.
   class Guard {
    public:
-    Guard(Guard&& other) noexcept : locks_(other.locks_), stripes_(std::exchange(other.stripes_, {})) {}
+    Guard(Guard&& other) noexcept : locks_(std::exchange(other.locks_, nullptr)), stripes_(other.stripes_) {}
     Guard& operator=(Guard&&) = delete;
     ~Guard();
 
    private:
     friend class RowLocks;
     Guard(RowLocks& locks, std::span<const std::uint32_t> stripes) : locks_(&locks), stripes_(stripes) {}
-    RowLocks* locks_;
+    RowLocks* locks_;  ///< null: another guard holds them now
     std::span<const std::uint32_t> stripes_;
   };
 

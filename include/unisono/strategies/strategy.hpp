@@ -23,6 +23,7 @@ struct StrategySettings {
   std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
+  std::string merge = "auto";               ///< hogwild, averaging: of rows that are updated in place: auto, sum, mean
   std::int64_t threads = 0;                 ///< hogwild: on one θ; 0: the rank's fair share of the cores
   std::string locking = "none";             ///< hogwild: none, striped, global
   void describe(ConfigVisitor& visitor);
@@ -75,6 +76,12 @@ struct Worker {
   MutableView gradient;  ///< likewise
 };
 
+/// What a strategy counts of its own doing on this rank, for the summary; −1: it has nothing to say of it.
+struct Doings {
+  std::int64_t averaged_bytes = -1;                   ///< of vectors that were given to averages
+  std::int64_t touched_rows = -1, row_conflicts = 0;  ///< of θ, in the steps that were watched (see ConflictMeter)
+};
+
 /// All that a strategy needs, borrowed.
 struct TrainContext {
   Communicator& communicator;
@@ -87,6 +94,7 @@ struct TrainContext {
   MutableView gradient;  ///< g, likewise; empty where the strategy updates the model in place
   LossSums& sums;        ///< this rank's losses since the observer last read them
   Seconds& seconds;
+  Doings& doings;
   std::int64_t first_step;   ///< steps made before (a resumed run)
   std::int64_t total_steps;  ///< where to stop
   Index bucket_bytes = 0;    ///< 0: chosen

@@ -1,7 +1,6 @@
 #include "cpu/in_place_kernels.hpp"
 
 #include <cassert>
-#include <stdexcept>
 
 namespace unisono {
 namespace cpu {
@@ -32,21 +31,31 @@ class CpuInPlaceKernels final : public InPlaceKernels {
     return sums;
   }
 
-  InPlaceSums softmax(const SparseRows&, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
-    throw std::logic_error("not yet");
+  InPlaceSums softmax(const SparseRows& rows, View answers, Index first, Index last, const LinearStep& step,
+                      const SoftmaxWeights& weights) const override {
+    assert(last <= count(answers.size()));
+    return softmax(examples(rows, answers, first, last), step, weights);
   }
-  InPlaceSums softmax(View, View, Index, Index, const LinearStep&, const SoftmaxWeights&) const override {
-    throw std::logic_error("not yet");
+
+  InPlaceSums softmax(View values, View answers, Index examples, Index features, const LinearStep& step,
+                      const SoftmaxWeights& weights) const override {
+    assert(count(values.size()) >= examples * features && count(answers.size()) >= examples);
+    return softmax({nullptr, nullptr, values.data(), answers.data(), features, 0, examples}, step, weights);
   }
+
   void margins(const SparseRows& rows, Index first, Index last, const LinearWeights& weights,
                MutableView margins) const override {
     assert(count(margins.size()) == last - first);
     loops_.in_place.margins_sparse(examples(rows, {}, first, last), weights, margins.data());
   }
 
-  void margins(const SparseRows&, Index, Index, const SoftmaxWeights&, MutableView) const override {
-    throw std::logic_error("not yet");
+  void margins(const SparseRows& rows, Index first, Index last, const SoftmaxWeights& weights,
+               MutableView margins) const override {
+    assert(count(margins.size()) == (last - first) * weights.classes);
+    Buffer scratch(weights.weights.width);
+    loops_.in_place.softmax_margins(examples(rows, {}, first, last), weights, scratch.data(), margins.data());
   }
+
   InPlaceSums factorize(std::span<const SparseEntry> ratings, const FactorStep& step, const FactorRows& users,
                         const FactorRows& items) const override {
     assert(users.factors.width == items.factors.width && users.rank == items.rank);
@@ -102,6 +111,14 @@ class CpuInPlaceKernels final : public InPlaceKernels {
             rows.width,
             first,
             last};
+  }
+
+  InPlaceSums softmax(const SparseExamples& rows, const LinearStep& step, const SoftmaxWeights& weights) const {
+    InPlaceSums sums;
+    sums.examples = rows.last - rows.first;
+    Buffer scratch(weights.weights.width);
+    loops_.in_place.softmax(rows, {step, weights, scratch.data()}, sums);
+    return sums;
   }
 
   static Window window(std::span<const std::int32_t> context, const OutputWords& outputs, float rate, bool want_loss) {

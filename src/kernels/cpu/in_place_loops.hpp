@@ -26,6 +26,12 @@ struct DenseExamples {
   Count count = 0, features = 0;
 };
 
+struct SoftmaxWork {
+  const LinearStep& step;
+  const SoftmaxWeights& weights;
+  float* scratch;  ///< [weights.weights.width]
+};
+
 struct LinearWork {
   MarginLoss loss;
   const LinearStep& step;
@@ -44,10 +50,13 @@ struct Window {
 };
 
 struct InPlaceLoops {
-  // linear_sparse.cpp, linear_dense.cpp: all but the number of examples is added to the sums
+  // linear_sparse.cpp, linear_dense.cpp, softmax_in_place.cpp: all but the number of examples is added to the sums
   void (*linear_sparse)(const SparseExamples& rows, const LinearWork& work, InPlaceSums& sums);
   void (*linear_dense)(const DenseExamples& rows, const LinearWork& work, InPlaceSums& sums);
   void (*margins_sparse)(const SparseExamples& rows, const LinearWeights& weights, float* margins);
+  /// Dense rows have no offsets and no columns.
+  void (*softmax)(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums);
+  void (*softmax_margins)(const SparseExamples& rows, const SoftmaxWeights& weights, float* scratch, float* margins);
 
   /// The loss where it is wanted, else 0.
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);

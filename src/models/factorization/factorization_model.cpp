@@ -87,22 +87,14 @@ void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range,
                         .adagrad = adagrad_,
                         .biases = settings_.biases};
   const FactorRows user_rows = users(step.parameters), item_rows = items(step.parameters);
-  if (step.touched != nullptr) {
-    for (const SparseEntry& entry : entries) {
-      step.touched->mark(0, entry.row);
-      step.touched->mark(1, entry.column);
-    }
-  }
-  if (step.locks == nullptr) {
+  mark_entries(entries, step);
+  if (!step.one_by_one()) {
     add(kernels_->factorize(entries, with, user_rows, item_rows), sums);
     return;
   }
   RowLocks::Set& rows = static_cast<FactorScratch&>(scratch).rows;
   for (const SparseEntry& entry : entries) {
-    rows.clear();
-    rows.add(*step.locks, 0, entry.row);
-    rows.add(*step.locks, 1, entry.column);
-    const auto guard = step.locks->lock(rows);
+    const auto guard = enter_entry(entry, step, rows);
     add(kernels_->factorize({&entry, 1}, with, user_rows, item_rows), sums);
   }
 }

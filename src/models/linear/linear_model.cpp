@@ -162,42 +162,47 @@ void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t
       sums);
 }
 
-void LinearModel::mark(const Part& part, TouchedRows& touched) const {
-  const std::size_t spaces = weight_sums_ >= 0 ? 2 : 1;
-  const auto mark_all = [&](Index j) {
-    for (std::size_t space = 0; space < spaces; ++space) touched.mark(space, j);
-  };
+/// Example i of a part.
+LinearModel::Part LinearModel::one_of(const Part& part, Index i) const {
+  Part one = part;
+  one.count = 1;
+  one.first = part.first + i;
+  if (part.rows != nullptr) return one;
+  const auto width = static_cast<std::size_t>(features_);
+  one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
+  one.values = part.values.subspan(static_cast<std::size_t>(i) * width, width);
+  return one;
+}
+
+/// Calls visit(j) for every feature of a part's examples, as often as they have it; of a table for all, once.
+template <typename Visit>
+void LinearModel::for_each_feature(const Part& part, Visit visit) const {
   if (part.rows == nullptr) {
-    for (Index j = 0; j < features_; ++j) mark_all(j);
+    for (Index j = 0; j < features_; ++j) visit(j);
     return;
   }
   const auto& offsets = part.rows->offsets;
   const auto last = offsets[static_cast<std::size_t>(part.first + part.count)];
-  for (auto i = offsets[static_cast<std::size_t>(part.first)]; i < last; ++i) mark_all(part.rows->columns[i]);
+  for (auto i = offsets[static_cast<std::size_t>(part.first)]; i < last; ++i) visit(part.rows->columns[i]);
 }
 
-void LinearModel::update_locked(const Part& part, const InPlaceStep& step, RowLocks::Set& rows, LossSums& sums) const {
-  for (Index i = 0; i < part.count; ++i) {
-    rows.clear();
-    if (settings_.bias) rows.add(*step.locks, 1, 0);
-    Part one = part;
-    one.count = 1;
-    if (part.rows == nullptr) {
-      one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
-      const auto width = static_cast<std::size_t>(features_);
-      one.values = part.values.subspan(static_cast<std::size_t>(i) * width, width);
-      for (Index j = 0; j < features_; ++j) rows.add(*step.locks, 0, j);
-    } else {
-      one.first = part.first + i;
-      const auto& offsets = part.rows->offsets;
-      const auto last = offsets[static_cast<std::size_t>(one.first) + 1];
-      for (auto k = offsets[static_cast<std::size_t>(one.first)]; k < last; ++k) {
-        rows.add(*step.locks, 0, part.rows->columns[k]);
-      }
-    }
-    const auto guard = step.locks->lock(rows);
-    update(one, step, step.examples_before + i, sums);
+void LinearModel::mark(const Part& part, TouchedRows& touched) const {
+  for_each_feature(part, [&](Index j) {
+    touched.mark(0, j);
+    if (weight_sums_ >= 0) touched.mark(1, j);
+  });
+}
+
+std::optional<RowLocks::Guard> LinearModel::enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const {
+  if (step.meter != nullptr) {
+    step.meter->begin(step.thread);
+    for_each_feature(one, [&](Index j) { step.meter->touch(step.thread, 0, j); });
   }
+  if (step.locks == nullptr) return {};
+  rows.clear();
+  if (settings_.bias) rows.add(*step.locks, 1, 0);
+  for_each_feature(one, [&](Index j) { rows.add(*step.locks, 0, j); });
+  return step.locks->lock(rows);
 }
 
 /// The largest count that a thread has come to.
@@ -215,8 +220,12 @@ void LinearModel::update_in_place(const Batch& batch, ExampleRange range, const 
   auto& own = static_cast<LinearScratch&>(scratch);
   const Part part = part_of(batch, range, own.answers);
   if (step.touched != nullptr) mark(part, *step.touched);
-  if (step.locks != nullptr) {
-    update_locked(part, step, own.rows, sums);
+  if (step.one_by_one()) {
+    for (Index i = 0; i < part.count; ++i) {
+      const Part one = one_of(part, i);
+      const auto guard = enter(one, step, own.rows);
+      update(one, step, step.examples_before + i, sums);
+    }
   } else {
     update(part, step, step.examples_before, sums);
   }

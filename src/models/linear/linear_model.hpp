@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ class LinearModel final : public Model, public InPlace {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
+  std::string_view usual_merge() const override { return "mean"; }
 
   std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
@@ -59,7 +61,11 @@ class LinearModel final : public Model, public InPlace {
   template <typename Weights>
   InPlaceSums step_kernel(const Part& part, const LinearStep& step, const Weights& weights) const;
   void mark(const Part& part, TouchedRows& touched) const;
-  void update_locked(const Part& part, const InPlaceStep& step, RowLocks::Set& rows, LossSums& sums) const;
+  Part one_of(const Part& part, Index i) const;
+  template <typename Visit>
+  void for_each_feature(const Part& part, Visit visit) const;
+  /// Meters an example and takes its locks, where these are wanted.
+  std::optional<RowLocks::Guard> enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
   LinearWeights margin_weights(MutableView parameters) const;

@@ -28,6 +28,7 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
       words_(inputs.rows),
       dimension_(settings.dimension),
       width_(round_up(settings.dimension + 1)),
+      learning_rate_(context.learning_rate),
       kernels_(make_in_place_kernels()) {
   if (inputs.kind != SetKind::cooccurrences) {
     throw ConfigError(fmt::format(
@@ -49,14 +50,15 @@ Index GloveModel::declare(const std::string& name) {
                           2 * width_);
 }
 
-/// Vectors and biases in ±½/D, as the published program begins; sums at 1.
+/// Vectors and biases in ±½/D, as the published program begins.
 void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
   std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
   std::uint32_t number = 0;
+  const auto sum = static_cast<float>(1 / (learning_rate_ * learning_rate_));
   for (const Index offset : {word_rows_, context_rows_}) {
     const RowMatrix rows = rows_at(offset, state.parameters).weights;
     draw_rows(seed, number++, 0.5F / static_cast<float>(dimension_), words_, dimension_ + 1, rows);
-    for (Index column = 0; column <= dimension_; ++column) fill_column(1, words_, width_ + column, rows);
+    for (Index column = 0; column <= dimension_; ++column) fill_column(sum, words_, width_ + column, rows);
   }
 }
 
@@ -76,26 +78,18 @@ std::vector<VectorTable> GloveModel::vectors() const {
 void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                  LossSums& sums) const {
   const SparseEntries entries = entries_of(batch, range);
-  const GloveStep with{.rate = static_cast<float>(step.rate),
+  const GloveStep with{.rate = static_cast<float>(step.rate / learning_rate_),
                        .x_max = static_cast<float>(settings_.x_max),
                        .alpha = static_cast<float>(settings_.alpha)};
   const GloveRows words = rows_at(word_rows_, step.parameters), contexts = rows_at(context_rows_, step.parameters);
-  if (step.touched != nullptr) {
-    for (const SparseEntry& entry : entries) {
-      step.touched->mark(0, entry.row);
-      step.touched->mark(1, entry.column);
-    }
-  }
-  if (step.locks == nullptr) {
+  mark_entries(entries, step);
+  if (!step.one_by_one()) {
     add(kernels_->glove(entries, with, words, contexts), sums);
     return;
   }
   RowLocks::Set& rows = static_cast<GloveScratch&>(scratch).rows;
   for (const SparseEntry& entry : entries) {
-    rows.clear();
-    rows.add(*step.locks, 0, entry.row);
-    rows.add(*step.locks, 1, entry.column);
-    const auto guard = step.locks->lock(rows);
+    const auto guard = enter_entry(entry, step, rows);
     add(kernels_->glove({&entry, 1}, with, words, contexts), sums);
   }
 }

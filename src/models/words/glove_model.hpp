@@ -7,6 +7,8 @@
 namespace unisono {
 
 /// Word vectors from co-occurrences: J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2 by Adagrad; a word's vector is w + v.
+///   w ← w − s g / √G,  G ← G + g², G = 1/η² at the start; η: the learning rate; s: what the schedule makes of it, as a
+///   share of η. So does the published program, which keeps η² G.
 ///   Pennington, Socher & Manning, EMNLP 2014.
 class GloveModel final : public Model, public InPlace {
  public:
@@ -43,6 +45,7 @@ class GloveModel final : public Model, public InPlace {
 
   GloveSettings settings_;
   Index words_, dimension_, width_;
+  double learning_rate_;
   std::unique_ptr<InPlaceKernels> kernels_;
   ParameterLayout layout_, statistics_;
   Index word_rows_ = 0, context_rows_ = 0;  ///< offsets in θ

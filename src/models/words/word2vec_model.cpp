@@ -63,6 +63,11 @@ void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& ste
     for (const std::int32_t word : window.context) step.touched->mark(0, word);
     for (const std::int32_t row : window.outputs) step.touched->mark(1, row);
   }
+  if (step.meter != nullptr) {
+    step.meter->begin(step.thread);
+    for (const std::int32_t word : window.context) step.meter->touch(step.thread, 0, word);
+    for (const std::int32_t row : window.outputs) step.meter->touch(step.thread, 1, row);
+  }
   std::optional<RowLocks::Guard> guard;
   if (step.locks != nullptr) {
     locked.clear();

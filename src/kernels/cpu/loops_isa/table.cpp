@@ -26,6 +26,7 @@ Loops make_loops() {
   add_updates(loops);
   add_linear_sparse(loops);
   add_linear_dense(loops);
+  add_softmax_in_place(loops);
   add_skip_gram(loops);
   add_cbow(loops);
   add_glove(loops);

@@ -21,6 +21,7 @@ void add_algebra(Loops& loops);
 void add_updates(Loops& loops);
 void add_linear_sparse(Loops& loops);
 void add_linear_dense(Loops& loops);
+void add_softmax_in_place(Loops& loops);
 void add_skip_gram(Loops& loops);
 void add_cbow(Loops& loops);
 void add_glove(Loops& loops);

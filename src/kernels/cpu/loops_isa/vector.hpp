@@ -43,7 +43,7 @@ __attribute__((always_inline)) static inline Integers load(const std::int32_t* f
   return values;
 }
 /// The first n of kLanes numbers; the others are zero. \pre 0 ≤ n ≤ kLanes
-static inline Integers load_first(const std::int32_t* from, Count n) {
+__attribute__((always_inline)) static inline Integers load_first(const std::int32_t* from, Count n) {
 #if defined(__AVX512F__)
   return reinterpret_cast<Integers>(_mm512_maskz_loadu_epi32(static_cast<__mmask16>((1U << n) - 1U), from));
 #else
@@ -72,7 +72,7 @@ static inline double total(Vector value) {
 }
 
 /// The first n of kLanes values; the others are zero. \pre 0 ≤ n ≤ kLanes
-static inline Vector load_first(const float* from, Count n) {
+__attribute__((always_inline)) static inline Vector load_first(const float* from, Count n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << n) - 1U), from);
 #else
@@ -82,7 +82,7 @@ static inline Vector load_first(const float* from, Count n) {
 #endif
 }
 
-static inline void store_first(float* to, Vector value, Count n) {
+__attribute__((always_inline)) static inline void store_first(float* to, Vector value, Count n) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << n) - 1U), value);
 #else

@@ -1,0 +1,57 @@
+#include "unisono/experiment/vectors.hpp"
+
+#include <memory>
+
+#include "commands.hpp"
+
+namespace unisono::cli {
+namespace {
+
+/// RUN|CHECKPOINT and --table.
+template <typename Options>
+std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& chosen) {
+  const auto options = std::make_shared<Options>();
+  options->model.models = chosen.models;
+  options->model.threads = 1;
+  command.add_option("model", options->model.model, "a run folder (its newest checkpoint), or a checkpoint file")
+      ->required()
+      ->type_name("RUN|CHECKPOINT");
+  command.add_option("--table", options->table, "whose vectors, where the model has several: words, users, items, …")
+      ->type_name("NAME");
+  return options;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("export", "write a trained model's vectors of words, users or items");
+  const auto options = add_vector_arguments<ExportOptions>(command, chosen);
+  command.add_option("--output", options->output, "the file to make")->required()->type_name("FILE");
+  command.add_option("--format", options->format, "word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv")
+      ->required()
+      ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv"}))
+      ->type_name("FORMAT");
+  command.add_flag("--overwrite", options->overwrite, "replace the file if it is there");
+  command.callback([options, &chosen] {
+    chosen.alone = [options] {
+      Log log;
+      export_vectors(*options, log);
+    };
+  });
+}
+
+void add_neighbors(CLI::App& app, Chosen& chosen) {
+  CLI::App& command = *app.add_subcommand("neighbors", "the words, users or items whose vectors are most alike");
+  const auto options = add_vector_arguments<NeighborOptions>(command, chosen);
+  command.add_option("names", options->names, "a list each")->required()->type_name("NAME");
+  command.add_option("--top", options->top, "how many")->capture_default_str()->check(CLI::PositiveNumber);
+  command.add_flag("--json", options->json, "print one JSON object");
+  command.callback([options, &chosen] {
+    chosen.alone = [options] {
+      Log log;
+      neighbors(*options, log);
+    };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,45 @@
+#include "new_file.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "seal.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+
+NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path_, ignored) && !overwrite) {
+    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", path_));
+  }
+  errno = 0;
+  file_.open(aside(), std::ios::binary);
+  if (!file_) fail();
+}
+
+NewFile::~NewFile() {
+  std::error_code ignored;
+  std::filesystem::remove(aside(), ignored);
+}
+
+void NewFile::write(std::string_view bytes) {
+  if (!file_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail();
+}
+
+void NewFile::finish() {
+  file_.close();
+  if (!file_) fail();
+  sync_and_rename(aside(), path_);
+}
+
+void NewFile::fail() const {
+  throw OutputError(fmt::format("{}: cannot be written: {}; choose another file with --output", path_,
+                                std::strerror(errno)));
+}
+
+}  // namespace unisono

@@ -1,0 +1,43 @@
+#include "run_dictionary.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "seal.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kName = "dictionary.h5";
+
+}  // namespace
+
+void keep_dictionary(const std::string& set, const std::string& file) {
+  std::error_code ignored;
+  if (fs::exists(file, ignored)) return;
+  const std::string aside = file + ".tmp";
+  write_dictionary(aside, read_dictionary(set));
+  sync_and_rename(aside, file);
+}
+
+Dictionary dictionary_of(const std::string& checkpoint, const Config& config) {
+  const fs::path folder = fs::absolute(checkpoint).parent_path();
+  std::error_code ignored;
+  for (const fs::path& file : {folder.parent_path() / kName, folder / kName}) {
+    if (fs::exists(file, ignored)) return read_dictionary(file.string());
+  }
+  try {
+    return read_dictionary(config.data.path);
+  } catch (const DataError& error) {
+    throw DataError(
+        fmt::format("{}: its run's {} is missing, and the set that it was trained on cannot be asked for names: {}; "
+                    "put one of them back",
+                    checkpoint, kName, error.what()));
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "unisono/data/dictionary.hpp"
+#include "unisono/experiment/config.hpp"
+
+// RUN/dictionary.h5: what the training set's words, or users and items, are called, so that a trained model can be
+// asked by name without its set.
+
+namespace unisono {
+
+/// Whether the examples of such sets have numbers of words, or of users and items.
+inline bool has_names(SetKind kind) { return kind != SetKind::table && kind != SetKind::sparse; }
+
+/// Copies a set's names, where the file is not there yet. For rank 0. \throws DataError, OutputError
+void keep_dictionary(const std::string& set, const std::string& file);
+
+/// The names that a checkpoint's run kept, in its folder or beside the checkpoint; else those of the set that it was
+/// trained on. \throws DataError where neither is to be had
+Dictionary dictionary_of(const std::string& checkpoint, const Config& config);
+
+}  // namespace unisono

@@ -1,0 +1,97 @@
+#include "vectors/formats.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <span>
+
+#include "csv_field.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr const char* kBlanks = " \t\n\v\f\r";
+
+void require_none_of(const char* characters, const std::vector<std::string>& names, std::string_view what) {
+  for (std::size_t row = 0; row < names.size(); ++row) {
+    if (!names[row].empty() && names[row].find_first_of(characters) == std::string::npos) continue;
+    throw DataError(fmt::format("the name '{}' (number {}) {}", names[row], row, what));
+  }
+}
+
+void require_words(const std::vector<std::string>& names) {
+  require_none_of(kBlanks, names,
+                  "is empty or holds a blank, which word2vec's formats cannot tell from the end of a name; use "
+                  "--format npy or csv");
+}
+
+/// Each row with its name.
+template <typename Visit>
+void visit(const NamedRows& rows, Visit visit) {
+  std::vector<float> vector(static_cast<std::size_t>(rows.width));
+  for (std::size_t row = 0; row < rows.names.size(); ++row) {
+    rows.read(static_cast<Index>(row), vector);
+    visit(rows.names[row], View(vector));
+  }
+}
+
+std::string_view bytes_of(View values) {
+  const auto bytes = std::as_bytes(values);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void write_lines(const NamedRows& rows, char delimiter, NewFile& file) {
+  visit(rows, [&](const std::string& name, View vector) {
+    std::string line = delimiter == ',' ? csv_field(name) : name;
+    for (const float value : vector) fmt::format_to(std::back_inserter(line), "{}{}", delimiter, value);
+    file.write(line += '\n');
+  });
+}
+
+}  // namespace
+
+void write_word2vec_text(const NamedRows& rows, NewFile& file) {
+  require_words(rows.names);
+  file.write(fmt::format("{} {}\n", rows.names.size(), rows.width));
+  write_lines(rows, ' ', file);
+}
+
+void write_word2vec_binary(const NamedRows& rows, NewFile& file) {
+  require_words(rows.names);
+  file.write(fmt::format("{} {}\n", rows.names.size(), rows.width));
+  visit(rows, [&](const std::string& name, View vector) {
+    file.write(name + ' ');
+    file.write(bytes_of(vector));
+    file.write("\n");
+  });
+}
+
+/// The header's length, and with it the place of the first number, is a multiple of 64.
+void write_npy(const NamedRows& rows, NewFile& file) {
+  constexpr std::size_t kAlignment = 64, kPrefix = 10;
+  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
+                                   rows.names.size(), rows.width);
+  header.resize((kPrefix + header.size()) / kAlignment * kAlignment + kAlignment - kPrefix - 1, ' ');
+  header += '\n';
+  file.write(std::string_view("\x93NUMPY\x01\x00", 8));
+  file.write({std::string{static_cast<char>(header.size() & 0xFFU), static_cast<char>(header.size() >> 8U)}});
+  file.write(header);
+  visit(rows, [&](const std::string&, View vector) { file.write(bytes_of(vector)); });
+}
+
+void write_csv(const NamedRows& rows, NewFile& file) {
+  std::string head = "name";
+  for (Index k = 0; k < rows.width; ++k) head += fmt::format(",x{}", k);
+  file.write(head + '\n');
+  write_lines(rows, ',', file);
+}
+
+void write_names(const std::vector<std::string>& names, NewFile& file) {
+  require_none_of("\r\n", names, "is empty or of several lines, and a file of names has a line each; use --format csv");
+  for (const std::string& name : names) file.write(name + '\n');
+}
+
+}  // namespace unisono

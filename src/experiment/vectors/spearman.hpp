@@ -1,0 +1,11 @@
+#pragma once
+
+#include <vector>
+
+namespace unisono {
+
+/// Spearman's ρ: Pearson's correlation of the ranks, equal values sharing the mean of theirs. NaN where one of them
+/// never varies.
+double spearman(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace unisono

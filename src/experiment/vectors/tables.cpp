@@ -1,0 +1,53 @@
+#include "vectors/tables.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "run_dictionary.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+
+VectorTable choose_table(const TrainedModel& model, const std::string& name) {
+  const std::vector<VectorTable> tables = model.parts->model->vectors();
+  if (tables.empty()) {
+    throw ConfigError(fmt::format("{}: model.kind = \"{}\" has no vectors of words, users or items", model.path,
+                                  model.config.model.kind));
+  }
+  if (name.empty() && tables.size() == 1) return tables.front();
+  for (const VectorTable& table : tables) {
+    if (table.name == name) return table;
+  }
+  std::vector<std::string> names;
+  for (const VectorTable& table : tables) names.push_back(table.name);
+  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.path, fmt::join(names, " and of "),
+                                name.empty() ? "" : fmt::format(", but none of {}", name)));
+}
+
+NameTable names_of(const TrainedModel& model, const VectorTable& table) {
+  NameTable names{.table = table.name};
+  if (has_names(model.header.inputs.kind)) {
+    const Dictionary dictionary = dictionary_of(model.path, model.config);
+    if (const NameTable* found = find_table(dictionary, table.name)) names = *found;
+  }
+  const auto rows = static_cast<std::size_t>(table.rows);
+  if (names.names.empty()) {
+    for (std::size_t row = 0; row < rows; ++row) names.names.push_back(std::to_string(row));
+  }
+  if (names.names.size() == rows) return names;
+  throw DataError(fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
+                              "its set where that is missing; put the one back that it was trained with",
+                              model.path, rows, table.name, names.names.size()));
+}
+
+void read_row(const VectorTable& table, View parameters, Index row, MutableView vector) {
+  std::fill(vector.begin(), vector.end(), 0.0F);
+  for (const VectorTable::Part& part : table.parts) {
+    const float* const values = parameters.data() + part.offset + row * part.stride;
+    for (std::size_t k = 0; k < vector.size(); ++k) vector[k] += values[k];
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "trained_model.hpp"
+#include "unisono/data/dictionary.hpp"
+
+namespace unisono {
+
+/// The model's table of this name; empty: the only one. \throws ConfigError where there is none, or more than one
+VectorTable choose_table(const TrainedModel& model, const std::string& name);
+
+/// What its rows are called: their numbers where nobody named them. Reads a file: for rank 0. \throws DataError
+NameTable names_of(const TrainedModel& model, const VectorTable& table);
+
+/// vector = a row of the table: the sum of its parts. \param vector [width]
+void read_row(const VectorTable& table, View parameters, Index row, MutableView vector);
+
+}  // namespace unisono

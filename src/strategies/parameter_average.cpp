@@ -1,0 +1,121 @@
+// Rows, one by one:
+//   mean:  row_i ← Σ_r n_r [rank r changed row i] row_i,r / Σ_r n_r [rank r changed row i]   where anybody changed it
+//   sum:   row_i ← old_i + Σ_r (row_i,r − old_i)
+//   n_r: examples that rank r has seen since the last average; old: what all ranks held then
+// A rank that did not change a row has nothing to say of it: a plain mean would take back what the others have learnt.
+// The sum goes as far as one rank would with the examples of all, which is right while the ranks' changes are small
+// (they then are what updates without waiting are, each some steps late), and too far where they are not.
+// Cost: one allreduce of 4 bytes a row, and one of the rows that any rank changed. The sum keeps old: 4N bytes more.
+#include <algorithm>
+
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
+
+}  // namespace
+
+ParameterAverage::ParameterAverage(TrainContext& run, const std::string& merge) : run_(run) {
+  if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
+  spaces_ = run.model.in_place()->row_spaces();
+  touched_.emplace(spaces_);
+  if ((merge == "auto" ? run.model.in_place()->usual_merge() : merge) == "sum") old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+}
+
+void ParameterAverage::sum(std::span<float> values) {
+  run_.communicator.allreduce_sum(values);
+  run_.doings.averaged_bytes += static_cast<std::int64_t>(values.size_bytes());
+}
+
+void ParameterAverage::average(Index examples) {
+  const ScopedTimer timer(run_.seconds.exposed_communication);
+  run_.doings.averaged_bytes = std::max<std::int64_t>(0, run_.doings.averaged_bytes);
+  if (!touched_) {
+    run_.communicator.allreduce_weighted_mean(run_.state.parameters, static_cast<double>(examples));
+    run_.doings.averaged_bytes += static_cast<std::int64_t>(run_.state.parameters.size_bytes());
+    return;
+  }
+  for (std::size_t space = 0; space < spaces_.size(); ++space) average_rows(space, static_cast<float>(examples));
+  average_rest(static_cast<double>(examples));
+  touched_->clear();
+}
+
+void ParameterAverage::average_rows(std::size_t space, float weight) {
+  const RowSpace& rows = spaces_[space];
+  weights_.resize(static_cast<std::size_t>(rows.rows));
+  for (Index row = 0; row < rows.rows; ++row) {
+    weights_[static_cast<std::size_t>(row)] = touched_->is_touched(space, row) ? weight : 0.0F;
+  }
+  sum(weights_);
+  std::vector<Index> changed;
+  for (Index row = 0; row < rows.rows; ++row) {
+    if (weights_[static_cast<std::size_t>(row)] > 0) changed.push_back(row);
+  }
+  const auto at_once = static_cast<std::size_t>(std::max<Index>(1, kPackedFloats / rows.stride));
+  const auto stride = static_cast<std::size_t>(rows.stride);
+  for (std::size_t first = 0; first < changed.size(); first += at_once) {
+    const std::span<const Index> some = std::span<const Index>(changed).subspan(first, std::min(at_once, changed.size() - first));
+    packed_.resize(some.size() * stride);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const Index at = rows.offset + some[i] * rows.stride;
+      const float share =
+          touched_->is_touched(space, some[i]) ? weight / weights_[static_cast<std::size_t>(some[i])] : 0.0F;
+      give(at, share, std::span<float>(packed_).subspan(i * stride, stride));
+    }
+    sum(packed_);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      take(rows.offset + some[i] * rows.stride, std::span<const float>(packed_).subspan(i * stride, stride));
+    }
+  }
+}
+
+/// What this rank adds to a row's sum. \param share of the mean; 0: this rank did not change the row
+void ParameterAverage::give(Index at, float share, std::span<float> to) const {
+  const float* const row = run_.state.parameters.data() + at;
+  for (std::size_t k = 0; k < to.size(); ++k) {
+    if (share == 0) {
+      to[k] = 0;
+    } else {
+      to[k] = old_.empty() ? share * row[k] : row[k] - old_[static_cast<std::size_t>(at) + k];
+    }
+  }
+}
+
+/// The row that the sum makes.
+void ParameterAverage::take(Index at, std::span<const float> sum) {
+  float* const row = run_.state.parameters.data() + at;
+  if (old_.empty()) {
+    std::copy(sum.begin(), sum.end(), row);
+    return;
+  }
+  float* const old = old_.data() + at;
+  for (std::size_t k = 0; k < sum.size(); ++k) row[k] = old[k] += sum[k];
+}
+
+/// What belongs to no row, of which there is little: biases of a whole model, counts.
+void ParameterAverage::average_rest(double weight) {
+  std::vector<std::pair<Index, Index>> taken;
+  for (const RowSpace& rows : spaces_) taken.emplace_back(rows.offset, rows.offset + rows.rows * rows.stride);
+  std::sort(taken.begin(), taken.end());
+  taken.emplace_back(run_.state.parameters.size(), 0);
+  Index at = 0;
+  packed_.clear();
+  const auto for_each_rest = [&](auto visit) {
+    at = 0;
+    for (const auto& [first, last] : taken) {
+      for (Index i = at; i < first; ++i) visit(run_.state.parameters[static_cast<std::size_t>(i)]);
+      at = std::max(at, last);
+    }
+  };
+  for_each_rest([&](float& value) { packed_.push_back(value); });
+  if (packed_.empty()) return;
+  run_.communicator.allreduce_weighted_mean(packed_, weight);
+  run_.doings.averaged_bytes += static_cast<std::int64_t>(packed_.size() * sizeof(float));
+  std::size_t i = 0;
+  for_each_rest([&](float& value) { value = packed_[i++]; });
+}
+
+}  // namespace unisono

@@ -1,0 +1,53 @@
+#include "run_dictionary.hpp"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "scratch_folder.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Contains;
+using testing::bytes_of;
+using testing::ScratchFolder;
+
+void write_words(const std::string& path, const std::string& word) {
+  write_dictionary(path, {{.table = "words", .names = {word}, .counts = {1}}});
+}
+
+std::string first_word(const std::string& checkpoint, const Config& config) {
+  return dictionary_of(checkpoint, config).at(0).names.at(0);
+}
+
+TEST_CASE("a run keeps its set's names once", "[run_dictionary]") {
+  const ScratchFolder folder;
+  write_words(folder.path("set.h5"), "first");
+  keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
+  const std::string kept = bytes_of(folder.path("dictionary.h5"));
+  write_words(folder.path("set.h5"), "second");
+  keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
+  CHECK(bytes_of(folder.path("dictionary.h5")) == kept);
+  CHECK(read_dictionary(folder.path("dictionary.h5")).at(0).names.at(0) == "first");
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);  // nothing was left aside
+}
+
+TEST_CASE("a checkpoint finds its names above it, beside it, or in its set", "[run_dictionary]") {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder.path("run/checkpoints"));
+  const std::string checkpoint = folder.path("run/checkpoints/best.h5");
+  Config config;
+  config.data.path = folder.path("set.h5");
+  CHECK_THROWS_WITH(dictionary_of(checkpoint, config),
+                    Contains("best.h5: its run's dictionary.h5 is missing") && Contains("set.h5: there is no such file"));
+  write_words(folder.path("set.h5"), "set");
+  CHECK(first_word(checkpoint, config) == "set");
+  write_words(folder.path("run/checkpoints/dictionary.h5"), "beside");
+  CHECK(first_word(checkpoint, config) == "beside");
+  write_words(folder.path("run/dictionary.h5"), "above");
+  CHECK(first_word(checkpoint, config) == "above");
+}
+
+}  // namespace
+}  // namespace unisono
