@@ -30,7 +30,8 @@ void for_each_trial(const Check& check) {
 std::vector<bool> in_use(const ParameterLayout& layout) {
   std::vector<bool> used(static_cast<std::size_t>(layout.size()));
   for (const Block& block : layout.blocks()) {
-    const Index rows = block.stride == 0 ? 1 : block.shape[0], width = block.stride == 0 ? block.size() : block.row_size();
+    const Index rows = block.stride == 0 ? 1 : block.shape[0],
+                width = block.stride == 0 ? block.size() : block.row_size();
     for (Index row = 0; row < rows; ++row) {
       for (Index i = 0; i < width; ++i) used[static_cast<std::size_t>(block.offset + row * block.stride + i)] = true;
     }
@@ -61,7 +62,8 @@ TEST_CASE("training piece by piece is training on all at once, bit for bit", "[i
     TrialModel parts(trial, sets);
     const LossSums all = whole.update_all(kStep);
     LossSums sums;
-    for (const ExampleRange piece : {ExampleRange{0, 1}, ExampleRange{1, 1}, ExampleRange{1, 40}, ExampleRange{40, 60}}) {
+    for (const ExampleRange piece :
+         {ExampleRange{0, 1}, ExampleRange{1, 1}, ExampleRange{1, 40}, ExampleRange{40, 60}}) {
       InPlaceStep step = kStep;
       step.examples_before = piece.first;
       parts.update(piece, step, sums);
@@ -109,7 +111,8 @@ TEST_CASE("what changes is in a row that is said to be touched, or belongs to no
       const RowSpace& rows = spaces[space];
       REQUIRE(rows.offset + rows.rows * rows.stride <= static_cast<Index>(before.size()));
       for (Index row = 0; row < rows.rows; ++row) {
-        const auto first = static_cast<std::size_t>(rows.offset + row * rows.stride), stride = static_cast<std::size_t>(rows.stride);
+        const auto first = static_cast<std::size_t>(rows.offset + row * rows.stride),
+                   stride = static_cast<std::size_t>(rows.stride);
         const bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(first),
                                      before.begin() + static_cast<std::ptrdiff_t>(first + stride),
                                      after.begin() + static_cast<std::ptrdiff_t>(first));
@@ -256,7 +259,8 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
   for (const InPlaceTrial& trial : in_place_trials(sets)) {
     INFO(trial.name);
     const std::string& kind = trial.settings.kind;
-    for (const SetKind other : {SetKind::table, SetKind::sparse, SetKind::ratings, SetKind::text, SetKind::cooccurrences}) {
+    for (const SetKind other :
+         {SetKind::table, SetKind::sparse, SetKind::ratings, SetKind::text, SetKind::cooccurrences}) {
       const bool tables = kind == "linear" && (other == SetKind::table || other == SetKind::sparse);
       if (other == trial.inputs.kind || tables) continue;
       InPlaceTrial wrong = trial;
@@ -264,7 +268,8 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
       CHECK_THROWS_WITH(TrialModel(wrong, sets), Catch::Contains("but the set holds " + std::string(name_of(other))));
     }
     for (const std::string rule : {"sgd", "adagrad", "adam"}) {
-      const bool fits = kind == "linear" || (rule == "sgd" && kind != "glove") || (rule == "adagrad" && kind != "word2vec");
+      const bool fits =
+          kind == "linear" || (rule == "sgd" && kind != "glove") || (rule == "adagrad" && kind != "word2vec");
       if (fits && (kind == "linear" || rule != "adam")) continue;
       InPlaceTrial wrong = trial;
       wrong.rule = rule;

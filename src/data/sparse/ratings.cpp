@@ -16,10 +16,10 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kLinesOfBlock = 1024;     // users or items of a block, about
-constexpr double kRatingsOfBlock = 512;          // on average, at least
-constexpr std::int64_t kMostBlocks = 512;        // along a side
-constexpr std::int64_t kChunk = 4096;            // ratings of a chunk that is no block
+constexpr std::int64_t kLinesOfBlock = 1024;  // users or items of a block, about
+constexpr double kRatingsOfBlock = 512;       // on average, at least
+constexpr std::int64_t kMostBlocks = 512;     // along a side
+constexpr std::int64_t kChunk = 4096;         // ratings of a chunk that is no block
 // Distinct from the streams of the epochs' orders
 constexpr std::uint32_t kHeldOutStream = 0xFFFFFFFFU, kBlockStream = 0xFFFFFFFEU;
 
