@@ -11,14 +11,15 @@ RangeSource::RangeSource(const LoadedSplit& split, const SourceOptions& options,
       steps_((split.examples + options.batch_size - 1) / options.batch_size),
       whole_chunks_(std::holds_alternative<Text>(split.set)) {
   if (whole_chunks_) steps_ = std::clamp<std::int64_t>(steps_, 1, static_cast<std::int64_t>(chunks()));
-  begin_epoch();
+  begin_epoch(0);
+  seek({});
 }
 
-void RangeSource::begin_epoch() {
+void RangeSource::begin_epoch(std::int64_t epoch) {
   order_.resize(chunks());
   first_place_.resize(chunks() + 1);
-  const KeyedPermutation permuted(
-      shuffle_ ? chunks() : 0, RandomStream(options_.seed, Purpose::order, static_cast<std::uint64_t>(cursor_.epoch)));
+  const KeyedPermutation permuted(shuffle_ ? chunks() : 0,
+                                  RandomStream(options_.seed, Purpose::order, static_cast<std::uint64_t>(epoch)));
   for (std::size_t i = 0; i < chunks(); ++i) {
     order_[i] = static_cast<std::uint32_t>(shuffle_ ? permuted(i) : i);
     first_place_[i + 1] = first_place_[i] + split_.chunk_examples[order_[i]];
@@ -34,7 +35,8 @@ Range RangeSource::step_places() const {
 Index RangeSource::collect(Range places, std::vector<ExampleRange>& ranges) const {
   Index examples = 0;
   const auto begin = std::upper_bound(first_place_.begin(), first_place_.end(), places.first) - 1;
-  for (auto i = static_cast<std::size_t>(begin - first_place_.begin()); i < chunks() && first_place_[i] < places.last; ++i) {
+  for (auto i = static_cast<std::size_t>(begin - first_place_.begin()); i < chunks() && first_place_[i] < places.last;
+       ++i) {
     const ExampleRange& chunk = split_.chunks[order_[i]];
     if (whole_chunks_) {
       if (first_place_[i] < places.first) continue;  // it went to where its first word is
@@ -62,21 +64,24 @@ Batch RangeSource::next() {
   batch.last_of_epoch = cursor_.step + 1 == steps_;
   batch.set = &split_.set;
   batch.ranges = ranges_;
-  if (++cursor_.step == steps_) {
-    cursor_ = {.epoch = cursor_.epoch + 1, .step = 0};
-    begin_epoch();
-  }
+  go_to({.epoch = cursor_.epoch, .step = cursor_.step + options_.lanes});
   return batch;
 }
 
 void RangeSource::seek(const DataCursor& cursor) {
-  cursor_ = {.epoch = cursor.epoch + cursor.step / steps_, .step = cursor.step % steps_};
-  begin_epoch();
+  go_to({.epoch = cursor.epoch, .step = cursor.step + options_.lane});
+}
+
+void RangeSource::go_to(const DataCursor& cursor) {
+  const std::int64_t epoch = cursor.epoch + cursor.step / steps_;
+  if (epoch != cursor_.epoch) begin_epoch(epoch);
+  cursor_ = {.epoch = epoch, .step = cursor.step % steps_};
 }
 
 RangeEvaluation::RangeEvaluation(const LoadedSplit& split, int rank, int size, Index batch_size)
-    : split_(split), begin_(split.chunks.front().first), batch_size_(batch_size) {
-  const Range part = part_of(split.chunks.back().last - begin_, rank, size);
+    : split_(split), begin_(split.chunks.empty() ? 0 : split.chunks.front().first), batch_size_(batch_size) {
+  const std::int64_t end = split.chunks.empty() ? 0 : split.chunks.back().last;
+  const Range part = part_of(end - begin_, rank, size);
   part_ = {begin_ + part.first, begin_ + part.last};
   at_ = part_.first;
 }

@@ -6,12 +6,12 @@
 namespace unisono::data {
 
 /// Batches that name ranges of a split in memory. An epoch's order is a permutation of the chunks, a function of (seed,
-/// epoch); step s takes places s·B … (s+1)·B − 1 of it, and rank r of P its slice of these, so that P ranks together see
-/// what one would see. Places are counted in examples; a text's chunks, which are whole sentences, go where their first
-/// word goes.
+/// epoch); step s takes places s·B … (s+1)·B − 1 of it, and rank r of P its slice of these, so that P ranks together
+/// see what one would see. Places are counted in examples; a text's chunks, which are whole sentences, go where their
+/// first word goes.
 class RangeSource final : public BatchSource {
  public:
-  /// \param split must outlive it
+  /// \param split must outlive it \param options of which `accumulate` is 1
   RangeSource(const LoadedSplit& split, const SourceOptions& options, bool shuffle);
 
   Batch next() override;
@@ -22,7 +22,9 @@ class RangeSource final : public BatchSource {
 
  private:
   std::size_t chunks() const { return split_.chunks.size(); }
-  void begin_epoch();
+  void begin_epoch(std::int64_t epoch);
+  /// Steps beyond the epoch's end are those of the next ones.
+  void go_to(const DataCursor& cursor);
   Range step_places() const;
   /// Appends what stands at these places. \return its examples
   Index collect(Range places, std::vector<ExampleRange>& ranges) const;
@@ -33,8 +35,8 @@ class RangeSource final : public BatchSource {
   std::int64_t steps_;
   bool whole_chunks_;
   DataCursor cursor_;
-  std::vector<std::uint32_t> order_;         ///< of the epoch: chunks …
-  std::vector<std::int64_t> first_place_;    ///< … and the place of the first example of each; then their number
+  std::vector<std::uint32_t> order_;       ///< of the epoch: chunks …
+  std::vector<std::int64_t> first_place_;  ///< … and the place of the first example of each; then their number
   std::vector<ExampleRange> ranges_, unused_;
 };
 

@@ -1,7 +1,8 @@
 // Ratings in memory. For training they lie in a grid of blocks, so that what is visited together touches few users and
 // items, which then stay in cache (Zhuang et al., "A fast parallel SGD for matrix factorization in shared memory
 // systems", RecSys 2013), and blocks of different rows and columns of the grid share neither: users are cut where their
-// ratings add up to equal parts, and so are items. Inside a block, ratings are ordered by user and item.
+// ratings add up to equal parts, and so are items. Inside a block, ratings are in random order: steps of one user, one
+// behind the other, would wait for each other (44 against 84 million a second were measured).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +16,12 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kLinesOfBlock = 1024;     // users or items of a block, about
-constexpr double kRatingsOfBlock = 512;          // on average, at least
-constexpr std::int64_t kMostBlocks = 512;        // along a side
-constexpr std::int64_t kChunk = 4096;            // ratings of a chunk that is no block
-constexpr std::uint32_t kHeldOutStream = 0xFFFFFFFFU;  // distinct from the streams of the epochs' orders
+constexpr std::int64_t kLinesOfBlock = 1024;  // users or items of a block, about
+constexpr double kRatingsOfBlock = 512;       // on average, at least
+constexpr std::int64_t kMostBlocks = 512;     // along a side
+constexpr std::int64_t kChunk = 4096;         // ratings of a chunk that is no block
+// Distinct from the streams of the epochs' orders
+constexpr std::uint32_t kHeldOutStream = 0xFFFFFFFFU, kBlockStream = 0xFFFFFFFEU;
 
 /// Lines (users or items) cut into blocks of about equally many ratings: block b has lines bounds[b] … bounds[b+1].
 std::vector<std::uint32_t> cut_lines(const std::vector<std::int64_t>& counts, std::int64_t blocks) {
@@ -33,7 +35,8 @@ std::vector<std::uint32_t> cut_lines(const std::vector<std::int64_t>& counts, st
       bounds.push_back(static_cast<std::uint32_t>(line) + 1);
     }
   }
-  while (static_cast<std::int64_t>(bounds.size()) <= blocks) bounds.push_back(static_cast<std::uint32_t>(counts.size()));
+  while (static_cast<std::int64_t>(bounds.size()) <= blocks)
+    bounds.push_back(static_cast<std::uint32_t>(counts.size()));
   return bounds;
 }
 
@@ -47,20 +50,16 @@ std::size_t block_of(const std::vector<std::uint32_t>& bounds, std::uint32_t lin
   return static_cast<std::size_t>(std::upper_bound(bounds.begin(), bounds.end() - 1, line) - bounds.begin()) - 1;
 }
 
-void count_line(std::vector<std::int64_t>& counts, std::uint32_t line) {
-  if (line >= counts.size()) counts.resize(std::size_t{line} + 1);
-  ++counts[line];
-}
-
 class RatingsLoader final : public GroupLoader {
  public:
   RatingsLoader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how)
       : group_(group),
         columns_(entry_columns(schema, group)),
+        seed_(how.seed),
         held_out_(held_out_examples(group.units, how.validation_fraction)),
-        arranged_(how.shuffle || held_out_ > 0),
-        user_counts_(static_cast<std::size_t>(schema.rows)),
-        item_counts_(static_cast<std::size_t>(schema.columns)) {
+        in_blocks_(how.shuffle),
+        users_(static_cast<std::size_t>(schema.rows)),
+        items_(static_cast<std::size_t>(schema.columns)) {
     if (held_out_ > 0) {
       places_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
                                  RandomStream(how.seed, Purpose::order, 0, kHeldOutStream));
@@ -81,35 +80,39 @@ class RatingsLoader final : public GroupLoader {
   void cut(const hdf5::File& file);
   void read_in_order(const hdf5::File& file, Range part);
   void read_blocks(const hdf5::File& file, const NodeMemory& memory);
+  void shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const;
   std::size_t side() const { return item_bounds_.size() - 1; }
 
   SparseGroup group_;
   EntryColumns columns_;
+  std::uint64_t seed_;
   std::int64_t held_out_;
-  bool arranged_;
+  bool in_blocks_;
+  std::size_t users_, items_;
   KeyedPermutation places_;
-  std::vector<std::int64_t> user_counts_, item_counts_;
   std::vector<std::uint32_t> user_bounds_, item_bounds_;
   std::vector<std::int64_t> block_first_;  ///< [user blocks · item blocks + 1]; where a block's ratings begin
   SparseEntry* entries_ = nullptr;         ///< those that are held out come last
 };
 
 void RatingsLoader::cut(const hdf5::File& file) {
+  std::vector<std::int64_t> of_user(users_), of_item(items_);
   visit_entries(file, columns_, {0, group_.units}, [&](std::int64_t first, std::span<const SparseEntry> entries) {
     for (const SparseEntry& entry : entries) {
       if (is_held_out(first++)) continue;
-      count_line(user_counts_, entry.row);
-      count_line(item_counts_, entry.column);
+      ++of_user[entry.row];
+      ++of_item[entry.column];
     }
   });
-  user_bounds_ = cut_lines(user_counts_, blocks_of_lines(user_counts_.size(), trained()));
-  item_bounds_ = cut_lines(item_counts_, blocks_of_lines(item_counts_.size(), trained()));
-  user_counts_ = item_counts_ = {};
+  user_bounds_ = cut_lines(of_user, blocks_of_lines(users_, trained()));
+  item_bounds_ = cut_lines(of_item, blocks_of_lines(items_, trained()));
 }
 
 void RatingsLoader::read_in_order(const hdf5::File& file, Range part) {
+  std::int64_t next_held_out = trained(), next = 0;
+  for (std::int64_t entry = 0; entry < part.first; ++entry) ++(is_held_out(entry) ? next_held_out : next);
   visit_entries(file, columns_, part, [&](std::int64_t first, std::span<const SparseEntry> entries) {
-    std::copy(entries.begin(), entries.end(), entries_ + first);
+    for (const SparseEntry& entry : entries) entries_[is_held_out(first++) ? next_held_out++ : next++] = entry;
   });
 }
 
@@ -137,18 +140,22 @@ void RatingsLoader::read_blocks(const hdf5::File& file, const NodeMemory& memory
   });
   std::partial_sum(block_first_.begin(), block_first_.end(), block_first_.begin());
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    std::stable_sort(kept[i].begin(), kept[i].end(), [](const SparseEntry& a, const SparseEntry& b) {
-      return a.row != b.row ? a.row < b.row : a.column < b.column;
-    });
+    shuffle(kept[i], static_cast<std::uint64_t>(own.first) * side() + i);
     std::copy(kept[i].begin(), kept[i].end(),
               entries_ + block_first_[static_cast<std::size_t>(own.first) * side() + i]);
     kept[i] = {};
   }
 }
 
+/// A function of the seed, the block and how many there are.
+void RatingsLoader::shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const {
+  RandomStream random(seed_, Purpose::order, block, kBlockStream);
+  for (std::size_t n = entries.size(); n > 1; --n) std::swap(entries[n - 1], entries[random.below(n)]);
+}
+
 void RatingsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {
   entries_ = reinterpret_cast<SparseEntry*>(base);
-  if (!arranged_) return read_in_order(file, memory.part(group_.units));
+  if (!in_blocks_) return read_in_order(file, memory.part(group_.units));
   cut(file);
   read_blocks(file, memory);
 }
@@ -158,7 +165,7 @@ LoadedSplit RatingsLoader::split(bool held_out) const {
   split.set = SparseEntries(entries_, static_cast<std::size_t>(group_.units));
   if (held_out) {
     cut_evenly({trained(), group_.units}, kChunk, split);
-  } else if (!arranged_) {
+  } else if (!in_blocks_) {
     cut_evenly({0, trained()}, kChunk, split);
   } else {
     for (std::size_t i = 0; i + 1 < block_first_.size(); ++i) {

@@ -1,5 +1,6 @@
 // Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and answers, one array after
-// the other. For training they are shuffled once: row i of the file goes to place p(i) of a keyed permutation.
+// the other. For training they are shuffled once: row i of the file goes to place p(i) of a keyed permutation. The last
+// places are those that validate; without shuffling, both parts keep the file's order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,10 +19,13 @@ constexpr std::int64_t kLargestChunk = 256, kChunks = 256;
 class RowsLoader final : public GroupLoader {
  public:
   RowsLoader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how)
-      : group_(group), how_(how), width_(schema.columns) {
-    if (how.shuffle || how.validation_fraction > 0) {
-      places_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
-                                 RandomStream(how.seed, Purpose::order, 0, kArrangementStream));
+      : group_(group),
+        how_(how),
+        width_(schema.columns),
+        border_(group.units - held_out_examples(group.units, how.validation_fraction)) {
+    if (how.shuffle || border_ < group.units) {
+      permuted_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
+                                   RandomStream(how.seed, Purpose::order, 0, kArrangementStream));
     }
   }
 
@@ -34,8 +38,10 @@ class RowsLoader final : public GroupLoader {
   static constexpr std::uint32_t kArrangementStream = 0xFFFFFFFFU;
 
   std::int64_t place_of(std::int64_t row) const {
-    return places_.size() == 0 ? row : static_cast<std::int64_t>(places_(static_cast<std::uint64_t>(row)));
+    if (!ordered_.empty()) return ordered_[static_cast<std::size_t>(row)];
+    return permuted_.size() == 0 ? row : static_cast<std::int64_t>(permuted_(static_cast<std::uint64_t>(row)));
   }
+  void order_places();
   void place_arrays(std::byte* base);
   void write_offsets(const std::vector<std::uint64_t>& file_offsets, Range part);
   void read_columns(const hdf5::File& file, Range part);
@@ -49,7 +55,9 @@ class RowsLoader final : public GroupLoader {
   SparseGroup group_;
   Arrangement how_;
   Index width_;
-  KeyedPermutation places_;
+  std::int64_t border_;                ///< places from here on validate
+  KeyedPermutation permuted_;          ///< size 0: rows keep their places
+  std::vector<std::int64_t> ordered_;  ///< while it reads: places of rows that are not shuffled, where some validate
   std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< while it reads
   std::uint64_t* offsets_ = nullptr;
   std::uint32_t* columns_ = nullptr;
@@ -63,6 +71,15 @@ std::size_t RowsLoader::bytes() const {
   return aligned_bytes((count() + 1) * sizeof(std::uint64_t)) + aligned_bytes(values * sizeof(std::uint32_t)) +
          (group_.has_data ? aligned_bytes(values * sizeof(float)) : 0) +
          (answers ? aligned_bytes(count() * sizeof(float)) : 0);
+}
+
+void RowsLoader::order_places() {
+  if (how_.shuffle || border_ == group_.units) return;
+  std::int64_t next = 0, next_held_out = border_;
+  for (std::uint64_t row = 0; row < count(); ++row) {
+    const bool held_out = static_cast<std::int64_t>(permuted_(row)) >= border_;
+    ordered_.push_back(held_out ? next_held_out++ : next++);
+  }
 }
 
 void RowsLoader::place_arrays(std::byte* base) {
@@ -124,9 +141,10 @@ void RowsLoader::read_columns(const hdf5::File& file, Range part) {
     const auto n = file_offsets_[static_cast<std::size_t>(row) + 1] - file_offsets_[static_cast<std::size_t>(row)];
     for (std::uint64_t i = begin + 1; i < begin + n; ++i) {
       if (columns_[i] > columns_[i - 1]) continue;
-      throw DataError(fmt::format("{}: /{}: row {} has column {} behind column {}; columns of a row must ascend, and "
-                                  "none may come twice",
-                                  file.path(), dataset, row, columns_[i], columns_[i - 1]));
+      throw DataError(
+          fmt::format("{}: /{}: row {} has column {} behind column {}; columns of a row must ascend, and "
+                      "none may come twice",
+                      file.path(), dataset, row, columns_[i], columns_[i - 1]));
     }
   }
 }
@@ -162,14 +180,15 @@ void RowsLoader::read_answers(const hdf5::File& file, Range part) {
 
 void RowsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {
   place_arrays(base);
+  order_places();
   const Range part = memory.part(group_.units);
   file_offsets_ = read_offsets(file, group_.path("features/indptr"), group_.units, group_.values);
   write_offsets(file_offsets_, part);
   read_columns(file, part);
   read_values(file, part);
   read_answers(file, part);
-  file_offsets_ = {};
-  own_offsets_ = {};
+  file_offsets_ = own_offsets_ = {};
+  ordered_ = {};
 }
 
 LoadedSplit RowsLoader::split(bool held_out) const {
@@ -180,8 +199,7 @@ LoadedSplit RowsLoader::split(bool held_out) const {
                                     .values = values_ == nullptr ? View{} : View{values_, values},
                                     .width = width_},
                            .answers = answers_ == nullptr ? View{} : View{answers_, count()}};
-  const std::int64_t border = group_.units - held_out_examples(group_.units, how_.validation_fraction);
-  const ExampleRange rows = held_out ? ExampleRange{border, group_.units} : ExampleRange{0, border};
+  const ExampleRange rows = held_out ? ExampleRange{border_, group_.units} : ExampleRange{0, border_};
   cut_evenly(rows, std::clamp<std::int64_t>(rows.size() / kChunks, 1, kLargestChunk), split);
   return split;
 }

@@ -53,6 +53,7 @@ void read_answers(const hdf5::File& file, SparseGroup& group) {
                    group.units);
     (name == "labels" ? group.has_labels : group.has_targets) = true;
   }
+  if (group.has_labels && group.has_targets) fail(file, group.name, "has labels and targets; remove one of them");
 }
 
 Index read_width(const hdf5::File& file, const std::string& group) {
@@ -148,6 +149,20 @@ SetKind kind_of(const hdf5::File& file) {
   return SetKind::table;  // whose reader says what is missing
 }
 
+namespace {
+
+/// What is trained on, and is evaluated meanwhile with answers of the same kind.
+void require_training(const hdf5::File& file, const SparseSchema& schema) {
+  const auto& train = schema.group(Split::train);
+  if (!train) throw DataError(fmt::format("{}: has no group 'train' to train on", file.path()));
+  for (const auto& group : schema.groups) {
+    if (!group || (group->has_labels == train->has_labels && group->has_targets == train->has_targets)) continue;
+    fail(file, group->name, "has other labels or targets than /train; all groups need the same kind");
+  }
+}
+
+}  // namespace
+
 SparseSchema read_sparse_schema(const hdf5::File& file, bool trained) {
   SparseSchema schema;
   schema.path = file.path();
@@ -160,9 +175,7 @@ SparseSchema read_sparse_schema(const hdf5::File& file, bool trained) {
     group.name = name;
     read_group(file, schema, group);
   }
-  if (!trained && !schema.group(Split::train)) {
-    throw DataError(fmt::format("{}: has no group 'train' to train on", file.path()));
-  }
+  if (!trained) require_training(file, schema);
   if (file.has_attribute("", "classes")) schema.classes = file.read_attribute<std::int64_t>("", "classes");
   if (file.has_attribute("", "class_names")) {
     schema.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");

@@ -54,9 +54,7 @@ std::unique_ptr<GroupLoader> make_loader(const SparseSchema& schema, const Spars
 /// Only what is trained on is arranged and held back from.
 Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, bool trained) {
   if (split != Split::train) return {};
-  return {.shuffle = settings.shuffle && !trained,
-          .seed = seed,
-          .validation_fraction = settings.validation_fraction};
+  return {.shuffle = settings.shuffle && !trained, .seed = seed, .validation_fraction = settings.validation_fraction};
 }
 
 using Loaders = std::array<std::unique_ptr<GroupLoader>, 3>;
@@ -67,6 +65,18 @@ std::size_t bytes_of(const Loaders& loaders) {
   return bytes;
 }
 
+/// Names of a group's datasets of numbers.
+std::vector<std::string> value_datasets(SetKind kind, const SparseGroup& group) {
+  if (kind == SetKind::text) return {"words"};
+  if (kind == SetKind::ratings) return {"users", "items", "ratings"};
+  if (kind == SetKind::cooccurrences) return {"rows", "columns", "counts"};
+  std::vector<std::string> names = {"features/indices"};
+  if (group.has_data) names.emplace_back("features/data");
+  if (group.has_labels) names.emplace_back("labels");
+  if (group.has_targets) names.emplace_back("targets");
+  return names;
+}
+
 /// Of sizes, and of some values at the beginning and end of each group.
 std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
   constexpr std::int64_t kSampled = 64;
@@ -74,18 +84,15 @@ std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
   for (const auto& group : schema.groups) {
     if (!group) continue;
     hash = hash_bytes(fmt::format("{} {} {}", group->name, group->units, group->values), hash);
-    const std::string values = group->path(schema.kind == SetKind::sparse    ? "features/indices"
-                                           : schema.kind == SetKind::ratings ? "items"
-                                           : schema.kind == SetKind::text    ? "words"
-                                                                             : "columns");
-    const auto add = [&](Range range) {
-      visit_numbers(file, values, range, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> numbers) {
-        hash = hash_bytes(std::as_bytes(numbers), hash);
-      });
-    };
-    const std::int64_t n = std::min(kSampled, group->values);
-    add({0, n});
-    add({group->values - n, group->values});
+    for (const std::string& name : value_datasets(schema.kind, *group)) {
+      const std::int64_t all = name == "labels" || name == "targets" ? group->units : group->values;
+      const std::int64_t n = std::min(kSampled, all);
+      std::vector<double> values(static_cast<std::size_t>(2 * n));
+      file.read_rows(group->path(name), 0, static_cast<std::uint64_t>(n), values.data());
+      file.read_rows(group->path(name), static_cast<std::uint64_t>(all - n), static_cast<std::uint64_t>(n),
+                     values.data() + n);
+      hash = hash_bytes(std::as_bytes(std::span(values)), hash);
+    }
   }
   return hash;
 }
@@ -97,7 +104,8 @@ Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, 
   for (const auto& group : schema.groups) {
     if (!group) continue;
     const EntryColumns columns = entry_columns(schema, *group);
-    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units}, rows ? columns.row_limit : columns.column_limit,
+    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
+                  rows ? columns.row_limit : columns.column_limit,
                   [&](std::int64_t, std::span<const std::int64_t> values) {
                     for (const std::int64_t value : values) most = std::max(most, value + 1);
                   });
@@ -154,6 +162,23 @@ DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSett
   return info;
 }
 
+/// How often each word occurs; empty where the file does not say.
+std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema) {
+  const std::string dataset = "dictionary/counts";
+  std::vector<std::int64_t> counts;
+  if (schema.kind != SetKind::text && schema.kind != SetKind::cooccurrences) return counts;
+  if (!file.exists(dataset)) return counts;
+  const auto words = static_cast<std::uint64_t>(schema.rows);
+  const hdf5::DatasetShape shape = file.shape(dataset);
+  if (!hdf5::is_integer(shape.type) || shape.rows() != words || shape.row_size() != 1) {
+    throw DataError(fmt::format("{}: /{} must hold {} whole numbers, one for each word", file.path(), dataset, words));
+  }
+  visit_numbers(file, dataset, {0, schema.rows}, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> values) {
+    counts.insert(counts.end(), values.begin(), values.end());
+  });
+  return counts;
+}
+
 class SparseSet final : public Dataset {
  public:
   SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained);
@@ -208,9 +233,7 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
       if (!schema_.groups[i]) continue;
       loaders[i] = make_loader(schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, trained));
     }
-    if (schema_.kind == SetKind::text || schema_.kind == SetKind::cooccurrences) {
-      if (file->exists("dictionary/counts")) occurrences_ = file->read<std::int64_t>("dictionary/counts");
-    }
+    occurrences_ = word_counts(*file, schema_);
   });
   memory_.emplace(share_, bytes_of(loaders));
   const bool shared = agreement.smallest(memory_->shared() || share_.node_size == 1 ? 1 : 0) == 1;

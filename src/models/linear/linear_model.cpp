@@ -27,8 +27,8 @@ LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInput
     throw ConfigError(fmt::format("model.loss = \"{}\": {}", loss, why));
   };
   if (inputs.kind != SetKind::table && inputs.kind != SetKind::sparse) {
-    throw ConfigError(
-        fmt::format("model.kind = \"linear\" takes sparse rows or a table, but the set holds {}", name_of(inputs.kind)));
+    throw ConfigError(fmt::format("model.kind = \"linear\" takes sparse rows or a table, but the set holds {}",
+                                  name_of(inputs.kind)));
   }
   const bool classes = inputs.classes > 0;
   if (loss == "auto") {
@@ -80,7 +80,8 @@ void LinearModel::prepare_penalties(const ModelContext& context) {
   const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
   spread_.assign(static_cast<std::size_t>(features_), 1.0F);
   for (std::size_t j = 0; j < counts.size(); ++j) {
-    spread_[j] = static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
+    spread_[j] =
+        static_cast<float>(context.training_examples) / static_cast<float>(std::max<std::int64_t>(1, counts[j]));
   }
 }
 
@@ -129,18 +130,15 @@ LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, s
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {
     const auto& set = std::get<LabelledRows>(*batch.set);
-    return {.rows = &set.rows,
-            .answers = set.answers,
-            .first = range.first,
-            .count = range.size()};
+    return {.rows = &set.rows, .answers = set.answers, .first = range.first, .count = range.size()};
   }
   const auto width = static_cast<std::size_t>(features_);
   Part part{.values = batch.features.subspan(first * width, count * width), .count = range.size()};
-  if (!batch.labels.empty()) {
+  if (loss_ == Kind::squared) {
+    part.answers = batch.targets.subspan(first, count);
+  } else {
     answers.assign(batch.labels.begin() + range.first, batch.labels.begin() + range.last);
     part.answers = answers;
-  } else if (!batch.targets.empty()) {
-    part.answers = batch.targets.subspan(first, count);
   }
   return part;
 }
@@ -158,14 +156,16 @@ void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t
   const LinearStep with = linear_step(step, examples_before);
   if (loss_ == Kind::softmax) {
     const SoftmaxWeights weights = softmax_weights(step.parameters);
-    add(part.rows != nullptr ? kernels_->softmax(*part.rows, part.answers, part.first, part.first + part.count, with, weights)
-                             : kernels_->softmax(part.values, part.answers, part.count, features_, with, weights),
+    add(part.rows != nullptr
+            ? kernels_->softmax(*part.rows, part.answers, part.first, part.first + part.count, with, weights)
+            : kernels_->softmax(part.values, part.answers, part.count, features_, with, weights),
         sums);
     return;
   }
   const LinearWeights weights = margin_weights(step.parameters);
   add(part.rows != nullptr
-          ? kernels_->linear(*part.rows, part.answers, part.first, part.first + part.count, margin_loss(), with, weights)
+          ? kernels_->linear(*part.rows, part.answers, part.first, part.first + part.count, margin_loss(), with,
+                             weights)
           : kernels_->linear(part.values, part.answers, part.count, features_, margin_loss(), with, weights),
       sums);
 }
@@ -337,24 +337,16 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
   }
 }
 
-namespace {
-
-/// The answers of a batch, in the order of its examples.
-std::vector<float> answers_of(const Batch& batch) {
+std::vector<float> LinearModel::answers_of(const Batch& batch) const {
+  if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
+  if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
   std::vector<float> answers;
-  if (batch.set == nullptr) {
-    answers.assign(batch.labels.begin(), batch.labels.end());
-    if (answers.empty()) answers.assign(batch.targets.begin(), batch.targets.end());
-    return answers;
-  }
   const View all = std::get<LabelledRows>(*batch.set).answers;
   for (const ExampleRange& range : batch.ranges) {
     answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
   }
   return answers;
 }
-
-}  // namespace
 
 void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz, float scale,
                                MutableView gradient) const {
@@ -429,7 +421,8 @@ void LinearModel::predict(const Batch& batch, ModelState state, MutableView outp
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size); ++i) {
     if (loss_ == Kind::softmax) {
       softmax_loss(std::span<float>(z).subspan(i * k, k), 0);
-      std::copy_n(z.begin() + static_cast<std::ptrdiff_t>(i * k), k, outputs.begin() + static_cast<std::ptrdiff_t>(i * k));
+      std::copy_n(z.begin() + static_cast<std::ptrdiff_t>(i * k), k,
+                  outputs.begin() + static_cast<std::ptrdiff_t>(i * k));
     } else if (loss_ == Kind::squared) {
       outputs[i] = z[i];
     } else {

@@ -77,6 +77,8 @@ class LinearModel final : public Model, public InPlace {
   MutableView effective(MutableView parameters);
   /// z of every example of a batch. \param margins [B, 1] or [B, K]
   void margins(const Batch& batch, MutableView parameters, std::vector<float>& margins) const;
+  /// The answers of a batch, in the order of its examples.
+  std::vector<float> answers_of(const Batch& batch) const;
   /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
   void score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const;
   void add_gradient(const Batch& batch, const std::vector<float>& margins, float scale, MutableView gradient) const;
@@ -97,7 +99,7 @@ class LinearModel final : public Model, public InPlace {
 };
 
 /// The share of pairs of a positive and a negative example in which the positive one has the higher score; of equals,
-/// half. Orders its arguments. NaN where one is empty.
+/// half. Orders its arguments. NaN where one is empty or holds a NaN.
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive);
 
 }  // namespace unisono

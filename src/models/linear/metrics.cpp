@@ -12,7 +12,12 @@ double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / s
 }  // namespace
 
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive) {
-  if (negative.empty() || positive.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto has_nan = [](const std::vector<float>& scores) {
+    return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
+  };
+  if (negative.empty() || positive.empty() || has_nan(negative) || has_nan(positive)) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
   std::sort(negative.begin(), negative.end());
   std::sort(positive.begin(), positive.end());
   double halves = 0;  // two for each negative example below a positive one, one for each beside it

@@ -14,7 +14,8 @@ namespace {
 constexpr std::uint32_t kAlways = 0xFFFFFFFFU;
 
 std::vector<std::uint32_t> keep_thresholds(std::span<const std::int64_t> counts, double t) {
-  const double total = static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+  const double total =
+      std::max(1.0, static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
   std::vector<std::uint32_t> keep;
   for (const std::int64_t count : counts) {
     const double frequency = std::max(1.0, static_cast<double>(count)) / total;
@@ -33,9 +34,10 @@ WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const s
   if (hierarchical_) {
     tree_ = HuffmanTree(counts);
     if (tree_.longest() > static_cast<std::size_t>(kMaximumOutputs)) {
-      throw ConfigError(fmt::format("model.output = \"hierarchical_softmax\": the longest path has {} nodes, more than {}: "
-                                    "use \"negative_sampling\", or import the text with a larger --minimum-count",
-                                    tree_.longest(), kMaximumOutputs));
+      throw ConfigError(
+          fmt::format("model.output = \"hierarchical_softmax\": the longest path has {} nodes, more than {}: "
+                      "use \"negative_sampling\", or import the text with a larger --minimum-count",
+                      tree_.longest(), kMaximumOutputs));
     }
     return;
   }

@@ -1,0 +1,289 @@
+// Every way in which a sparse set can be wrong is a DataError that names the file, the dataset and the place.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+
+#include "sparse/columns.hpp"
+#include "sparse/schema.hpp"
+#include "sparse_sets.hpp"
+
+using namespace unisono;
+using namespace unisono::test;
+using Catch::Contains;
+using hdf5::File;
+
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// What opening a set says that `make` wrote.
+std::string message(const std::function<void(File&)>& make, double validation_fraction = 0) {
+  const TempDir folder;
+  {
+    File file(folder / "a.h5", File::Mode::create);
+    make(file);
+  }
+  const bool shuffle = GENERATE(true, false);
+  std::string text =
+      message_of<DataError>([&] { open_dataset(settings_for(folder / "a.h5", shuffle, validation_fraction), 1); });
+  if (!text.empty()) CHECK_THAT(text, Contains(folder / "a.h5"));
+  return text;
+}
+
+struct Rows {
+  std::vector<std::int64_t> indptr = {0, 2, 2, 5}, indices = {0, 3, 1, 2, 4};
+  std::vector<float> data = {1, 2, 3, 4, 5};
+  std::vector<std::int64_t> labels = {0, 1, 1};
+  std::int64_t columns = 5;
+  std::string group = "train";
+};
+
+void write(File& file, const Rows& rows) {
+  file.write(rows.group + "/features/indptr", rows.indptr);
+  file.write(rows.group + "/features/indices", rows.indices);
+  if (!rows.data.empty()) file.write(rows.group + "/features/data", rows.data);
+  if (rows.columns != 0) file.write_attribute(rows.group + "/features", "columns", rows.columns);
+  if (!rows.labels.empty()) file.write(rows.group + "/labels", rows.labels);
+}
+
+std::string message(const Rows& rows) {
+  return message([&](File& file) { write(file, rows); });
+}
+
+struct Entries {
+  std::vector<std::int64_t> rows = {0, 2, 1}, columns = {1, 0, 1};
+  std::vector<float> values = {1, 2, 3};
+  std::vector<std::string> row_names = {"a", "b", "c"}, column_names = {"x", "y"};
+};
+
+std::string ratings(const Entries& entries) {
+  return message([&](File& file) {
+    file.write("train/users", entries.rows);
+    file.write("train/items", entries.columns);
+    file.write("train/ratings", entries.values);
+    if (!entries.row_names.empty()) file.write_strings("dictionary/users", entries.row_names);
+    if (!entries.column_names.empty()) file.write_strings("dictionary/items", entries.column_names);
+  });
+}
+
+std::string cooccurrences(const Entries& entries) {
+  return message([&](File& file) {
+    file.write("train/rows", entries.rows);
+    file.write("train/columns", entries.columns);
+    file.write("train/counts", entries.values);
+    if (!entries.row_names.empty()) file.write_strings("dictionary/words", entries.row_names);
+  });
+}
+
+struct Words {
+  std::vector<std::int64_t> words = {0, 1, 2, 0, 1}, sentences = {0, 3, 5};
+  std::vector<std::string> names = {"a", "b", "c"};
+  std::vector<std::int64_t> counts = {2, 2, 1};
+};
+
+std::string text(const Words& words) {
+  return message([&](File& file) {
+    file.write("train/words", words.words);
+    file.write("train/sentences", words.sentences);
+    if (!words.names.empty()) file.write_strings("dictionary/words", words.names);
+    if (!words.counts.empty()) file.write("dictionary/counts", words.counts);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("sound sparse sets are no error", "[sparse]") {
+  CHECK(message(Rows{}).empty());
+  CHECK(message(Rows{.data = {}}).empty());
+  CHECK(message(Rows{.labels = {}}).empty());
+  CHECK(ratings({}).empty());
+  CHECK(ratings({.row_names = {}, .column_names = {}}).empty());
+  CHECK(cooccurrences({}).empty());
+  CHECK(text({}).empty());
+  CHECK(text({.counts = {}}).empty());
+}
+
+TEST_CASE("offsets of rows that are none", "[sparse]") {
+  CHECK_THAT(message(Rows{.indptr = {0, 3, 2, 5}}),
+             Contains("/train/features/indptr: value 2 is 2, less than the one before it"));
+  CHECK_THAT(message(Rows{.indptr = {1, 2, 2, 5}}),
+             Contains("/train/features/indptr: goes from 1 to 5, but must go from 0 to 5"));
+  CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 4}}), Contains("goes from 0 to 4, but must go from 0 to 5"));
+  CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 6}}), Contains("value 3 is 6, but must lie in [0, 6)"));
+  CHECK_THAT(message(Rows{.indptr = {0, -2, 2, 5}}), Contains("value 1 is -2, but must lie in [0, 6)"));
+  CHECK_THAT(message(Rows{.indptr = {0}}), Contains("/train/features/indptr has no row"));
+}
+
+TEST_CASE("columns of rows that are none", "[sparse]") {
+  CHECK_THAT(message(Rows{.indices = {0, 3, 1, 2, 5}}),
+             Contains("/train/features/indices: value 4 is 5, but must lie in [0, 5)"));
+  CHECK_THAT(message(Rows{.indices = {0, -3, 1, 2, 4}}), Contains("value 1 is -3"));
+  CHECK_THAT(message(Rows{.indices = {0, 3, 1, 1, 4}}),
+             Contains("/train/features/indices: row 2 has column 1 behind column 1; columns of a row must ascend"));
+  CHECK_THAT(message(Rows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 behind column 3"));
+  CHECK_THAT(message(Rows{.columns = 0}), Contains("/train/features has no attribute 'columns'"));
+  CHECK_THAT(message(Rows{.columns = -4}), Contains("has -4 columns; it takes 1 to 4294967295"));
+  CHECK_THAT(message(Rows{.columns = std::int64_t{1} << 40}), Contains("columns; it takes 1 to 4294967295"));
+}
+
+TEST_CASE("values and answers of rows that are none", "[sparse]") {
+  CHECK_THAT(message(Rows{.data = {1, 2, kNan, 4, 5}}), Contains("/train/features/data: value 2 is not finite"));
+  CHECK_THAT(message(Rows{.data = {1, 2, 3, 4, kInfinity}}), Contains("/train/features/data: value 4 is not finite"));
+  CHECK_THAT(message(Rows{.data = {1, 2, 3}}),
+             Contains("/train/features/data holds 3 values but /train/features/indices tells of 5"));
+  CHECK_THAT(message(Rows{.labels = {0, 1}}),
+             Contains("/train/labels holds 2 values but /train/features/indptr tells of 3"));
+  CHECK_THAT(message(Rows{.labels = {0, -1, 1}}), Contains("/train/labels: example 1 has the label -1"));
+  CHECK_THAT(message([](File& file) {
+               write(file, {.labels = {}});
+               file.write<float>("train/targets", {0, 1, kNan});
+             }),
+             Contains("/train/targets: value 2 is not finite"));
+  CHECK_THAT(message([](File& file) {
+               write(file, {});
+               file.write<float>("train/targets", {0, 1, 2});
+             }),
+             Contains("/train has labels and targets; remove one of them"));
+}
+
+TEST_CASE("groups that do not belong together", "[sparse]") {
+  CHECK_THAT(message([](File& file) {
+               write(file, {});
+               write(file, {.columns = 6, .group = "test"});
+             }),
+             Contains("/test/features has 6 columns, but another group has 5"));
+  CHECK_THAT(message([](File& file) {
+               write(file, {});
+               write(file, {.labels = {0, 1, 2}, .group = "test"});
+             }),
+             Contains("/test/labels") && Contains("2"));
+  CHECK_THAT(message([](File& file) {
+               write(file, {});
+               write(file, {.labels = {}, .group = "test"});
+             }),
+             Contains("/test has other labels or targets than /train"));
+  CHECK_THAT(message([](File& file) {
+               write(file, {});
+               file.write_attribute("", "classes", std::int64_t{1});
+             }),
+             Contains("/train/labels"));
+}
+
+TEST_CASE("datasets that are missing, or of another kind", "[sparse]") {
+  CHECK_THAT(message([](File& file) { file.create_group("train/features"); }),
+             Contains("/train/features/indptr is missing; see docs/data-format.md"));
+  CHECK_THAT(message([](File& file) {
+               file.write<std::int64_t>("train/features/indptr", {0, 1});
+             }),
+             Contains("/train/features/indices is missing"));
+  CHECK_THAT(message([](File& file) {
+               file.write<float>("train/features/indptr", {0, 1});
+               file.write<std::int64_t>("train/features/indices", {0});
+             }),
+             Contains("/train/features/indptr holds numbers that are not whole"));
+  CHECK_THAT(message([](File& file) {
+               file.write<std::int64_t>("train/features/indptr", {0, 1});
+               file.write<float>("train/features/indices", {0});
+             }),
+             Contains("/train/features/indices holds numbers that are not whole"));
+  CHECK_THAT(message([](File& file) {
+               file.write_strings("train/features/indptr", {"0", "1"});
+             }),
+             Contains("/train/features/indptr holds") && Contains("not numbers"));
+  CHECK_THAT(message([](File& file) {
+               file.create<std::int64_t>("train/features/indptr", {2, 3});
+             }),
+             Contains("/train/features/indptr has 2 axes, but must have one"));
+  CHECK_THAT(message([](File& file) { file.create_group("train/features/indptr"); }),
+             Contains("/train/features/indptr is a group, but must be a dataset"));
+  CHECK_THAT(message([](File& file) { file.create<std::int64_t>("train/features/indptr", {3}, 2); }),
+             Contains("/train/features/indptr was not written to its end"));
+  CHECK_THAT(message([](File& file) { file.write<float>("train/ratings", {1}); }), Contains("/train/users is missing"));
+  CHECK_THAT(message([](File& file) { file.write<std::int32_t>("train/words", {1}); }),
+             Contains("/dictionary/words is missing or empty"));
+  CHECK_THAT(message([](File& file) {
+               file.write_strings("dictionary/words", {"a"});
+               file.write<std::int32_t>("train/words", {0});
+             }),
+             Contains("/train/sentences is missing"));
+  CHECK_THAT(message([](File& file) {
+               file.write_strings("dictionary/words", {"a"});
+               file.write<float>("train/counts", {1});
+             }),
+             Contains("/train/rows is missing"));
+}
+
+TEST_CASE("ratings that are none", "[sparse]") {
+  CHECK_THAT(ratings({.rows = {0, 3, 1}}), Contains("/train/users: value 1 is 3, but must lie in [0, 3)"));
+  CHECK_THAT(ratings({.columns = {0, 1, 2}}), Contains("/train/items: value 2 is 2, but must lie in [0, 2)"));
+  CHECK_THAT(ratings({.values = {1, kNan, 3}}), Contains("/train/ratings: value 1 is not finite"));
+  CHECK_THAT(ratings({.columns = {0, 1}}), Contains("/train/items holds 2 values but /train/ratings tells of 3"));
+  CHECK_THAT(ratings({.rows = {}, .columns = {}, .values = {}}), Contains("/train is empty"));
+  CHECK_THAT(ratings({.rows = {0, -1, 1}, .row_names = {}}), Contains("/train/users: value 1 is -1"));
+  CHECK_THAT(ratings({.rows = {0, std::int64_t{1} << 32, 1}, .row_names = {}}), Contains("/train/users: value 1 is"));
+}
+
+TEST_CASE("co-occurrences that are none", "[sparse]") {
+  CHECK_THAT(cooccurrences({.rows = {0, 3, 1}}), Contains("/train/rows: value 1 is 3, but must lie in [0, 3)"));
+  CHECK_THAT(cooccurrences({.columns = {0, 3, 1}}), Contains("/train/columns: value 1 is 3"));
+  CHECK_THAT(cooccurrences({.values = {1, 0, 3}}), Contains("/train/counts: value 1 is 0; counts are positive"));
+  CHECK_THAT(cooccurrences({.values = {1, 2, -3}}), Contains("/train/counts: value 2 is -3"));
+  CHECK_THAT(cooccurrences({.values = {1, 2, kInfinity}}), Contains("/train/counts: value 2 is not finite"));
+  CHECK_THAT(cooccurrences({.row_names = {}}), Contains("/dictionary/words is missing or empty"));
+}
+
+TEST_CASE("texts that are none", "[sparse]") {
+  CHECK_THAT(text({.words = {0, 1, 3, 0, 1}}), Contains("/train/words: value 2 is 3, but must lie in [0, 3)"));
+  CHECK_THAT(text({.words = {0, 1, -3, 0, 1}}), Contains("/train/words: value 2 is -3"));
+  CHECK_THAT(text({.sentences = {0, 4, 3, 5}}),
+             Contains("/train/sentences: value 2 is 3, less than the one before it"));
+  CHECK_THAT(text({.sentences = {0, 3}}), Contains("/train/sentences: goes from 0 to 3, but must go from 0 to 5"));
+  CHECK_THAT(text({.sentences = {0}}), Contains("/train has no sentence"));
+  CHECK_THAT(text({.words = {}, .sentences = {0, 0}}), Contains("/train has no sentence"));
+  CHECK_THAT(text({.names = {}}), Contains("/dictionary/words is missing or empty"));
+  CHECK_THAT(text({.counts = {1, 2}}), Contains("/dictionary/counts must hold 3 whole numbers, one for each word"));
+  CHECK_THAT(text({.counts = {1, -2, 3}}), Contains("/dictionary/counts: value 1 is -2"));
+}
+
+TEST_CASE("the place of what is wrong is named behind the first piece, too", "[sparse]") {
+  const TempDir folder;
+  std::vector<std::int64_t> numbers(600'000);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  std::vector<float> floats(numbers.begin(), numbers.end());
+  floats[500'000] = kNan;
+  File file(folder / "a.h5", File::Mode::create);
+  file.write("numbers", numbers);
+  file.write("floats", floats);
+  const auto nothing = [](std::int64_t, auto) {};
+  CHECK_THAT(message_of<DataError>([&] {
+               data::visit_numbers(file, "numbers", {10, 600'000}, 599'999, nothing);
+             }),
+             Contains("value 599999 is 599999, but must lie in [0, 599999)"));
+  CHECK_THAT(message_of<DataError>([&] {
+               data::visit_floats(file, "floats", {7, 600'000}, nothing);
+             }),
+             Contains("value 500000 is not finite"));
+  std::int64_t next = 17;
+  data::visit_numbers(file, "numbers", {17, 600'000}, 600'000, [&](std::int64_t first, auto values) {
+    CHECK(first == next);
+    for (const std::int64_t value : values) next += value == next ? 1 : 0;
+  });
+  CHECK(next == 600'000);
+  numbers[400'000] = 1;
+  file.write("other", numbers);
+  CHECK_THAT(message_of<DataError>([&] { data::read_offsets(file, "other", 599'999, 599'999); }),
+             Contains("value 400000 is 1, less than the one before it"));
+}
+
+TEST_CASE("kinds of sets are told by their datasets", "[sparse]") {
+  for (const Kind& kind : kinds()) {
+    for (const std::string group : {"train", "validation", "test"}) {
+      const TempDir folder;
+      File file(folder / "a.h5", File::Mode::create);
+      CHECK(data::kind_of(file) == SetKind::table);
+      kind.write(file, group, 5);
+      CHECK(data::kind_of(file) == kind.kind);
+    }
+  }
+}

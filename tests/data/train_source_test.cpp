@@ -1,0 +1,67 @@
+#include "source/train_source.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "sets.hpp"
+
+using namespace unisono;
+using namespace unisono::test;
+
+namespace {
+
+using Steps = std::vector<std::vector<std::uint64_t>>;
+
+/// What `lanes` sources of every `lanes`-th step yield, in the order of the steps.
+Steps take_in_lanes(Dataset& set, SourceOptions options, int lanes, std::int64_t steps, const DataCursor& start = {}) {
+  std::vector<std::unique_ptr<BatchSource>> sources;
+  for (int lane = 0; lane < lanes; ++lane) {
+    options.lane = lane;
+    options.lanes = lanes;
+    sources.push_back(set.train(options));
+    if (start.epoch + start.step > 0) {
+      take_steps(*sources.back(), 1);
+      sources.back()->seek(start);
+    }
+  }
+  Steps taken;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    taken.push_back(take_steps(*sources[static_cast<std::size_t>(step % lanes)], 1).front());
+  }
+  return taken;
+}
+
+DataSettings settings_of(const std::string& path, const std::string& reader) {
+  DataSettings settings;
+  settings.path = path;
+  settings.reader = reader;
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("lanes share the steps of one source", "[source]") {
+  const TempDir folder;
+  write_set(folder / "a.h5", {.train = 103});
+  const auto set = open_dataset(settings_of(folder / "a.h5", "resident"), 1);
+  for (const Index accumulate : {1, 3}) {
+    for (const int size : {1, 2}) {
+      const SourceOptions options{
+          .rank = size - 1, .size = size, .batch_size = 10, .accumulate = accumulate, .seed = 1};
+      const auto whole = set->train(options);
+      const Steps all = take_steps(*whole, 33);  // three epochs of 11
+      for (const int lanes : {1, 2, 3, 12}) {
+        CAPTURE(accumulate, size, lanes);
+        CHECK(take_in_lanes(*set, options, lanes, 33) == all);
+        CHECK(take_in_lanes(*set, options, lanes, 20, {1, 2}) == Steps(all.begin() + 13, all.end()));
+      }
+    }
+  }
+}
+
+TEST_CASE("a streamed set has no lanes", "[source]") {
+  const TempDir folder;
+  write_set(folder / "a.h5", {});
+  const auto set = open_dataset(settings_of(folder / "a.h5", "streaming"), 1);
+  CHECK_THAT(message_of<ConfigError>([&] { set->train({.lane = 1, .lanes = 2}); }),
+             Catch::Contains("set data.reader = \"resident\""));
+}
