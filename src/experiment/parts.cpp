@@ -89,7 +89,9 @@ Config& settle(Config& config, const DatasetInfo& data) {
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 16384;
   if (config.train.batch_size == 0) {
     config.train.batch_size =
-        data.kind == SetKind::table ? kTableBatch : std::max(kLeastExamples, data.train / kStepsOfEpoch);
+        data.kind == SetKind::table
+            ? kTableBatch
+            : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
   }
   if (data.kind != SetKind::table && config.train.accumulate > 1) {
     throw ConfigError(
