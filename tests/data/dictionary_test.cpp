@@ -21,7 +21,8 @@ TEST_CASE("a dictionary comes back as it was written", "[dictionary]") {
   CHECK(words[0].names == Names{"the", "größte", "of"});
   CHECK(words[0].counts == std::vector<std::int64_t>{5, 2, 1});
 
-  write_dictionary(folder / "ratings.h5", {{.table = "users", .names = {"u 1"}}, {.table = "items", .names = {"a", "b"}}});
+  write_dictionary(folder / "ratings.h5",
+                   {{.table = "users", .names = {"u 1"}}, {.table = "items", .names = {"a", "b"}}});
   const Dictionary ratings = read_dictionary(folder / "ratings.h5");
   REQUIRE(find_table(ratings, "items") != nullptr);
   CHECK(find_table(ratings, "items")->names == Names{"a", "b"});

@@ -134,14 +134,17 @@ class TrialModel {
 /// Of `sets`, which outlives them.
 inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
   std::vector<InPlaceTrial> trials;
-  const auto linear = [&](std::string name, std::string loss, bool averaged, const std::vector<float>& answers, bool table) {
+  const auto linear = [&](std::string name, std::string loss, bool averaged, const std::vector<float>& answers,
+                          bool table) {
     InPlaceTrial& trial = trials.emplace_back();
     trial.name = std::move(name);
     trial.settings.kind = "linear";
     trial.settings.linear = {.loss = loss, .l1 = averaged ? 0 : 1e-3, .l2 = 1e-3, .averaged = averaged};
     trial.inputs = {.kind = table ? SetKind::table : SetKind::sparse,
                     .features = {.channels = SmallSets::kFeatures},
-                    .classes = loss == "softmax" ? 3 : loss == "squared" ? 0 : 2,
+                    .classes = loss == "softmax"   ? 3
+                               : loss == "squared" ? 0
+                                                   : 2,
                     .target_size = loss == "squared" ? 1 : 0};
     trial.set = sets.rows(answers);
     trial.table = table;

@@ -30,7 +30,8 @@ void for_each_trial(const Check& check) {
 std::vector<bool> in_use(const ParameterLayout& layout) {
   std::vector<bool> used(static_cast<std::size_t>(layout.size()));
   for (const Block& block : layout.blocks()) {
-    const Index rows = block.stride == 0 ? 1 : block.shape[0], width = block.stride == 0 ? block.size() : block.row_size();
+    const Index rows = block.stride == 0 ? 1 : block.shape[0],
+                width = block.stride == 0 ? block.size() : block.row_size();
     for (Index row = 0; row < rows; ++row) {
       for (Index i = 0; i < width; ++i) used[static_cast<std::size_t>(block.offset + row * block.stride + i)] = true;
     }
@@ -61,7 +62,8 @@ TEST_CASE("training piece by piece is training on all at once, bit for bit", "[i
     TrialModel parts(trial, sets);
     const LossSums all = whole.update_all(kStep);
     LossSums sums;
-    for (const ExampleRange piece : {ExampleRange{0, 1}, ExampleRange{1, 1}, ExampleRange{1, 40}, ExampleRange{40, 60}}) {
+    for (const ExampleRange piece :
+         {ExampleRange{0, 1}, ExampleRange{1, 1}, ExampleRange{1, 40}, ExampleRange{40, 60}}) {
       InPlaceStep step = kStep;
       step.examples_before = piece.first;
       parts.update(piece, step, sums);
@@ -109,7 +111,8 @@ TEST_CASE("what changes is in a row that is said to be touched, or belongs to no
       const RowSpace& rows = spaces[space];
       REQUIRE(rows.offset + rows.rows * rows.stride <= static_cast<Index>(before.size()));
       for (Index row = 0; row < rows.rows; ++row) {
-        const auto first = static_cast<std::size_t>(rows.offset + row * rows.stride), stride = static_cast<std::size_t>(rows.stride);
+        const auto first = static_cast<std::size_t>(rows.offset + row * rows.stride),
+                   stride = static_cast<std::size_t>(rows.stride);
         const bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(first),
                                      before.begin() + static_cast<std::ptrdiff_t>(first + stride),
                                      after.begin() + static_cast<std::ptrdiff_t>(first));
@@ -183,6 +186,37 @@ TEST_CASE("training makes the loss smaller", "[in_place]") {
   });
 }
 
+TEST_CASE("a meter counts the rows that examples touch, and with one thread no conflict", "[in_place]") {
+  for_each_trial([](TrialModel& metered, const InPlaceTrial& trial, const SmallSets& sets) {
+    TrialModel plain(trial, sets);
+    plain.update_all(kStep);
+    ConflictMeter meter(metered.model->in_place()->row_spaces(), 2);
+    InPlaceStep step = kStep;
+    step.meter = &meter;
+    step.thread = 1;
+    metered.update_all(step);
+    CHECK(metered.values() == plain.values());
+    CHECK(meter.touched() >= SmallSets::kExamples);
+    CHECK(meter.conflicts() == 0);
+  });
+}
+
+TEST_CASE("a row is in conflict while another thread's example that touched it goes on", "[in_place]") {
+  ConflictMeter meter({{.name = "a", .rows = 3}, {.name = "b", .rows = 3}}, 2);
+  meter.begin(0);
+  meter.touch(0, 0, 1);
+  meter.begin(1);
+  meter.touch(1, 0, 2);
+  meter.touch(1, 1, 1);
+  CHECK(meter.conflicts() == 0);
+  meter.touch(1, 0, 1);  // thread 0 is still at it
+  CHECK(meter.conflicts() == 1);
+  meter.begin(1);
+  meter.touch(0, 0, 2);  // thread 1 has gone on
+  CHECK(meter.conflicts() == 1);
+  CHECK(meter.touched() == 5);
+}
+
 TEST_CASE("threads train one model together, locked or not", "[in_place][threads]") {
   for_each_trial([](TrialModel&, const InPlaceTrial& trial, const SmallSets& sets) {
     for (const int stripes : {0, 1, 4096}) {
@@ -194,17 +228,20 @@ TEST_CASE("threads train one model together, locked or not", "[in_place][threads
       std::vector<std::thread> threads;
       for (int number = 0; number < 4; ++number) {
         threads.emplace_back([&, number] {
-          for (int pass = 0; pass < 10; ++pass) {
+          for (int pass = 0; pass < 40; ++pass) {  // the threads begin at different examples
             InPlaceStep step = kStep;
             step.locks = locks.get();
-            shared.update({15 * number, 15 * (number + 1)}, step, sums[static_cast<std::size_t>(number)]);
+            step.examples_before = 60 * pass;
+            const int piece = (number + pass) % 4;
+            shared.update({15 * piece, 15 * (piece + 1)}, step, sums[static_cast<std::size_t>(number)]);
           }
         });
       }
       for (std::thread& thread : threads) thread.join();
       const auto values = shared.values();
       CHECK(std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }));
-      CHECK(mean_loss(shared.evaluate()) < before);
+      // Where one thread has come far before another begins, they do not agree on the place of an update in the mean.
+      if (!trial.settings.linear.averaged) CHECK(mean_loss(shared.evaluate()) < before);
     }
   });
 }
@@ -256,7 +293,8 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
   for (const InPlaceTrial& trial : in_place_trials(sets)) {
     INFO(trial.name);
     const std::string& kind = trial.settings.kind;
-    for (const SetKind other : {SetKind::table, SetKind::sparse, SetKind::ratings, SetKind::text, SetKind::cooccurrences}) {
+    for (const SetKind other :
+         {SetKind::table, SetKind::sparse, SetKind::ratings, SetKind::text, SetKind::cooccurrences}) {
       const bool tables = kind == "linear" && (other == SetKind::table || other == SetKind::sparse);
       if (other == trial.inputs.kind || tables) continue;
       InPlaceTrial wrong = trial;
@@ -264,7 +302,8 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
       CHECK_THROWS_WITH(TrialModel(wrong, sets), Catch::Contains("but the set holds " + std::string(name_of(other))));
     }
     for (const std::string rule : {"sgd", "adagrad", "adam"}) {
-      const bool fits = kind == "linear" || (rule == "sgd" && kind != "glove") || (rule == "adagrad" && kind != "word2vec");
+      const bool fits =
+          kind == "linear" || (rule == "sgd" && kind != "glove") || (rule == "adagrad" && kind != "word2vec");
       if (fits && (kind == "linear" || rule != "adam")) continue;
       InPlaceTrial wrong = trial;
       wrong.rule = rule;
