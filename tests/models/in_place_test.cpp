@@ -150,6 +150,7 @@ TEST_CASE("an evaluation changes nothing", "[in_place]") {
 TEST_CASE("an evaluation tells the loss that a training step tells at rate 0", "[in_place]") {
   for_each_trial([](TrialModel& trained, const InPlaceTrial& trial, const SmallSets&) {
     if (trial.settings.linear.averaged && trial.settings.kind == "linear") return;  // which evaluates the mean
+    if (trial.settings.kind == "word2vec") return;  // which trains on more windows than it looks at
     trained.update_all(kStep);
     const LossSums evaluated = trained.evaluate(), stepped = trained.update_all({.rate = 0, .parameters = {}});
     CHECK(evaluated.examples == stepped.examples);

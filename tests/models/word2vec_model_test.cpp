@@ -49,6 +49,22 @@ TEST_CASE("the loss of vectors that know nothing is ln 2 a pair", "[word2vec]") 
   }
 }
 
+TEST_CASE("an evaluation looks at all windows, whatever parts it comes in", "[word2vec]") {
+  const SmallSets sets;
+  for (const InPlaceTrial& trial : word_trials(sets)) {
+    CAPTURE(trial.name);
+    TrialModel one(trial, sets);
+    const LossSums trained = one.update_all(step_at(0.1)), whole = one.evaluate();
+    CHECK(whole.examples > trained.examples);
+    LossSums parts;
+    for (const ExampleRange part : {ExampleRange{0, 1}, ExampleRange{1, 37}, ExampleRange{37, 60}}) {
+      one.model->evaluate(one.batch({&part, 1}), one.state(), parts);
+    }
+    CHECK(parts.examples == whole.examples);
+    CHECK(parts.loss == Approx(whole.loss).epsilon(1e-13));
+  }
+}
+
 TEST_CASE("word2vec's initial vectors are ±½/D, its outputs 0", "[word2vec]") {
   const SmallSets sets;
   for (const InPlaceTrial& trial : word_trials(sets)) {
