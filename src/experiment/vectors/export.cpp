@@ -40,11 +40,10 @@ void export_vectors(const ExportOptions& options, Log& log) {
   const View parameters = model.parts->parameters.view();
   write_rows({.names = names.names,
               .width = table.width,
-              table.width == 1 ? "" : "s",
               .read = [&](Index row, MutableView vector) { read_row(table, parameters, row, vector); }},
              options);
   log.info(fmt::format("{}: {} {} of {}, {} number{} each{}", options.output, grouped(table.rows), table.name,
-                       model.path, table.width,
+                       model.path, table.width, table.width == 1 ? "" : "s",
                        options.format == "npy" ? fmt::format("; names in {}.names.txt", options.output) : ""));
 }
 
