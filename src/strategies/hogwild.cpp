@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "shared_parameters.hpp"
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/thread_team.hpp"
+#include "unisono/kernels/in_place.hpp"
 
 namespace unisono {
 namespace {

@@ -150,6 +150,7 @@ TEST_CASE("an evaluation changes nothing", "[in_place]") {
 TEST_CASE("an evaluation tells the loss that a training step tells at rate 0", "[in_place]") {
   for_each_trial([](TrialModel& trained, const InPlaceTrial& trial, const SmallSets&) {
     if (trial.settings.linear.averaged && trial.settings.kind == "linear") return;  // which evaluates the mean
+    if (trial.settings.kind == "word2vec") return;  // which trains on more windows than it looks at
     trained.update_all(kStep);
     const LossSums evaluated = trained.evaluate(), stepped = trained.update_all({.rate = 0, .parameters = {}});
     CHECK(evaluated.examples == stepped.examples);
@@ -186,6 +187,37 @@ TEST_CASE("training makes the loss smaller", "[in_place]") {
   });
 }
 
+TEST_CASE("a meter counts the rows that examples touch, and with one thread no conflict", "[in_place]") {
+  for_each_trial([](TrialModel& metered, const InPlaceTrial& trial, const SmallSets& sets) {
+    TrialModel plain(trial, sets);
+    plain.update_all(kStep);
+    ConflictMeter meter(metered.model->in_place()->row_spaces(), 2);
+    InPlaceStep step = kStep;
+    step.meter = &meter;
+    step.thread = 1;
+    metered.update_all(step);
+    CHECK(metered.values() == plain.values());
+    CHECK(meter.touched() >= SmallSets::kExamples);
+    CHECK(meter.conflicts() == 0);
+  });
+}
+
+TEST_CASE("a row is in conflict while another thread's example that touched it goes on", "[in_place]") {
+  ConflictMeter meter({{.name = "a", .rows = 3}, {.name = "b", .rows = 3}}, 2);
+  meter.begin(0);
+  meter.touch(0, 0, 1);
+  meter.begin(1);
+  meter.touch(1, 0, 2);
+  meter.touch(1, 1, 1);
+  CHECK(meter.conflicts() == 0);
+  meter.touch(1, 0, 1);  // thread 0 is still at it
+  CHECK(meter.conflicts() == 1);
+  meter.begin(1);
+  meter.touch(0, 0, 2);  // thread 1 has gone on
+  CHECK(meter.conflicts() == 1);
+  CHECK(meter.touched() == 5);
+}
+
 TEST_CASE("threads train one model together, locked or not", "[in_place][threads]") {
   for_each_trial([](TrialModel&, const InPlaceTrial& trial, const SmallSets& sets) {
     for (const int stripes : {0, 1, 4096}) {
@@ -197,17 +229,20 @@ TEST_CASE("threads train one model together, locked or not", "[in_place][threads
       std::vector<std::thread> threads;
       for (int number = 0; number < 4; ++number) {
         threads.emplace_back([&, number] {
-          for (int pass = 0; pass < 10; ++pass) {
+          for (int pass = 0; pass < 40; ++pass) {  // the threads begin at different examples
             InPlaceStep step = kStep;
             step.locks = locks.get();
-            shared.update({15 * number, 15 * (number + 1)}, step, sums[static_cast<std::size_t>(number)]);
+            step.examples_before = 60 * pass;
+            const int piece = (number + pass) % 4;
+            shared.update({15 * piece, 15 * (piece + 1)}, step, sums[static_cast<std::size_t>(number)]);
           }
         });
       }
       for (std::thread& thread : threads) thread.join();
       const auto values = shared.values();
       CHECK(std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); }));
-      CHECK(mean_loss(shared.evaluate()) < before);
+      // Where one thread has come far before another begins, they do not agree on the place of an update in the mean.
+      if (!trial.settings.linear.averaged) CHECK(mean_loss(shared.evaluate()) < before);
     }
   });
 }

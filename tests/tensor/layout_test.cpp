@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "unisono/base/errors.hpp"
+
 namespace unisono {
 namespace {
 
@@ -114,6 +116,75 @@ TEST_CASE("the hash tells layouts apart by name, shape and order", "[layout]") {
   CHECK(hash({make_block("w", {4, 2}, {1, 0}), make_block("b", {2})}) != reference);
   CHECK(hash({make_block("b", {2}), make_block("w", {4, 2})}) != reference);
   CHECK(hash({make_block("w", {4, 2})}) != reference);
+}
+
+TEST_CASE("blocks whose rows lie beside each other share one stretch", "[layout]") {
+  // Row i of three: four weights at 32 i, a bias at 32 i + 16, a state at 32 i + 17.
+  ParameterLayout layout;
+  layout.add(make_block("before", {3}));
+  Block state = make_block("row.squares", {3});
+  state.role = Role::state;
+  CHECK(layout.add_rows({{make_block("row.weight", {3, 4}), 0}, {make_block("row.bias", {3}), 16}, {state, 17}}, 32) ==
+        16);
+  CHECK(layout.add(make_block("after", {1})) == 16 + 3 * 32);
+  CHECK(layout.size() == 16 + 96 + 16);
+  CHECK(layout.parameters() == 3 + 12 + 3 + 1);  // a state is none
+  const Block &weight = layout.block("row.weight"), &bias = layout.block("row.bias");
+  CHECK(weight.offset == 16);
+  CHECK(bias.offset == 32);
+  CHECK(layout.block("row.squares").offset == 33);
+  CHECK(weight.stride == 32);
+  CHECK(weight.size() == 12);
+  CHECK(weight.row_size() == 4);
+  CHECK(bias.row_size() == 1);
+  CHECK(weight.stored_size() == 2 * 32 + 4);
+  CHECK(bias.stored_size() == 2 * 32 + 1);
+  CHECK(layout.block("before").stored_size() == 3);
+}
+
+TEST_CASE("rows with a stride go to canonical order and back, and touch nothing between", "[layout]") {
+  ParameterLayout layout;
+  layout.add_rows({{make_block("weight", {3, 4}), 0}, {make_block("bias", {3}), 5}}, 16);
+  std::vector<float> vector(static_cast<std::size_t>(layout.size()), -1);
+  const Block &weight = layout.block("weight"), &bias = layout.block("bias");
+  from_canonical(weight, counting(12), part(MutableView(vector), weight));
+  from_canonical(bias, std::vector<float>{50, 51, 52}, part(MutableView(vector), bias));
+  for (std::size_t i = 0; i < vector.size(); ++i) {
+    const std::size_t row = i / 16, column = i % 16;
+    const float expected = column < 4    ? static_cast<float>(4 * row + column)
+                           : column == 5 ? static_cast<float>(50 + row)
+                                         : -1.0F;
+    CHECK(vector[i] == expected);
+  }
+  std::vector<float> canonical(12), biases(3);
+  to_canonical(weight, part(View(vector), weight), canonical);
+  to_canonical(bias, part(View(vector), bias), biases);
+  CHECK(canonical == counting(12));
+  CHECK(biases == std::vector<float>{50, 51, 52});
+}
+
+TEST_CASE("layouts of other strides or places have other hashes", "[layout]") {
+  const auto hash = [](Index stride, Index first) {
+    ParameterLayout layout;
+    layout.add_rows({{make_block("weight", {3, 4}), 0}, {make_block("bias", {3}), first}}, stride);
+    return layout.hash();
+  };
+  CHECK(hash(16, 4) == hash(16, 4));
+  CHECK(hash(16, 4) != hash(32, 4));
+  CHECK(hash(16, 4) != hash(16, 5));
+  ParameterLayout plain;
+  plain.add(make_block("weight", {3, 4}));
+  ParameterLayout rows;
+  rows.add_rows({{make_block("weight", {3, 4}), 0}}, 16);
+  CHECK(plain.hash() != rows.hash());
+}
+
+TEST_CASE("no rows take no room, and too many are refused", "[layout]") {
+  ParameterLayout layout;
+  CHECK(layout.add_rows({{make_block("none", {0, 4}), 0}}, 16) == 0);
+  CHECK(layout.size() == 0);
+  CHECK(layout.block("none").stored_size() == 0);
+  CHECK_THROWS_AS(layout.add_rows({{make_block("all", {Index{1} << 45, 4}), 0}}, 16), ConfigError);
 }
 
 }  // namespace

@@ -87,6 +87,11 @@ void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& ste
 
 void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                     LossSums& sums) const {
+  train_on(batch, range, step, scratch, kWindowsOfALoss, sums);
+}
+
+void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                             std::size_t every_loss, LossSums& sums) const {
   if (!sampler_) {
     throw DataError("the set has no dictionary/counts, which word2vec draws words by; import the text again");
   }
@@ -97,7 +102,7 @@ void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, cons
   std::size_t next = 0, number = 0;
   const auto train = [&] {
     if (waiting == nullptr) return;
-    train_on_window(*waiting, step, own.locked, number++ % kWindowsOfALoss == 0, losses);
+    train_on_window(*waiting, step, own.locked, number++ % every_loss == 0, losses);
   };
   for (std::int64_t sentence = range.first; sentence < range.last; ++sentence) {
     const auto at = static_cast<std::size_t>(sentence);
@@ -128,7 +133,7 @@ void Word2vecModel::loss_and_gradient(const Batch&, float, ModelState, MutableVi
 void Word2vecModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
   WordScratch scratch;
   for (const ExampleRange& range : batch.ranges) {
-    update_in_place(batch, range, {.rate = 0, .parameters = state.parameters}, scratch, sums);
+    train_on(batch, range, {.rate = 0, .parameters = state.parameters}, scratch, /*every_loss=*/1, sums);
   }
 }
 

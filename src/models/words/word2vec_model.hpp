@@ -11,8 +11,8 @@ namespace unisono {
 /// Word vectors from text: skip-gram and continuous bag of words, with negative sampling or hierarchical softmax.
 ///   Mikolov, Sutskever, Chen, Corrado & Dean, NIPS 2013; Mikolov, Chen, Corrado & Dean, ICLR workshop 2013. Windows
 ///   share their negatives: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
-/// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output, of every 64th
-/// window.
+/// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output: of all windows
+/// where it is evaluated, of every 64th where it is trained.
 class Word2vecModel final : public Model, public InPlace {
  public:
   /// \throws ConfigError for a set that is no text, or another update rule
@@ -40,7 +40,9 @@ class Word2vecModel final : public Model, public InPlace {
   Index workspace_bytes(Index) const override { return 0; }
 
  private:
-  class Sentences;
+  /// \param every_loss of so many windows one is looked at
+  void train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                std::size_t every_loss, LossSums& sums) const;
   void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
                        InPlaceSums& sums) const;
   RowMatrix matrix(Index offset, MutableView parameters) const {
