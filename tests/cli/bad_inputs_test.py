@@ -103,7 +103,9 @@ CONFIGS = [
         ("batch_size = 24", "batch_size = {}"),
     ),
     config("no epochs", r"'epochs' in \[train\] is 0, but must be at least 1", ("epochs = 2", "epochs = 0")),
-    config("a negative batch", r"'batch_size' in \[train\] is -1, but must be at least 0", sets=["train.batch_size=-1"]),
+    config(
+        "a negative batch", r"'batch_size' in \[train\] is -1, but must be at least 0", sets=["train.batch_size=-1"]
+    ),
     config("a batch beyond all bounds", r"'batch_size' in \[train\]", sets=["train.batch_size=1099511627776"]),
     config("a negative rate", r"'learning_rate' in \[optimizer\] is -0\.01", sets=["optimizer.learning_rate=-0.01"]),
     config("an infinite rate", r"'learning_rate' in \[optimizer\] is inf", sets=["optimizer.learning_rate=inf"]),
