@@ -12,6 +12,7 @@ struct Arguments {
   bool json = false;
   std::string output;
   WordTestOptions words;
+  TopOptions top;
 };
 
 std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
@@ -32,7 +33,8 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
 /// Tests of word vectors, which need no set.
 void add_word_tests(CLI::App& command, WordTestOptions& words) {
   CLI::Option& analogies =
-      *command.add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
+      *command
+           .add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
            ->type_name("FILE");
   command.add_option("--words", words.words, "how many of the most frequent ones analogies are asked of")
       ->capture_default_str()
@@ -44,6 +46,23 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
   for (CLI::Option* tests : {&analogies, &similarity}) {
     for (const char* of_a_set : {"--data", "--split"}) tests->excludes(command.get_option(of_a_set));
   }
+}
+
+/// The best items of users, in place of a split's predictions.
+CLI::Option& add_top(CLI::App& command, TopOptions& options) {
+  CLI::Option& top = *command.add_option("--top", options.top, "of ratings: the best items of each user, so many")
+                          ->check(CLI::PositiveNumber)
+                          ->excludes(command.get_option("--split"))
+                          ->type_name("N");
+  command.add_option("--users", options.users, "only of these, with commas between")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(&top)
+      ->type_name("NAMES");
+  command.add_option("--users-file", options.users_file, "only of these, one in each line")
+      ->needs(&top)
+      ->type_name("FILE");
+  return top;
 }
 
 }  // namespace
@@ -73,10 +92,17 @@ void add_predict(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("predict", "write a trained model's outputs, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
   command.add_option("--output", arguments->output, "FILE.h5 or FILE.csv")->required()->type_name("FILE");
-  command.callback([arguments, &chosen] {
-    chosen.together = [arguments](MpiSession& session, Log& log) {
+  const CLI::Option& top = add_top(command, arguments->top);
+  command.callback([arguments, &top, &chosen] {
+    chosen.together = [arguments, &top](MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      predict(*world, arguments->options, arguments->output, log);
+      if (top.count() == 0) {
+        predict(*world, arguments->options, arguments->output, log);
+        return ExitCode::success;
+      }
+      arguments->top.model = arguments->options;
+      arguments->top.output = arguments->output;
+      predict_top(*world, arguments->top, log);
       return ExitCode::success;
     };
   });

@@ -224,9 +224,10 @@ void bench(Communicator& world, const Config& given, const BenchOptions& options
   Config config = with_batch(given, options, world.size());
   const ModelInputs inputs = shapes_of(config, options.data);
   if (inputs.kind != SetKind::table) {
-    throw ConfigError(fmt::format("{} holds {}: bench times models of tables; time the training itself, whose summary "
-                                  "says how fast it was",
-                                  config.data.path, name_of(inputs.kind)));
+    throw ConfigError(
+        fmt::format("{} holds {}: bench times models of tables; time the training itself, whose summary "
+                    "says how fast it was",
+                    config.data.path, name_of(inputs.kind)));
   }
   settle(config, {});
   Trial trial(world, config, inputs, log);

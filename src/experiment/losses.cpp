@@ -27,25 +27,25 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
   const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
   // Counts below 2⁵³ are exact in a double.
   std::array<double, 10> all = {sums.loss,
-                               static_cast<double>(sums.examples),
-                               static_cast<double>(sums.correct),
-                               static_cast<double>(sums.correct_top5),
-                               sums.squared_error,
-                               sums.absolute_error,
-                               sums.target_sum,
-                               sums.target_squared_sum,
-                               static_cast<double>(sums.values),
-                               static_cast<double>(scores)};
+                                static_cast<double>(sums.examples),
+                                static_cast<double>(sums.correct),
+                                static_cast<double>(sums.correct_top5),
+                                sums.squared_error,
+                                sums.absolute_error,
+                                sums.target_sum,
+                                sums.target_squared_sum,
+                                static_cast<double>(sums.values),
+                                static_cast<double>(scores)};
   world.allreduce_sum(std::span<double>(all));
   LossSums total{.loss = all[0],
-          .examples = static_cast<std::int64_t>(all[1]),
-          .correct = static_cast<std::int64_t>(all[2]),
-          .correct_top5 = static_cast<std::int64_t>(all[3]),
-          .squared_error = all[4],
-          .absolute_error = all[5],
-          .target_sum = all[6],
-          .target_squared_sum = all[7],
-          .values = static_cast<std::int64_t>(all[8])};
+                 .examples = static_cast<std::int64_t>(all[1]),
+                 .correct = static_cast<std::int64_t>(all[2]),
+                 .correct_top5 = static_cast<std::int64_t>(all[3]),
+                 .squared_error = all[4],
+                 .absolute_error = all[5],
+                 .target_sum = all[6],
+                 .target_squared_sum = all[7],
+                 .values = static_cast<std::int64_t>(all[8])};
   if (all[9] == 0) return total;
   total.negative_scores = gather(world, sums.negative_scores);
   total.positive_scores = gather(world, sums.positive_scores);
@@ -57,9 +57,8 @@ Doings sum_over_ranks(Communicator& world, const Doings& doings) {
                                      std::max<std::int64_t>(0, doings.touched_rows), doings.row_conflicts,
                                      doings.averaged_bytes >= 0 ? 1 : 0, doings.touched_rows >= 0 ? 1 : 0};
   world.allreduce_sum(std::span<std::int64_t>(all));
-  return {.averaged_bytes = all[3] > 0 ? all[0] : -1,
-          .touched_rows = all[4] > 0 ? all[1] : -1,
-          .row_conflicts = all[2]};
+  return {
+      .averaged_bytes = all[3] > 0 ? all[0] : -1, .touched_rows = all[4] > 0 ? all[1] : -1, .row_conflicts = all[2]};
 }
 
 Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {

@@ -16,8 +16,8 @@ constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepa
 /// the stacks of its threads, HDF5's caches.
 constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 
-/// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages count as its own:
-/// their share of its slice, then their slices.
+/// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages
+/// count as its own: their share of its slice, then their slices.
 std::int64_t vectors_bytes(std::int64_t n, int ranks, bool in_place) {
   return kFloat * ((in_place ? n : 2 * n) + 2 * n * (ranks - 1) / ranks);
 }

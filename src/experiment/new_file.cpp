@@ -38,8 +38,8 @@ void NewFile::finish() {
 }
 
 void NewFile::fail() const {
-  throw OutputError(fmt::format("{}: cannot be written: {}; choose another file with --output", path_,
-                                std::strerror(errno)));
+  throw OutputError(
+      fmt::format("{}: cannot be written: {}; choose another file with --output", path_, std::strerror(errno)));
 }
 
 }  // namespace unisono

@@ -66,7 +66,8 @@ OptimizerSettings settings_in_place(const OptimizerSettings& given) {
   const auto refuse = [](bool wrong, std::string_view key) {
     if (!wrong) return;
     throw ConfigError(fmt::format(
-        "optimizer.{}: the model is updated in place, example by example, where there is no such thing; remove it", key));
+        "optimizer.{}: the model is updated in place, example by example, where there is no such thing; remove it",
+        key));
   };
   refuse(given.weight_decay != 0, "weight_decay");
   refuse(given.clip_norm != 0, "clip_norm");
@@ -88,11 +89,14 @@ Config& settle(Config& config, const DatasetInfo& data) {
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 16384;
   if (config.train.batch_size == 0) {
     config.train.batch_size =
-        data.kind == SetKind::table ? kTableBatch : std::max(kLeastExamples, data.train / kStepsOfEpoch);
+        data.kind == SetKind::table
+            ? kTableBatch
+            : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
   }
   if (data.kind != SetKind::table && config.train.accumulate > 1) {
-    throw ConfigError(fmt::format("train.accumulate: {} holds {}, whose steps are not cut into micro-batches; set it to 1",
-                                  config.data.path, name_of(data.kind)));
+    throw ConfigError(
+        fmt::format("train.accumulate: {} holds {}, whose steps are not cut into micro-batches; set it to 1",
+                    config.data.path, name_of(data.kind)));
   }
   return config;
 }
@@ -127,8 +131,7 @@ WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Confi
   for (int thread = 0; thread < parts.placement.threads; ++thread) {
     Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
     owned.backend = make_cpu_backend(1);
-    owned.model =
-        make_model(config.model, inputs, model_context(*owned.backend, owned.reducer, false, config, &data));
+    owned.model = make_model(config.model, inputs, model_context(*owned.backend, owned.reducer, false, config, &data));
     SourceOptions options = source_options(parts.world, config);
     options.lane = thread;
     options.lanes = parts.placement.threads;

@@ -75,7 +75,8 @@ struct TrainingParts {
 class WorkerParts {
  public:
   /// Nothing where the strategy has no such threads. \param optimizer the rank's; the first thread's, too
-  WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs, Dataset& data);
+  WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
+              Dataset& data);
 
   std::span<Worker> workers() { return workers_; }
 

@@ -5,11 +5,13 @@
 #include <optional>
 #include <vector>
 
+#include "csv_field.hpp"
 #include "evaluator.hpp"
 #include "prediction_sink.hpp"
 #include "progress.hpp"
 #include "trained_model.hpp"
 #include "unisono/experiment/evaluate.hpp"
+#include "vectors/tables.hpp"
 
 namespace unisono {
 namespace {
@@ -78,6 +80,40 @@ void collect(Communicator& world, Predictor& predictor, Index outputs, Predictio
   sink.finish();
 }
 
+/// What names the ratings of a split in a table: the user and the item of each. For rank 0.
+class RatingLabels {
+ public:
+  explicit RatingLabels(TrainedModel& model)
+      : users_(names_of(model, choose_table(model, "users"))),
+        items_(names_of(model, choose_table(model, "items"))),
+        source_((*model.data)->evaluate(model.split, 0, 1, examples_of((*model.data)->info(), model.split))),
+        batch_(source_->next()) {}
+
+  std::string of(std::int64_t example) const {
+    const auto entries = std::get<SparseEntries>(*batch_->set);
+    const SparseEntry& entry = entries[static_cast<std::size_t>(batch_->ranges.front().first + example)];
+    return "," + csv_field(users_.names[entry.row]) + "," + csv_field(items_.names[entry.column]);
+  }
+
+ private:
+  NameTable users_, items_;
+  std::unique_ptr<EvaluationSource> source_;
+  std::optional<Batch> batch_;  ///< all of the split
+};
+
+SinkOptions sink_options(TrainedModel& model, const std::string& output, int ranks) {
+  SinkOptions options{.path = output,
+                      .examples = examples_of((*model.data)->info(), model.split),
+                      .outputs = model.parts->model->output_size(),
+                      .classes = model.header.inputs.classes > 0,
+                      .ranks = ranks};
+  if (model.header.inputs.kind == SetKind::ratings && output.ends_with(".csv")) {
+    options.label_names = ",user,item";
+    options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
+  }
+  return options;
+}
+
 }  // namespace
 
 void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log) {
@@ -86,11 +122,7 @@ void predict(Communicator& world, const ApplyOptions& options, const std::string
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   Predictor predictor(model, world);
   if (world.is_root()) {
-    const auto sink = make_prediction_sink({.path = output,
-                                            .examples = examples,
-                                            .outputs = outputs,
-                                            .classes = model.header.inputs.classes > 0,
-                                            .ranks = world.size()});
+    const auto sink = make_prediction_sink(sink_options(model, output, world.size()));
     collect(world, predictor, outputs, *sink);
   } else {
     for (Rows rows = predictor.next();; rows = predictor.next()) {

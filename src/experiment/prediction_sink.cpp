@@ -100,7 +100,8 @@ class CsvSink final : public PredictionSink {
     fmt::memory_buffer text;
     for (std::size_t i = 0; i < rows.size() / outputs; ++i) {
       const View row = rows.subspan(i * outputs, outputs);
-      fmt::format_to(std::back_inserter(text), "{}", first + static_cast<std::int64_t>(i));
+      const std::int64_t example = first + static_cast<std::int64_t>(i);
+      fmt::format_to(std::back_inserter(text), "{}{}", example, options_.label ? options_.label(example) : "");
       if (options_.classes) fmt::format_to(std::back_inserter(text), ",{}", class_of(row));
       for (const float value : row) fmt::format_to(std::back_inserter(text), ",{}", value);
       text.push_back('\n');
@@ -123,7 +124,7 @@ class CsvSink final : public PredictionSink {
 
  private:
   std::string header() const {
-    std::string text = options_.classes ? "example,class" : "example";
+    std::string text = "example" + options_.label_names + (options_.classes ? ",class" : "");
     for (Index i = 0; i < options_.outputs; ++i) text += fmt::format(",{}{}", options_.classes ? "p" : "y", i);
     return text + "\n";
   }
@@ -135,21 +136,22 @@ class CsvSink final : public PredictionSink {
 
 bool holds_predictions(const std::string& path) {
   if (path.ends_with(".h5")) {
-    return hdf5::is_hdf5(path) && hdf5::File(path, hdf5::File::Mode::read).exists("predictions");
+    if (!hdf5::is_hdf5(path)) return false;
+    const hdf5::File file(path, hdf5::File::Mode::read);
+    return file.exists("predictions") || file.exists("scores");
   }
   std::string first_line;
   std::getline(std::ifstream(path), first_line);
-  return first_line.starts_with("example,");
+  return first_line.starts_with("example,") || first_line == "user,rank,item,score";
 }
 
-/// Earlier predictions are replaced; a set, a checkpoint, or whatever else the file may be, is not.
+}  // namespace
+
 void require_replaceable(const std::string& path) {
   if (!std::filesystem::is_regular_file(path) || holds_predictions(path)) return;
   throw OutputError(fmt::format(
       "{}: there is such a file, which holds no predictions and is left alone; choose another with --output", path));
 }
-
-}  // namespace
 
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options) {
   require_replaceable(options.path);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -26,7 +27,13 @@ struct SinkOptions {
   Index outputs = 1;     ///< K
   bool classes = false;  ///< whether the largest of an example's outputs names its class
   int ranks = 1;
+  /// FILE.csv: what stands behind an example's number, e.g. ",user,item" on top and ",ann,tea"; may be empty.
+  std::string label_names = {};
+  std::function<std::string(std::int64_t example)> label = {};
 };
+
+/// Earlier predictions are replaced; a set, a checkpoint, or whatever else the file may be, is not. \throws OutputError
+void require_replaceable(const std::string& path);
 
 /// \throws ConfigError for another ending, OutputError where it cannot be written
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options);

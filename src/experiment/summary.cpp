@@ -85,9 +85,10 @@ std::string doings_text(const Summary& summary) {
   const Doings& doings = summary.doings;
   std::string text;
   if (doings.touched_rows > 0) {
-    text += fmt::format("  conflicts   {:.3g} % of the rows that an example touched were another thread's, too (of watched "
-                        "steps)\n",
-                        100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
+    text += fmt::format(
+        "  conflicts   {:.3g} % of the rows that an example touched were another thread's, too (of watched "
+        "steps)\n",
+        100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
   }
   if (doings.averaged_bytes > 0) {
     const double epochs = static_cast<double>(std::max<std::int64_t>(1, summary.epochs));

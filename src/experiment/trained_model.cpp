@@ -81,8 +81,8 @@ constexpr std::string_view kLikeTheOther = "give a set like the one that it was 
 void require_lines(const ModelInputs& model, const DatasetInfo& data, const std::string& path) {
   const auto check = [&](Index there, Index known, std::string_view what) {
     if (there <= known) return;
-    throw DataError(fmt::format("{}: has {} {}, but the model was trained for {}; {}", path, there, what, known,
-                                kLikeTheOther));
+    throw DataError(
+        fmt::format("{}: has {} {}, but the model was trained for {}; {}", path, there, what, known, kLikeTheOther));
   };
   const bool ratings = data.kind == SetKind::ratings;
   check(data.rows, model.rows, ratings ? "users" : "words");

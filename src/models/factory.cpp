@@ -18,16 +18,14 @@ std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds) {
 }
 
 void ModelSettings::describe(ConfigVisitor& visitor) {
-  std::vector<Variant> variants = {{"network", "layers in sequence, with residual blocks",
-                                    [this](ConfigVisitor& inner) { network.describe(inner); }},
-                                   {"linear", "a linear model of sparse rows or tables",
-                                    [this](ConfigVisitor& inner) { linear.describe(inner); }},
-                                   {"factorization", "biased matrix factorization of ratings",
-                                    [this](ConfigVisitor& inner) { factorization.describe(inner); }},
-                                   {"word2vec", "word vectors from text",
-                                    [this](ConfigVisitor& inner) { word2vec.describe(inner); }},
-                                   {"glove", "word vectors from co-occurrences",
-                                    [this](ConfigVisitor& inner) { glove.describe(inner); }}};
+  std::vector<Variant> variants = {
+      {"network", "layers in sequence, with residual blocks",
+       [this](ConfigVisitor& inner) { network.describe(inner); }},
+      {"linear", "a linear model of sparse rows or tables", [this](ConfigVisitor& inner) { linear.describe(inner); }},
+      {"factorization", "biased matrix factorization of ratings",
+       [this](ConfigVisitor& inner) { factorization.describe(inner); }},
+      {"word2vec", "word vectors from text", [this](ConfigVisitor& inner) { word2vec.describe(inner); }},
+      {"glove", "word vectors from co-occurrences", [this](ConfigVisitor& inner) { glove.describe(inner); }}};
   for (const auto& one : own) {
     variants.push_back({one->name(), one->meaning(), [&one](ConfigVisitor& inner) { one->describe(inner); }});
   }

@@ -30,8 +30,8 @@ void ConflictMeter::begin(int thread) {
 
 void ConflictMeter::touch(int thread, std::size_t space, Index row) {
   Thread& own = threads_[static_cast<std::size_t>(thread)];
-  const std::uint64_t mark = (static_cast<std::uint64_t>(thread) + 1) << kExampleBits |
-                             own.example.load(std::memory_order_relaxed);
+  const std::uint64_t mark =
+      (static_cast<std::uint64_t>(thread) + 1) << kExampleBits | own.example.load(std::memory_order_relaxed);
   const std::uint64_t before = std::atomic_ref<std::uint64_t>(last_[space][static_cast<std::size_t>(row)])
                                    .exchange(mark, std::memory_order_relaxed);
   ++own.touched;

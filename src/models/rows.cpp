@@ -14,7 +14,8 @@ void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows
                const RowMatrix& matrix) {
   for (Index row = 0; row < rows; ++row) {
     RandomStream random(seed, Purpose::initial_weights, static_cast<std::uint64_t>(row), number);
-    for (float* value = matrix.row(row); value < matrix.row(row) + width; ++value) *value = random.uniform(-bound, bound);
+    for (float* value = matrix.row(row); value < matrix.row(row) + width; ++value)
+      *value = random.uniform(-bound, bound);
   }
 }
 
@@ -37,10 +38,10 @@ void require_rule(const std::string& rule, const std::vector<std::string>& rules
 }
 
 void refuse_gradient(const std::string& model) {
-  throw ConfigError(
-      fmt::format("model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
-                  "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
-                  model));
+  throw ConfigError(fmt::format(
+      "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
+      "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
+      model));
 }
 
 void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step) {

@@ -2,10 +2,11 @@
 //   Every rank steps on its own part of each batch, with the mean gradient over that part. After each `period` steps,
 //   at the end of an epoch and at the end of the run
 //       θ ← Σ_r n_r θ_r / Σ_r n_r        n_r: examples that rank r has seen since the last average
-//   row by row for a model that has rows (see parameter_average.cpp), and so are the running statistics. The optimizer's state is averaged in the same way, kept, or reset to zero.
-//   A rank without examples in a step leaves its parameters as they are. Period 1 with plain SGD equals allreduce,
-//   whatever the parts: both are linear in g, Σ_r n_r (θ − rate · g_r) / Σ_r n_r = θ − rate · g.
-//   McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019; post-local: Lin et al., ICLR 2020.
+//   row by row for a model that has rows (see parameter_average.cpp), and so are the running statistics. The
+//   optimizer's state is averaged in the same way, kept, or reset to zero. A rank without examples in a step leaves its
+//   parameters as they are. Period 1 with plain SGD equals allreduce, whatever the parts: both are linear in g, Σ_r n_r
+//   (θ − rate · g_r) / Σ_r n_r = θ − rate · g. McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019; post-local: Lin et
+//   al., ICLR 2020.
 // Cost a period: one barrier and one allreduce of 4N bytes, with k state vectors averaged 4N (1 + k) bytes in 1 + k
 // allreduces; no message in the steps between.
 #include <algorithm>

@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "shared_parameters.hpp"
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/thread_team.hpp"
+#include "unisono/kernels/in_place.hpp"
 
 namespace unisono {
 namespace {
@@ -118,8 +118,8 @@ class InPlaceSteps {
   Index own_examples_ = 0;
 };
 
-/// Steps of a model with gradients: each is one thread's, which reads θ, computes on what it read, and adds to θ what it
-/// would have changed there.
+/// Steps of a model with gradients: each is one thread's, which reads θ, computes on what it read, and adds to θ what
+/// it would have changed there.
 class WorkerSteps {
  public:
   WorkerSteps(TrainContext& run, RowLocks* locks)
@@ -241,14 +241,15 @@ class WorkerSteps {
 }  // namespace
 
 bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {
-  return run.communicator.size() > 1 && (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 ||
-                                         steps == run.total_steps);
+  return run.communicator.size() > 1 &&
+         (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 || steps == run.total_steps);
 }
 
 /// How far the threads may go from here without meeting.
 std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) const {
   const auto multiple_after = [&](std::int64_t every) { return (step / every + 1) * every; };
-  std::int64_t last = std::min({run.total_steps, multiple_after(run.source.steps_per_epoch()), run.observer.next_due(step)});
+  std::int64_t last =
+      std::min({run.total_steps, multiple_after(run.source.steps_per_epoch()), run.observer.next_due(step)});
   if (run.communicator.size() > 1) last = std::min(last, multiple_after(settings_.period));
   return last;
 }

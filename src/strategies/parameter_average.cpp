@@ -22,7 +22,8 @@ ParameterAverage::ParameterAverage(TrainContext& run, const std::string& merge) 
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
-  if ((merge == "auto" ? run.model.in_place()->usual_merge() : merge) == "sum") old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+  if ((merge == "auto" ? run.model.in_place()->usual_merge() : merge) == "sum")
+    old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
 void ParameterAverage::sum(std::span<float> values) {
@@ -57,7 +58,8 @@ void ParameterAverage::average_rows(std::size_t space, float weight) {
   const auto at_once = static_cast<std::size_t>(std::max<Index>(1, kPackedFloats / rows.stride));
   const auto stride = static_cast<std::size_t>(rows.stride);
   for (std::size_t first = 0; first < changed.size(); first += at_once) {
-    const std::span<const Index> some = std::span<const Index>(changed).subspan(first, std::min(at_once, changed.size() - first));
+    const std::span<const Index> some =
+        std::span<const Index>(changed).subspan(first, std::min(at_once, changed.size() - first));
     packed_.resize(some.size() * stride);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const Index at = rows.offset + some[i] * rows.stride;

@@ -9,11 +9,12 @@ namespace unisono {
 namespace {
 
 void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
-  visitor.choice({.name = "merge", .meaning = "models that are updated in place: what becomes of a row that ranks changed"},
-                 settings.merge,
-                 {{"auto", "mean for linear models, sum for all others"},
-                  {"sum", "the ranks' changes add up, as one rank would have made them all"},
-                  {"mean", "the mean of the ranks that changed it"}});
+  visitor.choice(
+      {.name = "merge", .meaning = "models that are updated in place: what becomes of a row that ranks changed"},
+      settings.merge,
+      {{"auto", "mean for linear models, sum for all others"},
+       {"sum", "the ranks' changes add up, as one rank would have made them all"},
+       {"mean", "the mean of the ranks that changed it"}});
 }
 
 void describe_averaging(ConfigVisitor& visitor, StrategySettings& settings) {
@@ -62,8 +63,9 @@ void StrategySettings::describe(ConfigVisitor& visitor) {
                   {{"allreduce", "all ranks step together on the mean gradient over the global batch", {}},
                    {"averaging", "ranks step on their own, and average their parameters now and then",
                     [this](ConfigVisitor& v) { describe_averaging(v, *this); }},
-                   {"hogwild", "threads of a rank train on one θ without waiting for each other; ranks average now and "
-                               "then",
+                   {"hogwild",
+                    "threads of a rank train on one θ without waiting for each other; ranks average now and "
+                    "then",
                     [this](ConfigVisitor& v) { describe_hogwild(v, *this); }},
                    {"serial", "one rank, one example after the other: what the others are compared with", {}}});
 }
@@ -73,7 +75,8 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
   if (settings.kind == "averaging") return make_averaging(settings);
   if (settings.kind == "hogwild") return make_hogwild(settings);
   if (settings.kind == "serial") return make_serial(settings);
-  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be allreduce, averaging, hogwild or serial", settings.kind));
+  throw ConfigError(
+      fmt::format("strategy.kind is '{}'; it must be allreduce, averaging, hogwild or serial", settings.kind));
 }
 
 }  // namespace unisono

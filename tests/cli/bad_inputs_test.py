@@ -881,6 +881,20 @@ LAUNCHES = [
 
 # Models that are updated in place ------------------------------------------------------------------------------------
 
+SPARSE_CONFIG = """
+name = "test"
+[data]
+path = "sparse.h5"
+[strategy]
+kind = "hogwild"
+threads = 1
+[optimizer]
+learning_rate = 0.1
+kind = "{}"
+[model]
+{}
+"""
+
 SPARSE_MODELS = {
     "linear": 'kind = "linear"',
     "factorization": 'kind = "factorization"\ndimension = 2',
@@ -910,6 +924,11 @@ def write_sparse(file, kind):
         file["dictionary/words"], file["dictionary/counts"] = ["a", "b", "c"], [2, 2, 1]
 
 
+def without_entries(file):
+    for name in ("rows", "columns", "counts"):
+        replace(file, f"train/{name}", file[f"train/{name}"][:0])
+
+
 def sparse(name, message, model, *sets, of=None, change=None, code=None, ranks=(0, 2)):
     """Training a model on a sound set of its own, or of the model `of`; `change` gets the set's file"""
 
@@ -919,8 +938,7 @@ def sparse(name, message, model, *sets, of=None, change=None, code=None, ranks=(
             if change:
                 change(file)
         rule = "adagrad" if model == "glove" else "sgd"
-        text = '[data]\npath = "sparse.h5"\n[strategy]\nkind = "hogwild"\nthreads = 1\n[optimizer]\nlearning_rate = 0.1\nkind = "{}"\n[model]\n{}\n'
-        (folder / "config.toml").write_text('name = "test"\n' + text.format(rule, SPARSE_MODELS[model]))
+        (folder / "config.toml").write_text(SPARSE_CONFIG.format(rule, SPARSE_MODELS[model]))
 
     words = [word for value in sets for word in ("--set", value)]
     default = DATA if change else CONFIGURATION
@@ -932,33 +950,351 @@ IN_PLACE = [
     sparse("rows for a factorization", r"takes ratings, but the set holds", "factorization", of="linear"),
     sparse("co-occurrences for word2vec", r"takes text, but the set holds", "word2vec", of="glove"),
     sparse("text for GloVe", r"takes co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
-    sparse("sparse rows for a network", r"network.*takes a table of features", "linear", 'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}'),
+    sparse(
+        "sparse rows for a network",
+        r"network.*takes a table of features",
+        "linear",
+        'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}',
+    ),
     sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
     sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
     sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
     sparse("momentum in place", r"optimizer\.momentum.*updated in place", "word2vec", "optimizer.momentum=0.9"),
     sparse("clipping in place", r"optimizer\.clip_norm.*updated in place", "linear", "optimizer.clip_norm=1.0"),
-    sparse("weight decay in place", r"optimizer\.weight_decay.*updated in place", "linear", "optimizer.weight_decay=0.1"),
-    sparse("allreduce of word vectors", r"word2vec.*has no gradient.*hogwild", "word2vec", "strategy={kind=\"allreduce\"}"),
-    sparse("a serial run on two ranks", r"strategy\.kind = \"serial\" runs on one rank", "linear", "strategy={kind=\"serial\"}", ranks=(2,)),
-    sparse("allreduce epochs in place", r"allreduce_epochs.*updated in place", "factorization", "strategy={kind=\"averaging\",allreduce_epochs=1}"),
-    sparse("an averaged model under allreduce", r"model\.averaged", "linear", "strategy={kind=\"allreduce\"}", "model.averaged=true"),
-    sparse("micro-batches of a sparse set", r"train\.accumulate.*set it to 1", "linear", "train.batch_size=2", "train.accumulate=2"),
-    sparse("a hinge of three classes", r"model\.loss = \"hinge\".*two classes, and the set has 3", "linear", "model.loss=hinge", change=lambda file: file["train/labels"].__setitem__(0, 2), code=CONFIGURATION),
+    sparse(
+        "weight decay in place",
+        r"optimizer\.weight_decay.*updated in place",
+        "linear",
+        "optimizer.weight_decay=0.1",
+    ),
+    sparse(
+        "allreduce of word vectors",
+        r"word2vec.*has no gradient.*hogwild",
+        "word2vec",
+        "strategy={kind=\"allreduce\"}",
+    ),
+    sparse(
+        "a serial run on two ranks",
+        r"strategy\.kind = \"serial\" runs on one rank",
+        "linear",
+        "strategy={kind=\"serial\"}",
+        ranks=(2,),
+    ),
+    sparse(
+        "allreduce epochs in place",
+        r"allreduce_epochs.*updated in place",
+        "factorization",
+        "strategy={kind=\"averaging\",allreduce_epochs=1}",
+    ),
+    sparse(
+        "an averaged model under allreduce",
+        r"model\.averaged",
+        "linear",
+        "strategy={kind=\"allreduce\"}",
+        "model.averaged=true",
+    ),
+    sparse(
+        "micro-batches of a sparse set",
+        r"train\.accumulate.*set it to 1",
+        "linear",
+        "train.batch_size=2",
+        "train.accumulate=2",
+    ),
+    sparse(
+        "a hinge of three classes",
+        r"model\.loss = \"hinge\".*two classes, and the set has 3",
+        "linear",
+        "model.loss=hinge",
+        change=lambda file: file["train/labels"].__setitem__(0, 2),
+        code=CONFIGURATION,
+    ),
     sparse("streaming a sparse set", r"data\.reader: sparse\.h5", "linear", "data.reader=streaming"),
-    sparse("normalising ratings", r"data\.normalization: sparse\.h5 holds ratings", "factorization", "data.normalization=global"),
+    sparse(
+        "normalising ratings",
+        r"data\.normalization: sparse\.h5 holds ratings",
+        "factorization",
+        "data.normalization=global",
+    ),
     sparse("holding text back", r"data\.validation_fraction: sparse\.h5", "word2vec", "data.validation_fraction=0.5"),
-    sparse("offsets that fall", r"sparse\.h5: /train/features/indptr: value 2 is 1", "linear", change=lambda file: file["train/features/indptr"].__setitem__(2, 1)),
-    sparse("a column given twice", r"/train/features/indices: row 2 has column 1 behind column 1", "linear", change=lambda file: file["train/features/indices"].__setitem__(3, 1)),
-    sparse("a column beyond the last", r"/train/features/indices: value 4 is 9", "linear", change=lambda file: file["train/features/indices"].__setitem__(4, 9)),
-    sparse("rows of no width", r"/train/features has no attribute 'columns'", "linear", change=lambda file: file["train/features"].attrs.__delitem__("columns")),
-    sparse("a rating that is not a number", r"/train/ratings: value 1 is not finite", "factorization", change=lambda file: file["train/ratings"].__setitem__(1, numpy.nan)),
-    sparse("a user that nobody knows", r"/train/users: value 2 is 7, but must lie in \[0, 2\)", "factorization", change=lambda file: file["train/users"].__setitem__(2, 7)),
-    sparse("a word that is not in the text's dictionary", r"/train/words: value 0 is 3", "word2vec", change=lambda file: file["train/words"].__setitem__(0, 3)),
-    sparse("a text that does not count its words", r"dictionary/counts", "word2vec", change=lambda file: file.__delitem__("dictionary/counts")),
-    sparse("fewer counts than words", r"/dictionary/counts must hold 3 whole numbers", "word2vec", change=lambda file: replace(file, "dictionary/counts", [2, 2])),
-    sparse("a count of nothing", r"/train/counts: value 1 is 0; counts are positive", "glove", change=lambda file: file["train/counts"].__setitem__(1, 0)),
-    sparse("a set of no examples", r"/train is empty", "glove", change=lambda file: [replace(file, f"train/{name}", numpy.zeros(0, kind)) for name, kind in (("rows", "u4"), ("columns", "u4"), ("counts", "f4"))]),
+    sparse(
+        "offsets that fall",
+        r"sparse\.h5: /train/features/indptr: value 2 is 1",
+        "linear",
+        change=lambda file: file["train/features/indptr"].__setitem__(2, 1),
+    ),
+    sparse(
+        "a column given twice",
+        r"/train/features/indices: row 2 has column 1 behind column 1",
+        "linear",
+        change=lambda file: file["train/features/indices"].__setitem__(3, 1),
+    ),
+    sparse(
+        "a column beyond the last",
+        r"/train/features/indices: value 4 is 9",
+        "linear",
+        change=lambda file: file["train/features/indices"].__setitem__(4, 9),
+    ),
+    sparse(
+        "rows of no width",
+        r"/train/features has no attribute 'columns'",
+        "linear",
+        change=lambda file: file["train/features"].attrs.__delitem__("columns"),
+    ),
+    sparse(
+        "a rating that is not a number",
+        r"/train/ratings: value 1 is not finite",
+        "factorization",
+        change=lambda file: file["train/ratings"].__setitem__(1, numpy.nan),
+    ),
+    sparse(
+        "a user that nobody knows",
+        r"/train/users: value 2 is 7, but must lie in \[0, 2\)",
+        "factorization",
+        change=lambda file: file["train/users"].__setitem__(2, 7),
+    ),
+    sparse(
+        "a word that is not in the text's dictionary",
+        r"/train/words: value 0 is 3",
+        "word2vec",
+        change=lambda file: file["train/words"].__setitem__(0, 3),
+    ),
+    sparse(
+        "a text that does not count its words",
+        r"dictionary/counts",
+        "word2vec",
+        change=lambda file: file.__delitem__("dictionary/counts"),
+    ),
+    sparse(
+        "fewer counts than words",
+        r"/dictionary/counts must hold 3 whole numbers",
+        "word2vec",
+        change=lambda file: replace(file, "dictionary/counts", [2, 2]),
+    ),
+    sparse(
+        "a count of nothing",
+        r"/train/counts: value 1 is 0; counts are positive",
+        "glove",
+        change=lambda file: file["train/counts"].__setitem__(1, 0),
+    ),
+    sparse("a set of no examples", r"/train is empty", "glove", change=without_entries),
+]
+
+# Trained vectors -----------------------------------------------------------------------------------------------------
+
+MODEL_OF = {
+    "words": '[model]\nkind = "word2vec"\ndimension = 4\n[optimizer]\nkind = "sgd"\nlearning_rate = 0.05\n',
+    "ratings": '[model]\nkind = "factorization"\ndimension = 4\n[optimizer]\nkind = "sgd"\nlearning_rate = 0.05\n',
+}
+
+
+def train_small(folder, kind):
+    """A run of a few words or ratings in `small`."""
+    config = (
+        f'name = "small"\n[data]\npath = "small.h5"\n{MODEL_OF[kind]}[train]\nepochs = 1\n[strategy]\nkind = "serial"\n'
+    )
+    (folder / "small.toml").write_text(config)
+    with h5py.File(folder / "small.h5", "w") as file:
+        if kind == "words":
+            file["train/words"], file["train/sentences"] = numpy.arange(12, dtype="i4") % 4, numpy.array(
+                [0, 6, 12], "u8"
+            )
+            file["dictionary/words"], file["dictionary/counts"] = ["king", "queen", "man", "woman"], [3, 3, 3, 3]
+        else:
+            file["train/users"], file["train/items"] = numpy.array([0, 1, 1], "u4"), numpy.array([0, 1, 2], "u4")
+            file["train/ratings"] = numpy.array([1, 2, 3], "f4")
+            file["dictionary/users"], file["dictionary/items"] = ["ann", "bob"], ["Toy Story", "Heat", "Alien"]
+    words = [BINARY, "train", "small.toml", "--output", "small"]
+    subprocess.run(words, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+
+
+def vectors(name, code, message, arguments, *, kind="words", change=None):
+    """A command for a model of words or ratings. `change` gets the folder with it."""
+
+    def prepare(folder):
+        train_small(folder, kind)
+        if change:
+            change(folder)
+
+    return Case(name, code, message, arguments, prepare)
+
+
+def recommend(name, code, message, *arguments, change=None):
+    return vectors(name, code, message, ("predict", "small", *arguments), kind="ratings", change=change)
+
+
+def word_test(name, message, option, text):
+    return vectors(
+        name,
+        DATA,
+        message,
+        ("evaluate", "small", option, "test.txt"),
+        change=lambda folder: (folder / "test.txt").write_text(text),
+    )
+
+
+EXPORT = ("export", "small", "--format", "npy", "--output", "v.npy")
+NEIGHBORS = ("neighbors", "small", "king")
+
+VECTORS = [
+    vectors(
+        "a format that is none",
+        USAGE,
+        r"usage error: .*--format",
+        ("export", "small", "--format", "xml", "--output", "v"),
+    ),
+    vectors(
+        "vectors in no folder", OTHER, r"none/v\.npy: cannot be written: No such file", (*EXPORT[:-1], "none/v.npy")
+    ),
+    vectors(
+        "vectors in place of a file",
+        OTHER,
+        r"v\.npy: exists already; .*--overwrite",
+        EXPORT,
+        change=lambda folder: (folder / "v.npy").write_text("mine"),
+    ),
+    vectors(
+        "no room for vectors",
+        OTHER,
+        r"v\.npy: cannot be written: No space left on device",
+        EXPORT,
+        change=lambda folder: os.symlink("/dev/full", folder / "v.npy.tmp"),
+    ),
+    Case(
+        "vectors of a network",
+        CONFIGURATION,
+        r"this model .*\"network\" has no vectors",
+        ("neighbors", "trained", "king"),
+    ),
+    vectors(
+        "names with blanks for word2vec",
+        DATA,
+        r"the name 'Toy Story' \(number 0\) is empty or holds a blank.*npy or csv",
+        ("export", "small", "--table", "items", "--format", "word2vec-text", "--output", "v.txt"),
+        kind="ratings",
+    ),
+    vectors(
+        "users or items", CONFIGURATION, r"vectors of users and of items; choose with --table", EXPORT, kind="ratings"
+    ),
+    vectors(
+        "a table that the model has not",
+        CONFIGURATION,
+        r"has vectors of words, but none of items; choose with --table",
+        (*NEIGHBORS, "--table", "items"),
+    ),
+    vectors(
+        "a word that there is not",
+        DATA,
+        r"'quen' is not among the 4 words .*did you mean 'queen'",
+        ("neighbors", "small", "quen"),
+    ),
+    vectors("no neighbors", USAGE, r"usage error: .*--top", (*NEIGHBORS, "--top", "0")),
+    vectors(
+        "names that nobody has kept",
+        DATA,
+        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*put one of them back",
+        NEIGHBORS,
+        change=lambda folder: [(folder / name).unlink() for name in ("small/dictionary.h5", "small.h5")],
+    ),
+    vectors(
+        "names that are damaged",
+        DATA,
+        r"dictionary\.h5: this is not an HDF5 file",
+        NEIGHBORS,
+        change=lambda folder: (folder / "small/dictionary.h5").write_text("names"),
+    ),
+    vectors(
+        "names of other words",
+        DATA,
+        r"the model has vectors of 4 words, but 2 have names",
+        NEIGHBORS,
+        change=lambda folder: h5py.File(folder / "small/dictionary.h5", "w")
+        .create_dataset("dictionary/words", data=["a", "b"])
+        .file.close(),
+    ),
+    vectors(
+        "no such analogies",
+        DATA,
+        r"none\.txt: cannot be read: No such file",
+        ("evaluate", "small", "--analogies", "none.txt"),
+    ),
+    word_test(
+        "an analogy of three words",
+        r"test\.txt:2: has 3 words; an analogy has four",
+        "--analogies",
+        ": a\nking queen man\n",
+    ),
+    word_test("sections without analogies", r"test\.txt: holds no analogies", "--analogies", ": a\n: b\n"),
+    word_test(
+        "a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"
+    ),
+    word_test(
+        "a similarity of two words",
+        r"test\.txt:3: has 2 words; a line is two",
+        "--similarity",
+        "# x\nking man 1\nking queen\n",
+    ),
+    vectors(
+        "analogies of a split",
+        USAGE,
+        r"usage error: .*--split",
+        ("evaluate", "small", "--analogies", "x", "--split", "test"),
+    ),
+    vectors("words without analogies", USAGE, r"usage error: .*--analogies", ("evaluate", "small", "--words", "9")),
+    vectors(
+        "analogies of items",
+        CONFIGURATION,
+        r"has vectors of users and of items, but none of words",
+        ("evaluate", "small", "--analogies", "small.toml"),
+        kind="ratings",
+    ),
+    vectors(
+        "predictions of words",
+        CONFIGURATION,
+        r"\"word2vec\" predicts nothing of an example",
+        ("predict", "small", "--output", "p.csv"),
+    ),
+    Case(
+        "items of digits",
+        CONFIGURATION,
+        r"--top: trained/.* was trained on .*but only a model of ratings has items to recommend",
+        ("predict", "trained", "--top", "3", "--output", "top.csv"),
+    ),
+    recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
+    recommend(
+        "items in an unknown kind of file",
+        CONFIGURATION,
+        r"top\.txt: predictions go to FILE\.h5",
+        "--top",
+        "2",
+        "--output",
+        "top.txt",
+    ),
+    recommend(
+        "a user that there is not",
+        DATA,
+        r"'bobb' is not among the 2 users .*did you mean 'bob'",
+        *("--top", "2", "--users", "ann,bobb", "--output", "top.csv"),
+    ),
+    recommend(
+        "no file of users",
+        DATA,
+        r"none\.txt: cannot be read; give a file of users",
+        *("--top", "2", "--users-file", "none.txt", "--output", "top.csv"),
+    ),
+    recommend("users without items", USAGE, r"usage error: .*--top", "--users", "ann", "--output", "top.csv"),
+    recommend(
+        "items in place of the set",
+        OTHER,
+        r"small\.h5: there is such a file, which holds no predictions",
+        *("--top", "2", "--output", "small.h5"),
+    ),
+    recommend(
+        "ratings that are gone",
+        DATA,
+        r"small\.h5: there is no such file",
+        *("--top", "2", "--output", "top.csv"),
+        change=lambda folder: (folder / "small.h5").unlink(),
+    ),
 ]
 
 TABLES = {
@@ -970,6 +1306,7 @@ TABLES = {
     "outputs": OUTPUTS,
     "launches": LAUNCHES,
     "in_place": IN_PLACE,
+    "vectors": VECTORS,
 }
 
 

@@ -45,6 +45,14 @@ TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 3);  // nothing was left aside
 }
 
+TEST_CASE("a table can say what its examples are", "[prediction_sink]") {
+  const ScratchFolder folder;
+  SinkOptions options{.path = folder.path("a.csv"), .examples = 3, .outputs = 2, .ranks = 2, .label_names = ",user"};
+  options.label = [](std::int64_t example) { return ",u" + std::to_string(10 * example); };
+  write_three(*make_prediction_sink(options));
+  CHECK(bytes_of(options.path) == "example,user,y0,y1\n0,u0,0,1\n1,u10,0.125,3\n2,u20,0.5,0.25\n");
+}
+
 TEST_CASE("a file that is not finished never appears under its name", "[prediction_sink]") {
   const ScratchFolder folder;
   for (const char* name : {"a.csv", "a.h5"}) {

@@ -39,8 +39,8 @@ TEST_CASE("a checkpoint finds its names above it, beside it, or in its set", "[r
   const std::string checkpoint = folder.path("run/checkpoints/best.h5");
   Config config;
   config.data.path = folder.path("set.h5");
-  CHECK_THROWS_WITH(dictionary_of(checkpoint, config),
-                    Contains("best.h5: its run's dictionary.h5 is missing") && Contains("set.h5: there is no such file"));
+  CHECK_THROWS_WITH(dictionary_of(checkpoint, config), Contains("best.h5: its run's dictionary.h5 is missing") &&
+                                                           Contains("set.h5: there is no such file"));
   write_words(folder.path("set.h5"), "set");
   CHECK(first_word(checkpoint, config) == "set");
   write_words(folder.path("run/checkpoints/dictionary.h5"), "beside");

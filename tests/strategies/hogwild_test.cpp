@@ -114,7 +114,8 @@ TEST_CASE("… nor do those that compute gradients", "[hogwild]") {
   // Features are zero, targets so far away that the error stays the same float, so that every step adds the same number
   // to the bias, once, whoever makes it: g = 2 (b − target) = −2³¹, rate 2⁻³¹ · 2⁻¹⁰.
   constexpr std::int64_t kExamples = 512;
-  Examples examples{.shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
+  Examples examples{
+      .shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
   Training training{.model = least_squares(),
                     .optimizer = {.kind = "sgd", .learning_rate = 0x1p-41},
                     .batch_size = 1,
@@ -185,8 +186,8 @@ TEST_CASE("models without a gradient say which strategies can train them", "[ser
 
 namespace {
 
-/// Two ranks, one step: rank 0 has the rows of even, rank 1 those of odd numbers, each with a feature of its own and one
-/// that all have.
+/// Two ranks, one step: rank 0 has the rows of even, rank 1 those of odd numbers, each with a feature of its own and
+/// one that all have.
 struct SharedFeature {
   SharedFeature() {
     for (std::uint32_t row = 0; row < 2; ++row) {
@@ -205,7 +206,8 @@ struct SharedFeature {
 }  // namespace
 
 TEST_CASE("a row that ranks changed becomes their mean, or the sum of their changes", "[averaging]") {
-  // Hinge loss at θ = 0: each rank's only example adds the rate ¼ to its own feature, to the shared one and to the bias.
+  // Hinge loss at θ = 0: each rank's only example adds the rate ¼ to its own feature, to the shared one and to the
+  // bias.
   const SharedFeature features;
   InPlaceCase one{.name = "hinge"};
   one.model.kind = "linear";

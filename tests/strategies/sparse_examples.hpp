@@ -63,17 +63,18 @@ struct InPlaceCase {
   std::vector<std::int64_t> occurrences{};
 
   Training training(const StrategySettings& strategy) const {
-    return {.model = [this](const ModelInputs& in, const ModelContext& context) { return make_model(model, in, context); },
-            .strategy = strategy,
-            .optimizer = optimizer,
-            .batch_size = 17,
-            .epochs = 2,
-            .source =
-                [this](const SourceOptions& options) {
-                  return std::make_unique<RangesInMemory>(set, units, examples, options);
-                },
-            .inputs = inputs,
-            .occurrences = [this] { return std::span<const std::int64_t>(occurrences); }};
+    return {
+        .model = [this](const ModelInputs& in, const ModelContext& context) { return make_model(model, in, context); },
+        .strategy = strategy,
+        .optimizer = optimizer,
+        .batch_size = 17,
+        .epochs = 2,
+        .source =
+            [this](const SourceOptions& options) {
+              return std::make_unique<RangesInMemory>(set, units, examples, options);
+            },
+        .inputs = inputs,
+        .occurrences = [this] { return std::span<const std::int64_t>(occurrences); }};
   }
 };
 
@@ -98,8 +99,8 @@ inline InPlaceMemory draw_memory() {
     }
     memory.offsets.push_back(memory.columns.size());
     memory.answers.push_back(static_cast<float>(random.below(2)));
-    memory.ratings.push_back({static_cast<std::uint32_t>(random.below(20)), static_cast<std::uint32_t>(random.below(15)),
-                              random.uniform(1, 5)});
+    memory.ratings.push_back({static_cast<std::uint32_t>(random.below(20)),
+                              static_cast<std::uint32_t>(random.below(15)), random.uniform(1, 5)});
     memory.counts.push_back({static_cast<std::uint32_t>(random.below(12)), static_cast<std::uint32_t>(random.below(12)),
                              random.uniform(0.5F, 120)});
     for (int k = 0; k < 9; ++k) memory.words.push_back(static_cast<std::int32_t>(random.below(12)));
@@ -126,8 +127,9 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
     linear.model.linear.l2 = 1e-3;
     linear.model.linear.l1 = averaged ? 1e-3 : 0;
     linear.inputs = {.kind = SetKind::sparse, .features = {.channels = 40}, .classes = 2};
-    linear.set = LabelledRows{.rows = {.offsets = memory.offsets, .columns = memory.columns, .values = memory.values, .width = 40},
-                              .answers = memory.answers};
+    linear.set = LabelledRows{
+        .rows = {.offsets = memory.offsets, .columns = memory.columns, .values = memory.values, .width = 40},
+        .answers = memory.answers};
     linear.occurrences.assign(40, 15);
   }
   for (const std::string rule : {"sgd", "adagrad"}) {

@@ -31,10 +31,10 @@ struct Training {
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
-  std::int64_t stop_after = 1'000'000;            ///< the observer wishes to stop once so many steps are made
-  Index bucket_bytes = 64;                        ///< so that even small models have several
-  MakeSource source{};                            ///< empty: a MemorySource
-  std::optional<ModelInputs> inputs{};            ///< where the source has other examples than the given ones
+  std::int64_t stop_after = 1'000'000;  ///< the observer wishes to stop once so many steps are made
+  Index bucket_bytes = 64;              ///< so that even small models have several
+  MakeSource source{};                  ///< empty: a MemorySource
+  std::optional<ModelInputs> inputs{};  ///< where the source has other examples than the given ones
   std::function<std::span<const std::int64_t>()> occurrences{};
   const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped
 };

@@ -103,6 +103,13 @@ class Communicator {
   void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
+  /// Rank 0's vector on every rank.
+  template <typename T>
+  void broadcast_vector(std::vector<T>& values) {
+    std::int64_t count = is_root() ? static_cast<std::int64_t>(values.size()) : 0;
+    values.resize(static_cast<std::size_t>(max(count)));
+    broadcast(std::as_writable_bytes(std::span(values)), 0);
+  }
   double sum(double value);
   std::int64_t sum(std::int64_t value);
   std::int64_t max(std::int64_t value);

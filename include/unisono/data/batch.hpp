@@ -46,7 +46,7 @@ struct Batch {
   Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
   std::int64_t epoch_examples_before = 0;  ///< of the epoch, on all ranks, in the steps before this one
-  bool last_of_step = true;  ///< the last micro-batch of its step
+  bool last_of_step = true;                ///< the last micro-batch of its step
   bool last_of_epoch = false;
   std::span<const std::uint64_t> examples = {};  ///< [B] indices in the set
   View features = {};                            ///< [B, C, H, W]

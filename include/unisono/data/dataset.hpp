@@ -44,11 +44,11 @@ struct Answers {
 
 /// What a set's examples are.
 enum class SetKind {
-  table,           ///< dense features
-  sparse,          ///< rows of a sparse matrix
-  ratings,         ///< of items by users
-  text,            ///< sentences of words
-  cooccurrences,   ///< how often words stand near each other
+  table,          ///< dense features
+  sparse,         ///< rows of a sparse matrix
+  ratings,        ///< of items by users
+  text,           ///< sentences of words
+  cooccurrences,  ///< how often words stand near each other
 };
 std::string_view name_of(SetKind kind);
 

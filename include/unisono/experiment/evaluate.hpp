@@ -38,8 +38,21 @@ struct WordTestOptions {
 void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"
-/// [n] of classifiers) or FILE.csv (a line an example). Collective; every example is written exactly once. \throws
-/// CheckpointError, DataError, OutputError
+/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item). Collective; every
+/// example is written exactly once. \throws CheckpointError, DataError, OutputError
 void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log);
+
+struct TopOptions {
+  ApplyOptions model;
+  std::int64_t top = 10;
+  std::string output;              ///< FILE.csv (user,rank,item,score) or FILE.h5 (users, items, scores)
+  std::vector<std::string> users;  ///< their names; with none in the file either: all users
+  std::string users_file;          ///< a name each line
+};
+
+/// Writes for each user the items that the model thinks best of, without those that the user rated in the set's
+/// training group. Collective: users are shared out. \throws ConfigError for a model of anything but ratings,
+/// CheckpointError, DataError, OutputError
+void predict_top(Communicator& world, const TopOptions& options, Log& log);
 
 }  // namespace unisono

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <vector>
-#include <vector>
 
 #include "unisono/kernels/specs.hpp"
 #include "unisono/tensor/allocator.hpp"
@@ -27,7 +26,8 @@ struct LossSums {
   double target_sum = 0;  ///< Σ t and Σ t², over outputs too, for R²
   double target_squared_sum = 0;
   std::int64_t values = 0;  ///< how many outputs these last four run over
-  /// Two classes: the examples' scores, by their class, for the area under the ROC curve. Only evaluations collect them.
+  /// Two classes: the examples' scores, by their class, for the area under the ROC curve. Only evaluations collect
+  /// them.
   std::vector<float> negative_scores = {}, positive_scores = {};
 
   LossSums& operator+=(const LossSums& more);

@@ -179,6 +179,11 @@ class InPlaceKernels {
                             const GloveRows& contexts) const = 0;
 };
 
+/// own ← shared, which other threads may be changing.
+void read_shared(const float* shared, float* own, Index n);
+/// shared ← shared + (after − before), and just `after` where nobody changed it since it was read as `before`.
+void add_to_shared(const float* before, const float* after, float* shared, Index n);
+
 /// Those of the best instruction set that this CPU has.
 std::unique_ptr<InPlaceKernels> make_in_place_kernels();
 

@@ -24,16 +24,16 @@ struct ModelInputs {
   FeatureShape features = {};
   Index rows = 0, columns = 0;  ///< users and items; words
   double mean_value = 0;        ///< of the training ratings
-  Index classes = 0;      ///< 0: no labels
-  Index target_size = 0;  ///< 0: no targets
+  Index classes = 0;            ///< 0: no labels
+  Index target_size = 0;        ///< 0: no targets
 };
 
 /// What a model borrows.
 struct ModelContext {
   Backend& backend;
-  Reducer& reducer;            ///< over the ranks that step together, for global batch statistics
-  bool steps_together = true;  ///< whether the strategy keeps the ranks in step
-  std::uint64_t seed = 0;      ///< of dropout masks, and of what word models draw
+  Reducer& reducer;                 ///< over the ranks that step together, for global batch statistics
+  bool steps_together = true;       ///< whether the strategy keeps the ranks in step
+  std::uint64_t seed = 0;           ///< of dropout masks, and of what word models draw
   std::string update_rule = "sgd";  ///< optimizer.kind, for models that update in place
   double learning_rate = 1;         ///< optimizer.learning_rate, likewise
   /// How many of so many training examples have each feature, or how often each word occurs; may be empty or give

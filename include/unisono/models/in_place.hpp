@@ -26,17 +26,15 @@ class TouchedRows {
  public:
   explicit TouchedRows(const std::vector<RowSpace>& spaces);
   void mark(std::size_t space, Index row);
-  bool is_touched(std::size_t space, Index row) const {
-    return marks_[space][static_cast<std::size_t>(row)] != 0;
-  }
+  bool is_touched(std::size_t space, Index row) const { return marks_[space][static_cast<std::size_t>(row)] != 0; }
   void clear();
 
  private:
   std::vector<std::vector<std::uint8_t>> marks_;
 };
 
-/// Measures how often threads update the same row at the same time: each notes the example that it works on and the rows
-/// that this touches, and looks who else is on them. Costs more than most examples do, so it is for samples.
+/// Measures how often threads update the same row at the same time: each notes the example that it works on and the
+/// rows that this touches, and looks who else is on them. Costs more than most examples do, so it is for samples.
 class ConflictMeter {
  public:
   ConflictMeter(const std::vector<RowSpace>& spaces, int threads);

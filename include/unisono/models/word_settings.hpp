@@ -9,8 +9,8 @@ namespace unisono {
 
 /// `[model] kind = "word2vec"`
 struct Word2vecSettings {
-  std::string architecture = "skip_gram";       ///< skip_gram, cbow
-  std::string output = "negative_sampling";     ///< negative_sampling, hierarchical_softmax
+  std::string architecture = "skip_gram";    ///< skip_gram, cbow
+  std::string output = "negative_sampling";  ///< negative_sampling, hierarchical_softmax
   std::int64_t dimension = 100;
   std::int64_t window = 5;
   std::int64_t negatives = 5;

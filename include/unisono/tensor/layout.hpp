@@ -67,13 +67,14 @@ class ParameterLayout {
   Index parameters_ = 0;
 };
 
-/// canonical[…] = stored[…], for one block. \param canonical [block.size()] \param stored the block's part of the vector
+/// canonical[…] = stored[…], for one block. \param canonical [block.size()] \param stored the block's part of the
+/// vector
 void to_canonical(const Block& block, View stored, MutableView canonical);
 /// stored[…] = canonical[…], for one block.
 void from_canonical(const Block& block, View canonical, MutableView stored);
 
-/// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows lie
-/// beside each other.
+/// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows
+/// lie beside each other.
 inline MutableView part(MutableView vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }

@@ -27,8 +27,7 @@ void read_labels(const hdf5::File& file, const std::string& dataset, Range rows,
   std::vector<double> values(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
   for (std::int64_t first = rows.first; first < rows.last; first += kRowsAtATime) {
     const std::int64_t count = std::min(kRowsAtATime, rows.last - first);
-    file.read_rows(dataset, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count),
-                   values.data());
+    file.read_rows(dataset, static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(count), values.data());
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = values[static_cast<std::size_t>(i)];
       if (!(value >= 0 && value < kLimit && value == std::floor(value))) fail(file, dataset, first + i, value);

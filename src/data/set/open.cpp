@@ -114,9 +114,10 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
   if (options.lanes > 1 && !plan_.info.resident) {
-    throw ConfigError(fmt::format("{}: the threads of strategy.kind = \"hogwild\" need a resident set, and this one is "
-                                  "streamed: set data.reader = \"resident\"",
-                                  settings_.path));
+    throw ConfigError(
+        fmt::format("{}: the threads of strategy.kind = \"hogwild\" need a resident set, and this one is "
+                    "streamed: set data.reader = \"resident\"",
+                    settings_.path));
   }
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = style(*group, options.seed);

@@ -78,7 +78,8 @@ void count_classes(SetPlan& plan, const hdf5::File& file, const NodeShare& share
       const auto& group = plan.schema.groups[i];
       if (!group || !group->has_labels) continue;
       any = true;
-      largest[i] = largest_label(file, group->labels_path(), part_of(group->examples, share.node_rank, share.node_size));
+      largest[i] =
+          largest_label(file, group->labels_path(), part_of(group->examples, share.node_rank, share.node_size));
     }
   });
   if (!any) return;

@@ -23,16 +23,15 @@ class CooccurrencesLoader final : public GroupLoader {
 
   void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) override {
     entries_ = reinterpret_cast<SparseEntry*>(base);
-    visit_entries(file, columns_, memory.part(group_.units),
-                  [&](std::int64_t first, std::span<const SparseEntry> entries) {
-                    for (std::size_t i = 0; i < entries.size(); ++i) {
-                      if (entries[i].value > 0) continue;
-                      throw DataError(
-                          fmt::format("{}: /{}: value {} is {}; counts are positive", file.path(), columns_.values,
-                                      first + static_cast<std::int64_t>(i), entries[i].value));
-                    }
-                    std::copy(entries.begin(), entries.end(), entries_ + first);
-                  });
+    visit_entries(
+        file, columns_, memory.part(group_.units), [&](std::int64_t first, std::span<const SparseEntry> entries) {
+          for (std::size_t i = 0; i < entries.size(); ++i) {
+            if (entries[i].value > 0) continue;
+            throw DataError(fmt::format("{}: /{}: value {} is {}; counts are positive", file.path(), columns_.values,
+                                        first + static_cast<std::int64_t>(i), entries[i].value));
+          }
+          std::copy(entries.begin(), entries.end(), entries_ + first);
+        });
   }
 
   LoadedSplit split(bool) const override {

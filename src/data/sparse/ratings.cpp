@@ -1,7 +1,8 @@
 // Ratings in memory. For training they lie in a grid of blocks, so that what is visited together touches few users and
 // items, which then stay in cache (Zhuang et al., "A fast parallel SGD for matrix factorization in shared memory
 // systems", RecSys 2013), and blocks of different rows and columns of the grid share neither: users are cut where their
-// ratings add up to equal parts, and so are items. Inside a block, ratings are ordered by user and item.
+// ratings add up to equal parts, and so are items. Inside a block, ratings are in random order: steps of one user, one
+// behind the other, would wait for each other (44 against 84 million a second were measured).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,11 +16,12 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kLinesOfBlock = 1024;           // users or items of a block, about
-constexpr double kRatingsOfBlock = 512;                // on average, at least
-constexpr std::int64_t kMostBlocks = 512;              // along a side
-constexpr std::int64_t kChunk = 4096;                  // ratings of a chunk that is no block
-constexpr std::uint32_t kHeldOutStream = 0xFFFFFFFFU;  // distinct from the streams of the epochs' orders
+constexpr std::int64_t kLinesOfBlock = 1024;  // users or items of a block, about
+constexpr double kRatingsOfBlock = 512;       // on average, at least
+constexpr std::int64_t kMostBlocks = 512;     // along a side
+constexpr std::int64_t kChunk = 4096;         // ratings of a chunk that is no block
+// Distinct from the streams of the epochs' orders
+constexpr std::uint32_t kHeldOutStream = 0xFFFFFFFFU, kBlockStream = 0xFFFFFFFEU;
 
 /// Lines (users or items) cut into blocks of about equally many ratings: block b has lines bounds[b] … bounds[b+1].
 std::vector<std::uint32_t> cut_lines(const std::vector<std::int64_t>& counts, std::int64_t blocks) {
@@ -53,6 +55,7 @@ class RatingsLoader final : public GroupLoader {
   RatingsLoader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how)
       : group_(group),
         columns_(entry_columns(schema, group)),
+        seed_(how.seed),
         held_out_(held_out_examples(group.units, how.validation_fraction)),
         in_blocks_(how.shuffle),
         users_(static_cast<std::size_t>(schema.rows)),
@@ -77,10 +80,12 @@ class RatingsLoader final : public GroupLoader {
   void cut(const hdf5::File& file);
   void read_in_order(const hdf5::File& file, Range part);
   void read_blocks(const hdf5::File& file, const NodeMemory& memory);
+  void shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const;
   std::size_t side() const { return item_bounds_.size() - 1; }
 
   SparseGroup group_;
   EntryColumns columns_;
+  std::uint64_t seed_;
   std::int64_t held_out_;
   bool in_blocks_;
   std::size_t users_, items_;
@@ -135,13 +140,17 @@ void RatingsLoader::read_blocks(const hdf5::File& file, const NodeMemory& memory
   });
   std::partial_sum(block_first_.begin(), block_first_.end(), block_first_.begin());
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    std::stable_sort(kept[i].begin(), kept[i].end(), [](const SparseEntry& a, const SparseEntry& b) {
-      return a.row != b.row ? a.row < b.row : a.column < b.column;
-    });
+    shuffle(kept[i], static_cast<std::uint64_t>(own.first) * side() + i);
     std::copy(kept[i].begin(), kept[i].end(),
               entries_ + block_first_[static_cast<std::size_t>(own.first) * side() + i]);
     kept[i] = {};
   }
+}
+
+/// A function of the seed, the block and how many there are.
+void RatingsLoader::shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const {
+  RandomStream random(seed_, Purpose::order, block, kBlockStream);
+  for (std::size_t n = entries.size(); n > 1; --n) std::swap(entries[n - 1], entries[random.below(n)]);
 }
 
 void RatingsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {

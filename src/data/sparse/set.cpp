@@ -104,7 +104,8 @@ Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, 
   for (const auto& group : schema.groups) {
     if (!group) continue;
     const EntryColumns columns = entry_columns(schema, *group);
-    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units}, columns.row_limit,
+    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
+                  rows ? columns.row_limit : columns.column_limit,
                   [&](std::int64_t, std::span<const std::int64_t> values) {
                     for (const std::int64_t value : values) most = std::max(most, value + 1);
                   });

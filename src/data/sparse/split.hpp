@@ -37,8 +37,7 @@ class GroupLoader {
 };
 
 std::unique_ptr<GroupLoader> load_rows(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);
-std::unique_ptr<GroupLoader> load_ratings(const SparseSchema& schema, const SparseGroup& group,
-                                          const Arrangement& how);
+std::unique_ptr<GroupLoader> load_ratings(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);
 std::unique_ptr<GroupLoader> load_cooccurrences(const SparseSchema& schema, const SparseGroup& group);
 std::unique_ptr<GroupLoader> load_text(const SparseSchema& schema, const SparseGroup& group);
 

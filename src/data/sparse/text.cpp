@@ -20,8 +20,8 @@ class TextLoader final : public GroupLoader {
 
   void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) override {
     words_ = reinterpret_cast<std::int32_t*>(base);
-    sentences_ =
-        reinterpret_cast<std::uint64_t*>(base + aligned_bytes(static_cast<std::size_t>(group_.values) * sizeof(std::int32_t)));
+    sentences_ = reinterpret_cast<std::uint64_t*>(
+        base + aligned_bytes(static_cast<std::size_t>(group_.values) * sizeof(std::int32_t)));
     visit_numbers(file, group_.path("words"), memory.part(group_.values), vocabulary_,
                   [&](std::int64_t first, std::span<const std::int64_t> values) {
                     std::transform(values.begin(), values.end(), words_ + first,

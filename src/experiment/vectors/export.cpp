@@ -42,8 +42,8 @@ void export_vectors(const ExportOptions& options, Log& log) {
               .width = table.width,
               .read = [&](Index row, MutableView vector) { read_row(table, parameters, row, vector); }},
              options);
-  log.info(fmt::format("{}: {} {} of {}, {} numbers each{}", options.output, grouped(table.rows), table.name, model.path,
-                       table.width,
+  log.info(fmt::format("{}: {} {} of {}, {} number{} each{}", options.output, grouped(table.rows), table.name,
+                       model.path, table.width, table.width == 1 ? "" : "s",
                        options.format == "npy" ? fmt::format("; names in {}.names.txt", options.output) : ""));
 }
 

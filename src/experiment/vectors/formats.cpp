@@ -72,8 +72,8 @@ void write_word2vec_binary(const NamedRows& rows, NewFile& file) {
 /// The header's length, and with it the place of the first number, is a multiple of 64.
 void write_npy(const NamedRows& rows, NewFile& file) {
   constexpr std::size_t kAlignment = 64, kPrefix = 10;
-  std::string header = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}",
-                                   rows.names.size(), rows.width);
+  std::string header =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows.names.size(), rows.width);
   header.resize((kPrefix + header.size()) / kAlignment * kAlignment + kAlignment - kPrefix - 1, ' ');
   header += '\n';
   file.write(std::string_view("\x93NUMPY\x01\x00", 8));

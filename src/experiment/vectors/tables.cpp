@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "run_dictionary.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -13,8 +14,9 @@ namespace unisono {
 VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   const std::vector<VectorTable> tables = model.parts->model->vectors();
   if (tables.empty()) {
-    throw ConfigError(fmt::format("{}: model.kind = \"{}\" has no vectors of words, users or items", model.path,
-                                  model.config.model.kind));
+    throw ConfigError(
+        fmt::format("{}: this model of model.kind = \"{}\" has no vectors of words, users, items or features",
+                    model.path, model.config.model.kind));
   }
   if (name.empty() && tables.size() == 1) return tables.front();
   for (const VectorTable& table : tables) {
@@ -22,7 +24,8 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   }
   std::vector<std::string> names;
   for (const VectorTable& table : tables) names.push_back(table.name);
-  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.path, fmt::join(names, " and of "),
+  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.path,
+                                fmt::join(names, " and of "),
                                 name.empty() ? "" : fmt::format(", but none of {}", name)));
 }
 
@@ -37,9 +40,18 @@ NameTable names_of(const TrainedModel& model, const VectorTable& table) {
     for (std::size_t row = 0; row < rows; ++row) names.names.push_back(std::to_string(row));
   }
   if (names.names.size() == rows) return names;
-  throw DataError(fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
-                              "its set where that is missing; put the one back that it was trained with",
-                              model.path, rows, table.name, names.names.size()));
+  throw DataError(
+      fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
+                  "its set where that is missing; put the one back that it was trained with",
+                  model.path, rows, table.name, names.names.size()));
+}
+
+Index row_of(const NameTable& names, const std::string& name, const std::string& model) {
+  const auto found = std::find(names.names.begin(), names.names.end(), name);
+  if (found != names.names.end()) return found - names.names.begin();
+  const std::string near = nearest_name(name, names.names);
+  throw DataError(fmt::format("'{}' is not among the {} {} of {}; {}", name, names.names.size(), names.table, model,
+                              near.empty() ? "choose another one" : fmt::format("did you mean '{}'?", near)));
 }
 
 void read_row(const VectorTable& table, View parameters, Index row, MutableView vector) {

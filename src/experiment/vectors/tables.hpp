@@ -13,6 +13,9 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name);
 /// What its rows are called: their numbers where nobody named them. Reads a file: for rank 0. \throws DataError
 NameTable names_of(const TrainedModel& model, const VectorTable& table);
 
+/// The row of a name. \throws DataError with the nearest one
+Index row_of(const NameTable& names, const std::string& name, const std::string& model);
+
 /// vector = a row of the table: the sum of its parts. \param vector [width]
 void read_row(const VectorTable& table, View parameters, Index row, MutableView vector);
 

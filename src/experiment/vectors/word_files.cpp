@@ -71,7 +71,8 @@ QuestionFile read_questions(const std::string& path) {
   visit_lines(path, [&](const std::vector<std::string>& words, std::int64_t line) {
     if (words[0].starts_with(':')) return file.sections.push_back(section_of(words));
     if (words.size() != 4) {
-      fail(path, line, fmt::format("has {} words; an analogy has four, and a section's line begins with ':'", words.size()));
+      fail(path, line,
+           fmt::format("has {} words; an analogy has four, and a section's line begins with ':'", words.size()));
     }
     if (file.sections.empty()) file.sections.emplace_back("without a section");
     file.questions.push_back({.words = {words[0], words[1], words[2], words[3]}, .section = file.sections.size() - 1});

@@ -78,13 +78,6 @@ Asked choose_questions(const QuestionFile& file, const Vocabulary& vocabulary,
   return asked;
 }
 
-/// Rank 0's vector on every rank.
-template <typename T>
-void broadcast(Communicator& world, std::vector<T>& values) {
-  values.resize(static_cast<std::size_t>(world.max(static_cast<std::int64_t>(values.size()))));
-  world.broadcast(std::as_writable_bytes(std::span(values)), 0);
-}
-
 /// Whether each answer is the one expected. Every rank and each of its threads takes a slice of the questions.
 std::vector<std::int64_t> answer(Communicator& world, int threads, const UnitRows& words,
                                  const std::vector<Analogy>& analogies) {
@@ -157,7 +150,7 @@ class WordTests {
   void ask_all() {
     std::vector<std::int32_t> frequent;
     if (vocabulary_) frequent = vocabulary_->most_frequent(options_.words);
-    broadcast(world_, frequent);
+    world_.broadcast_vector(frequent);
     const UnitRows words = unit_rows(table_, parameters(), frequent);
     for (const std::string& path : options_.analogies) ask(path, words, frequent);
   }
@@ -169,7 +162,7 @@ class WordTests {
       file = read_questions(path);
       asked = choose_questions(file, *vocabulary_, frequent);
     }
-    broadcast(world_, asked.analogies);
+    world_.broadcast_vector(asked.analogies);
     const Stopwatch watch;
     const auto right = answer(world_, model_.parts->placement.threads, words, asked.analogies);
     if (!vocabulary_) return;
@@ -208,9 +201,9 @@ class WordTests {
                                      {"found", scores.size()},
                                      {"spearman", defined ? Json(correlation) : Json()}});
     say(fmt::format("{}: similarity{}", path, spelling()));
-    say(fmt::format("  {:28} {:>8}  {:>6} of {:>6} pairs found", "spearman",
-                    defined ? fmt::format("{:.4f}", correlation) : "–", grouped(static_cast<std::int64_t>(scores.size())),
-                    grouped(static_cast<std::int64_t>(pairs.size()))));
+    say(fmt::format(
+        "  {:28} {:>8}  {:>6} of {:>6} pairs found", "spearman", defined ? fmt::format("{:.4f}", correlation) : "–",
+        grouped(static_cast<std::int64_t>(scores.size())), grouped(static_cast<std::int64_t>(pairs.size()))));
   }
 
   Communicator& world_;

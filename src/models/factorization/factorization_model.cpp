@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
@@ -107,9 +109,11 @@ void FactorizationModel::loss_and_gradient(const Batch&, float, ModelState, Muta
 float FactorizationModel::rating(Index user, Index item, MutableView parameters) const {
   const FactorRows u = users(parameters), i = items(parameters);
   const float *const p = u.factors.row(user), *const q = i.factors.row(item);
-  float sum = 0;
-  for (Index k = 0; k < settings_.dimension; ++k) sum += p[k] * q[k];
-  return mean_ + *u.bias(user) + *i.bias(item) + sum;
+  std::array<float, kFullRow> sums{};  // rows are filled up with zeros
+  for (Index k = 0; k < width_; k += kFullRow) {
+    for (Index lane = 0; lane < kFullRow; ++lane) sums[static_cast<std::size_t>(lane)] += p[k + lane] * q[k + lane];
+  }
+  return mean_ + *u.bias(user) + *i.bias(item) + std::accumulate(sums.begin(), sums.end(), 0.0F);
 }
 
 void FactorizationModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {

@@ -6,8 +6,8 @@
 
 namespace unisono {
 
-/// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error, penalties with each
-/// rating.
+/// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error, penalties with
+/// each rating.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
 ///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015.
 class FactorizationModel final : public Model, public InPlace {

@@ -118,6 +118,14 @@ std::vector<RowSpace> LinearModel::row_spaces() const {
   return spaces;
 }
 
+std::vector<VectorTable> LinearModel::vectors() const {
+  if (settings_.averaged) return {};
+  std::vector<VectorTable> tables = {
+      {.name = "features", .rows = features_, .width = outputs(), .parts = {{weights_, width_}}}};
+  if (bias_ >= 0) tables.push_back({.name = "bias", .rows = 1, .width = outputs(), .parts = {{bias_, outputs()}}});
+  return tables;
+}
+
 LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const {
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {

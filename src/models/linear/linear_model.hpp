@@ -36,6 +36,8 @@ class LinearModel final : public Model, public InPlace {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
+  /// "features", and "bias"; none where SGD is averaged, whose weights are no sums of what θ holds.
+  std::vector<VectorTable> vectors() const override;
   std::string_view usual_merge() const override { return "mean"; }
 
   std::vector<Metric> metrics(const LossSums& sums) const override;

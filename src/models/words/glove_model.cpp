@@ -31,10 +31,11 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
       learning_rate_(context.learning_rate),
       kernels_(make_in_place_kernels()) {
   if (inputs.kind != SetKind::cooccurrences) {
-    throw ConfigError(fmt::format(
-        "model.kind = \"glove\" takes co-occurrences, but the set holds {}; 'unisono data cooccurrences' counts those of a "
-        "text",
-        name_of(inputs.kind)));
+    throw ConfigError(
+        fmt::format("model.kind = \"glove\" takes co-occurrences, but the set holds {}; 'unisono data cooccurrences' "
+                    "counts those of a "
+                    "text",
+                    name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"adagrad"}, "glove");
   word_rows_ = declare("words");

@@ -6,7 +6,8 @@
 
 namespace unisono {
 
-/// Word vectors from co-occurrences: J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2 by Adagrad; a word's vector is w + v.
+/// Word vectors from co-occurrences: J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2 by Adagrad; a word's vector is w +
+/// v.
 ///   w ← w − s g / √G,  G ← G + g², G = 1/η² at the start; η: the learning rate; s: what the schedule makes of it, as a
 ///   share of η. So does the published program, which keeps η² G.
 ///   Pennington, Socher & Manning, EMNLP 2014.

@@ -5,7 +5,8 @@ namespace unisono {
 namespace {
 
 void describe_dimension(ConfigVisitor& visitor, std::int64_t& dimension) {
-  visitor.field({.name = "dimension", .meaning = "numbers of a word's vector", .minimum = 1, .maximum = 65536}, dimension);
+  visitor.field({.name = "dimension", .meaning = "numbers of a word's vector", .minimum = 1, .maximum = 65536},
+                dimension);
 }
 
 }  // namespace
@@ -29,11 +30,12 @@ void Word2vecSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 1,
                  .maximum = kMaximumOutputs - 1},
                 negatives);
-  visitor.field({.name = "subsample",
-                 .meaning = "t: an occurrence of a word of frequency f is kept with probability (√(f/t) + 1) · t/f; 0: all",
-                 .minimum = 0,
-                 .maximum = 1},
-                subsample);
+  visitor.field(
+      {.name = "subsample",
+       .meaning = "t: an occurrence of a word of frequency f is kept with probability (√(f/t) + 1) · t/f; 0: all",
+       .minimum = 0,
+       .maximum = 1},
+      subsample);
 }
 
 void GloveSettings::describe(ConfigVisitor& visitor) {

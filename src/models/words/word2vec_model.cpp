@@ -165,7 +165,8 @@ std::vector<LayerSummary> Word2vecModel::summary(Index) const {
 /// Skip-gram: window + 1 words of context on average, times the outputs, 6 D each: a product and two updates. CBOW: the
 /// context is added up and spread, 2 D each.
 double Word2vecModel::flops_per_example() const {
-  const auto context = static_cast<double>(settings_.window + 1), outputs = static_cast<double>(settings_.negatives + 1);
+  const auto context = static_cast<double>(settings_.window + 1),
+             outputs = static_cast<double>(settings_.negatives + 1);
   return static_cast<double>(dimension_) * (cbow_ ? 2 * context + 6 * outputs : 6 * context * outputs);
 }
 

@@ -1,0 +1,37 @@
+#include "recommend/rated_items.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace unisono {
+namespace {
+
+/// Calls visit(entry) for each training rating.
+template <typename Visit>
+void visit_ratings(Dataset& ratings, Visit visit) {
+  constexpr Index kBatch = 1 << 20;
+  if (ratings.info().train == 0) return;
+  const auto source = ratings.evaluate(Split::train, 0, 1, kBatch);
+  while (const auto batch = source->next()) {
+    const auto entries = std::get<SparseEntries>(*batch->set);
+    for (const ExampleRange& range : batch->ranges) {
+      for (auto i = range.first; i < range.last; ++i) visit(entries[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+}  // namespace
+
+RatedItems::RatedItems(Dataset& ratings, Index users) : begins_(static_cast<std::size_t>(users) + 1) {
+  visit_ratings(ratings, [&](const SparseEntry& entry) { ++begins_[entry.row + 1]; });
+  std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+  items_.resize(begins_.back());
+  std::vector<std::size_t> next(begins_.begin(), begins_.end() - 1);
+  visit_ratings(ratings, [&](const SparseEntry& entry) { items_[next[entry.row]++] = entry.column; });
+  for (std::size_t user = 0; user + 1 < begins_.size(); ++user) {
+    const auto at = [&](std::size_t place) { return items_.begin() + static_cast<std::ptrdiff_t>(place); };
+    std::sort(at(begins_[user]), at(begins_[user + 1]));
+  }
+}
+
+}  // namespace unisono
