@@ -881,6 +881,206 @@ LAUNCHES = [
     ),
 ]
 
+# Models that are updated in place ------------------------------------------------------------------------------------
+
+SPARSE_CONFIG = """
+name = "test"
+[data]
+path = "sparse.h5"
+[strategy]
+kind = "hogwild"
+threads = 1
+[optimizer]
+learning_rate = 0.1
+kind = "{}"
+[model]
+{}
+"""
+
+SPARSE_MODELS = {
+    "linear": 'kind = "linear"',
+    "factorization": 'kind = "factorization"\ndimension = 2',
+    "word2vec": 'kind = "word2vec"\ndimension = 2',
+    "glove": 'kind = "glove"\ndimension = 2',
+}
+
+
+def write_sparse(file, kind):
+    if kind == "linear":
+        file["train/features/indptr"] = numpy.array([0, 2, 2, 5], "u8")
+        file["train/features/indices"] = numpy.array([0, 3, 1, 2, 4], "u4")
+        file["train/features/data"] = numpy.array([1, 2, 3, 4, 5], "f4")
+        file["train/features"].attrs["columns"] = 5
+        file["train/labels"] = numpy.array([0, 1, 1], "i4")
+    if kind == "factorization":
+        file["train/users"], file["train/items"] = numpy.array([0, 1, 1], "u4"), numpy.array([0, 0, 1], "u4")
+        file["train/ratings"] = numpy.array([1, 2, 3], "f4")
+        file["dictionary/users"], file["dictionary/items"] = ["a", "b"], ["x", "y"]
+    if kind == "word2vec":
+        file["train/words"] = numpy.array([0, 1, 2, 0, 1], "i4")
+        file["train/sentences"] = numpy.array([0, 3, 5], "u8")
+    if kind == "glove":
+        file["train/rows"], file["train/columns"] = numpy.array([0, 1], "u4"), numpy.array([1, 2], "u4")
+        file["train/counts"] = numpy.array([1, 2], "f4")
+    if kind in ("word2vec", "glove"):
+        file["dictionary/words"], file["dictionary/counts"] = ["a", "b", "c"], [2, 2, 1]
+
+
+def without_entries(file):
+    for name in ("rows", "columns", "counts"):
+        replace(file, f"train/{name}", file[f"train/{name}"][:0])
+
+
+def sparse(name, message, model, *sets, of=None, change=None, code=None, ranks=(0, 2)):
+    """Training a model on a sound set of its own, or of the model `of`; `change` gets the set's file"""
+
+    def make(folder):
+        with h5py.File(folder / "sparse.h5", "w") as file:
+            write_sparse(file, of or model)
+            if change:
+                change(file)
+        rule = "adagrad" if model == "glove" else "sgd"
+        (folder / "config.toml").write_text(SPARSE_CONFIG.format(rule, SPARSE_MODELS[model]))
+
+    words = [word for value in sets for word in ("--set", value)]
+    default = DATA if change else CONFIGURATION
+    return Case(name, default if code is None else code, message, (*TRAIN, *words), make, ranks=ranks)
+
+
+IN_PLACE = [
+    sparse("ratings for a linear model", r"takes sparse rows or a table.*holds ratings", "linear", of="factorization"),
+    sparse("rows for a factorization", r"takes ratings, but the set holds", "factorization", of="linear"),
+    sparse("co-occurrences for word2vec", r"takes text, but the set holds", "word2vec", of="glove"),
+    sparse("text for GloVe", r"takes co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
+    sparse(
+        "sparse rows for a network",
+        r"network.*takes a table of features",
+        "linear",
+        'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}',
+    ),
+    sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
+    sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
+    sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
+    sparse("momentum in place", r"optimizer\.momentum.*updated in place", "word2vec", "optimizer.momentum=0.9"),
+    sparse("clipping in place", r"optimizer\.clip_norm.*updated in place", "linear", "optimizer.clip_norm=1.0"),
+    sparse(
+        "weight decay in place",
+        r"optimizer\.weight_decay.*updated in place",
+        "linear",
+        "optimizer.weight_decay=0.1",
+    ),
+    sparse(
+        "allreduce of word vectors",
+        r"word2vec.*has no gradient.*hogwild",
+        "word2vec",
+        "strategy={kind=\"allreduce\"}",
+    ),
+    sparse(
+        "a serial run on two ranks",
+        r"strategy\.kind = \"serial\" runs on one rank",
+        "linear",
+        "strategy={kind=\"serial\"}",
+        ranks=(2,),
+    ),
+    sparse(
+        "allreduce epochs in place",
+        r"allreduce_epochs.*updated in place",
+        "factorization",
+        "strategy={kind=\"averaging\",allreduce_epochs=1}",
+    ),
+    sparse(
+        "an averaged model under allreduce",
+        r"model\.averaged",
+        "linear",
+        "strategy={kind=\"allreduce\"}",
+        "model.averaged=true",
+    ),
+    sparse(
+        "micro-batches of a sparse set",
+        r"train\.accumulate.*set it to 1",
+        "linear",
+        "train.batch_size=2",
+        "train.accumulate=2",
+    ),
+    sparse(
+        "a hinge of three classes",
+        r"model\.loss = \"hinge\".*two classes, and the set has 3",
+        "linear",
+        "model.loss=hinge",
+        change=lambda file: file["train/labels"].__setitem__(0, 2),
+        code=CONFIGURATION,
+    ),
+    sparse("streaming a sparse set", r"data\.reader: sparse\.h5", "linear", "data.reader=streaming"),
+    sparse(
+        "normalising ratings",
+        r"data\.normalization: sparse\.h5 holds ratings",
+        "factorization",
+        "data.normalization=global",
+    ),
+    sparse("holding text back", r"data\.validation_fraction: sparse\.h5", "word2vec", "data.validation_fraction=0.5"),
+    sparse(
+        "offsets that fall",
+        r"sparse\.h5: /train/features/indptr: value 2 is 1",
+        "linear",
+        change=lambda file: file["train/features/indptr"].__setitem__(2, 1),
+    ),
+    sparse(
+        "a column given twice",
+        r"/train/features/indices: row 2 has column 1 behind column 1",
+        "linear",
+        change=lambda file: file["train/features/indices"].__setitem__(3, 1),
+    ),
+    sparse(
+        "a column beyond the last",
+        r"/train/features/indices: value 4 is 9",
+        "linear",
+        change=lambda file: file["train/features/indices"].__setitem__(4, 9),
+    ),
+    sparse(
+        "rows of no width",
+        r"/train/features has no attribute 'columns'",
+        "linear",
+        change=lambda file: file["train/features"].attrs.__delitem__("columns"),
+    ),
+    sparse(
+        "a rating that is not a number",
+        r"/train/ratings: value 1 is not finite",
+        "factorization",
+        change=lambda file: file["train/ratings"].__setitem__(1, numpy.nan),
+    ),
+    sparse(
+        "a user that nobody knows",
+        r"/train/users: value 2 is 7, but must lie in \[0, 2\)",
+        "factorization",
+        change=lambda file: file["train/users"].__setitem__(2, 7),
+    ),
+    sparse(
+        "a word that is not in the text's dictionary",
+        r"/train/words: value 0 is 3",
+        "word2vec",
+        change=lambda file: file["train/words"].__setitem__(0, 3),
+    ),
+    sparse(
+        "a text that does not count its words",
+        r"dictionary/counts",
+        "word2vec",
+        change=lambda file: file.__delitem__("dictionary/counts"),
+    ),
+    sparse(
+        "fewer counts than words",
+        r"/dictionary/counts must hold 3 whole numbers",
+        "word2vec",
+        change=lambda file: replace(file, "dictionary/counts", [2, 2]),
+    ),
+    sparse(
+        "a count of nothing",
+        r"/train/counts: value 1 is 0; counts are positive",
+        "glove",
+        change=lambda file: file["train/counts"].__setitem__(1, 0),
+    ),
+    sparse("a set of no examples", r"/train is empty", "glove", change=without_entries),
+]
+
 # Trained vectors -----------------------------------------------------------------------------------------------------
 
 MODEL_OF = {
@@ -1107,6 +1307,7 @@ TABLES = {
     "checkpoints": CHECKPOINTS,
     "outputs": OUTPUTS,
     "launches": LAUNCHES,
+    "in_place": IN_PLACE,
     "vectors": VECTORS,
 }
 
