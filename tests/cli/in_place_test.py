@@ -39,7 +39,9 @@ class Kind:
         self.figures, self.split = figures, split
 
     def config(self, epochs=4):
-        return HEAD.format(path=self.path, epochs=epochs, rule=self.rule, rate=self.rate, kind=self.kind, model=self.model)
+        return HEAD.format(
+            path=self.path, epochs=epochs, rule=self.rule, rate=self.rate, kind=self.kind, model=self.model
+        )
 
 
 KINDS = {
@@ -253,7 +255,9 @@ class InPlace(BinaryTest):
         cases = [(name, ranks) for name in KINDS for ranks in (0, 2)]
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             runs = [
-                pool.submit(self.succeed, "evaluate", f"run-{name}", "--json", "--split", KINDS[name].split, ranks=ranks)
+                pool.submit(
+                    self.succeed, "evaluate", f"run-{name}", "--json", "--split", KINDS[name].split, ranks=ranks
+                )
                 for name, ranks in cases
             ]
             for (name, ranks), run in zip(cases, runs):
@@ -286,7 +290,9 @@ class InPlace(BinaryTest):
             theta, test = self.parameters("factors"), file["test"]
             users, items = test["users"][:], test["items"][:]
             product = (theta["users.factors"][users] * theta["items.factors"][items]).sum(1)
-            expected = file["train/ratings"][:].mean() + theta["users.bias"][users] + theta["items.bias"][items] + product
+            expected = (
+                file["train/ratings"][:].mean() + theta["users.bias"][users] + theta["items.bias"][items] + product
+            )
             self.assertLess(numpy.abs(out["predictions"][:].reshape(-1) - expected).max(), 1e-4)
         for run in ("linear", "factors"):
             with h5py.File(self.folder / f"{run}0.h5", "r") as one, h5py.File(self.folder / f"{run}2.h5", "r") as two:
