@@ -118,6 +118,7 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
 }
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
+  parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
   optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer) : config.optimizer, parts.model->layout(),

@@ -47,6 +47,7 @@ class AllreduceSteps {
 
 class Allreduce final : public Strategy {
  public:
+  void require(const Model& model, int) const override { model.require_gradient(); }
   void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
   bool steps_together() const override { return true; }
   bool optimizer_state_is_local() const override { return false; }

@@ -22,6 +22,7 @@ namespace {
 class Averaging final : public Strategy {
  public:
   explicit Averaging(const StrategySettings& settings) : settings_(settings) {}
+  void require(const Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
@@ -45,15 +46,14 @@ Batch local_step(TrainContext& run, double learning_rate) {
 }
 
 /// A model that updates in place has no gradient to be summed.
-void refuse_allreduce_epochs(const Model& model, std::int64_t epochs) {
-  if (model.in_place() == nullptr || epochs == 0) return;
+void Averaging::require(const Model& model, int) const {
+  if (model.in_place() == nullptr || settings_.allreduce_epochs == 0) return;
   throw ConfigError(
       "strategy.allreduce_epochs: this model is updated in place, example by example, and has no gradient to sum; set "
       "it to 0");
 }
 
 void Averaging::train(TrainContext& run) {
-  refuse_allreduce_epochs(run.model, settings_.allreduce_epochs);
   const std::int64_t together = std::min(run.total_steps, settings_.allreduce_epochs * run.source.steps_per_epoch());
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;

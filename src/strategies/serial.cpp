@@ -11,17 +11,20 @@ namespace {
 
 class Serial final : public Strategy {
  public:
+  void require(const Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return true; }
   bool optimizer_state_is_local() const override { return false; }
 };
 
+void Serial::require(const Model&, int ranks) const {
+  if (ranks == 1) return;
+  throw ConfigError(
+      "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
+      "allreduce, averaging, hogwild");
+}
+
 void Serial::train(TrainContext& run) {
-  if (run.communicator.size() > 1) {
-    throw ConfigError(
-        "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
-        "allreduce, averaging, hogwild");
-  }
   if (run.model.in_place() == nullptr) {
     train_with_allreduce(run, run.total_steps);
     return;

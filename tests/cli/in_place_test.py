@@ -11,7 +11,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import INTERRUPTED, BINARY, PARTS, BinaryTest, messages
+from harness import BINARY, INTERRUPTED, PARTS, BinaryTest, messages
 
 HEAD = """
 name = "test"
@@ -39,9 +39,8 @@ class Kind:
         self.figures, self.split = figures, split
 
     def config(self, epochs=4):
-        return HEAD.format(
-            path=self.path, epochs=epochs, rule=self.rule, rate=self.rate, kind=self.kind, model=self.model
-        )
+        values = {"rule": self.rule, "rate": self.rate, "kind": self.kind, "model": self.model}
+        return HEAD.format(path=self.path, epochs=epochs, **values)
 
 
 KINDS = {
@@ -59,6 +58,7 @@ KINDS = {
     "glove": Kind("pairs.h5", "glove", "adagrad", 0.1, "dimension = 8", split="train"),
 }
 
+EVALUATE = ("evaluate", "--json", "--split")
 RARELY = ("--set", "checkpoint.every_epochs=0", "--set", "train.evaluate_every_epochs=0")
 AT_A_TIME = 4  # runs: they mostly wait for MPI to start and to end
 SERIAL = ("--set", "strategy.kind=serial")
@@ -255,9 +255,7 @@ class InPlace(BinaryTest):
         cases = [(name, ranks) for name in KINDS for ranks in (0, 2)]
         with concurrent.futures.ThreadPoolExecutor(AT_A_TIME) as pool:
             runs = [
-                pool.submit(
-                    self.succeed, "evaluate", f"run-{name}", "--json", "--split", KINDS[name].split, ranks=ranks
-                )
+                pool.submit(self.succeed, *EVALUATE, KINDS[name].split, f"run-{name}", ranks=ranks)
                 for name, ranks in cases
             ]
             for (name, ranks), run in zip(cases, runs):
@@ -290,9 +288,8 @@ class InPlace(BinaryTest):
             theta, test = self.parameters("factors"), file["test"]
             users, items = test["users"][:], test["items"][:]
             product = (theta["users.factors"][users] * theta["items.factors"][items]).sum(1)
-            expected = (
-                file["train/ratings"][:].mean() + theta["users.bias"][users] + theta["items.bias"][items] + product
-            )
+            mean = file["train/ratings"][:].mean()
+            expected = mean + theta["users.bias"][users] + theta["items.bias"][items] + product
             self.assertLess(numpy.abs(out["predictions"][:].reshape(-1) - expected).max(), 1e-4)
         for run in ("linear", "factors"):
             with h5py.File(self.folder / f"{run}0.h5", "r") as one, h5py.File(self.folder / f"{run}2.h5", "r") as two:

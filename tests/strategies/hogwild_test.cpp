@@ -169,6 +169,19 @@ TEST_CASE("ranks that average after every step hold one model", "[hogwild]") {
   }
 }
 
+TEST_CASE("strategies say before a run what they cannot train", "[strategies]") {
+  const InPlaceMemory memory = draw_memory();
+  for (const InPlaceCase& one : in_place_cases(memory)) {
+    INFO(one.name);
+    const bool gradient = one.model.kind == "linear" && !one.model.linear.averaged;
+    if (!gradient) {
+      CHECK_THROWS_WITH(train({}, one.training({.kind = "allreduce"})), Catch::Contains("strategy.kind = \"serial\""));
+    }
+    CHECK_THROWS_WITH(train({}, one.training({.kind = "averaging", .allreduce_epochs = 1})),
+                      Catch::Contains("strategy.allreduce_epochs"));
+  }
+}
+
 TEST_CASE("the serial strategy is for one rank", "[serial]") {
   Training training{.model = least_squares(), .strategy = {.kind = "serial"}, .ranks = 2};
   const Examples examples = random_examples(8, {.channels = 3}, 0);

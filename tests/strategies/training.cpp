@@ -83,6 +83,7 @@ class Rank {
                      .threads = threads(),
                      .workers = workers_};
     const Stopwatch watch;
+    strategy_->require(*model_, communicator_.size());
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
     outcome.parameters = copy(theta_.view());

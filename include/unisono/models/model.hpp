@@ -53,9 +53,10 @@ class Model {
  public:
   virtual ~Model() = default;
 
-  /// What it offers to train example by example on θ itself; null: nothing. Some models offer nothing else: their
-  /// loss_and_gradient throws a ConfigError that names the strategies that can train them.
+  /// What it offers to train example by example on θ itself; null: nothing. Some models offer nothing else.
   virtual const InPlace* in_place() const { return nullptr; }
+  /// \throws ConfigError where loss_and_gradient would: it names the strategies that can train the model
+  virtual void require_gradient() const {}
 
   virtual const ParameterLayout& layout() const = 0;
   virtual const ParameterLayout& statistics_layout() const = 0;

@@ -108,6 +108,8 @@ struct TrainContext {
 class Strategy {
  public:
   virtual ~Strategy() = default;
+  /// Whether it can train this model, before a run writes anything. \throws ConfigError where it cannot
+  virtual void require(const Model&, int /*ranks*/) const {}
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
   /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.

@@ -101,9 +101,11 @@ void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range,
   }
 }
 
+void FactorizationModel::require_gradient() const { refuse_gradient("factorization"); }
+
 void FactorizationModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
                                            LossSums&) {
-  refuse_gradient("factorization");
+  require_gradient();
 }
 
 float FactorizationModel::rating(Index user, Index item, MutableView parameters) const {

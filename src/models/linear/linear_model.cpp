@@ -390,13 +390,16 @@ void LinearModel::add_penalty_gradient(float share, View parameters, MutableView
   }
 }
 
+void LinearModel::require_gradient() const {
+  if (!settings_.averaged) return;
+  throw ConfigError(
+      "model.averaged: the strategy trains on gradients of batches, and only updates in place can be averaged; set "
+      "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
+}
+
 void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
                                     Write write, const GradientReady& ready, LossSums& sums) {
-  if (settings_.averaged) {
-    throw ConfigError(
-        "model.averaged: the strategy trains on gradients of batches, and only updates in place can be averaged; set "
-        "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
-  }
+  require_gradient();
   if (write == Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
   std::vector<float> z;
   margins(batch, state.parameters, z);

@@ -22,6 +22,7 @@ class LinearModel final : public Model, public InPlace {
   LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const InPlace* in_place() const override { return this; }
+  void require_gradient() const override;
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;

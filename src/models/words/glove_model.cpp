@@ -95,9 +95,11 @@ void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const I
   }
 }
 
+void GloveModel::require_gradient() const { refuse_gradient("glove"); }
+
 void GloveModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
                                    LossSums&) {
-  refuse_gradient("glove");
+  require_gradient();
 }
 
 void GloveModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {

@@ -17,6 +17,7 @@ class GloveModel final : public Model, public InPlace {
   GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const InPlace* in_place() const override { return this; }
+  void require_gradient() const override;
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 #include "rows.hpp"
@@ -38,6 +39,9 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
   const Index outputs = settings.output == "hierarchical_softmax" ? std::max<Index>(1, words_ - 1) : words_;
   outputs_ = layout_.add_rows({{row_block("words.output", outputs, dimension_, Role::weight), 0}}, width_);
   const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
+  if (context.occurrences && counts.empty()) {
+    throw DataError("the set has no dictionary/counts, which word2vec draws words by; import the text again");
+  }
   if (!counts.empty()) sampler_.emplace(settings, counts);
 }
 
@@ -92,9 +96,7 @@ void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, cons
 
 void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                              std::size_t every_loss, LossSums& sums) const {
-  if (!sampler_) {
-    throw DataError("the set has no dictionary/counts, which word2vec draws words by; import the text again");
-  }
+  assert(sampler_);  // who only looks at a model makes it without occurrences
   auto& own = static_cast<WordScratch&>(scratch);
   const auto& text = std::get<Text>(*batch.set);
   InPlaceSums losses;
@@ -124,9 +126,11 @@ void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPla
   add(losses, sums);
 }
 
+void Word2vecModel::require_gradient() const { refuse_gradient("word2vec"); }
+
 void Word2vecModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
                                       LossSums&) {
-  refuse_gradient("word2vec");
+  require_gradient();
 }
 
 /// A training step at rate 0 changes nothing and tells the loss.
