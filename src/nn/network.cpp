@@ -10,10 +10,6 @@
 namespace unisono {
 namespace {
 
-constexpr Index kLine = kAlignmentBytes / sizeof(float);
-
-Index round_up(Index n) { return (n + kLine - 1) / kLine * kLine; }
-
 /// A slot's memory; empty for −1.
 MutableView view(const Workspace& workspace, int slot) {
   if (slot < 0) return {};
@@ -31,7 +27,7 @@ void clear_padding(const ParameterLayout& layout, MutableView gradient, Index fi
   for (const Block& block : layout.blocks()) {
     if (block.offset < first || block.offset >= last) continue;
     const Index end = block.offset + block.size();
-    fill_zero(gradient, end, std::min(last, round_up(end)));
+    fill_zero(gradient, end, std::min(last, round_up_to_line(end)));
   }
 }
 
@@ -61,7 +57,8 @@ WorkspacePlan Network::plan(Index batch, bool training) const {
   plan.batch = batch;
   plan.training = training;
   for (const Slot& slot : slots) {
-    plan.sizes.push_back(round_up(slot.floats > 0 ? slot.floats : backend_.activation_size(slot.extent, batch)));
+    plan.sizes.push_back(
+        round_up_to_line(slot.floats > 0 ? slot.floats : backend_.activation_size(slot.extent, batch)));
   }
   auto [offsets, floats] = arrange(slots, plan.sizes);
   plan.offsets = std::move(offsets);
@@ -174,7 +171,7 @@ void Network::fill_row(int i, Index batch, LayerRow& row) const {
   const bool gives_dx = training_->backward[static_cast<std::size_t>(i)].dx >= 0;
   row.flops = node.layer->products() * (gives_dx ? 6 : 4);
   if (slot_of(i + 1) != slot_of(node.input)) {
-    row.activation = round_up(backend_.activation_size(node.layer->out().extent, batch));
+    row.activation = round_up_to_line(backend_.activation_size(node.layer->out().extent, batch));
   }
   row.activation += node.layer->kept_size();
 }

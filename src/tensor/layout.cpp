@@ -14,7 +14,6 @@
 namespace unisono {
 namespace {
 
-constexpr Index kAlignmentFloats = kAlignmentBytes / sizeof(float);
 constexpr double kMostParameters = 0x1p48;  // of a block: more than any memory holds, and their bytes can be counted
 
 /// Calls visit(stored position, canonical position) for every element of a block, in stored order.
@@ -62,8 +61,6 @@ void require_possible(const std::string& name, const std::vector<Index>& shape) 
                                 fmt::join(shape, " × ")));
 }
 
-Index round_up(Index floats) { return (floats + kAlignmentFloats - 1) / kAlignmentFloats * kAlignmentFloats; }
-
 }  // namespace
 
 Index Block::size() const { return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>()); }
@@ -78,7 +75,7 @@ Index ParameterLayout::add(Block block) {
   require_possible(block.name, block.shape);
   block.offset = size_;
   if (block.role != Role::state) parameters_ += block.size();
-  size_ += round_up(block.size());
+  size_ += round_up_to_line(block.size());
   blocks_.push_back(std::move(block));
   return blocks_.back().offset;
 }

@@ -13,6 +13,13 @@ using MutableView = std::span<float>;
 
 /// Bases are aligned to this many bytes: one cache line, one AVX-512 register.
 inline constexpr std::size_t kAlignmentBytes = 64;
+inline constexpr Index kLineFloats = kAlignmentBytes / sizeof(float);
+
+/// The same memory, filled up to whole cache lines.
+inline constexpr Index round_up_to_line(Index floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
+inline constexpr std::size_t aligned_bytes(std::size_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
 
 /// Where θ, g and resident data live: plain memory, pinned memory, or a window that the ranks of a node share.
 class Allocator {

@@ -14,7 +14,6 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 1 << 20;
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
 
 // A number is infinite or none where all bits of its exponent are set.
 bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7F800000U) != 0x7F800000U; }
@@ -50,17 +49,17 @@ RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
       feature_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)),
       target_size_(static_cast<std::size_t>(group.target_size)) {
   const auto count = static_cast<std::size_t>(rows.size());
-  memory += aligned(count * feature_bytes_);
+  memory += aligned_bytes(count * feature_bytes_);
   if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
-  memory += aligned(count * target_size_ * sizeof(float));
+  memory += aligned_bytes(count * target_size_ * sizeof(float));
   if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
 }
 
 std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
   const auto count = static_cast<std::size_t>(rows);
-  return aligned(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
-         aligned(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
-         aligned(group.has_labels ? count * sizeof(std::int32_t) : 0);
+  return aligned_bytes(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
+         aligned_bytes(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
+         aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0);
 }
 
 RawExample RowBlock::example(std::int64_t row) const {

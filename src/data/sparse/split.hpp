@@ -47,8 +47,4 @@ std::int64_t held_out_examples(std::int64_t n, double fraction);
 /// Units [first, last) cut into chunks of so many, the last one of what is left.
 void cut_evenly(ExampleRange units, std::int64_t at_once, LoadedSplit& split);
 
-inline std::size_t aligned_bytes(std::size_t bytes) {
-  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
-}
-
 }  // namespace unisono::data

@@ -9,10 +9,6 @@
 namespace unisono {
 namespace {
 
-constexpr Index kLine = kAlignmentBytes / sizeof(float);
-
-Index round_up(Index n) { return (n + kLine - 1) / kLine * kLine; }
-
 float inverse_deviation(double variance, double epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + epsilon));
 }
@@ -42,7 +38,7 @@ void BatchNorm::declare(const std::string& name, const Backend&, ParameterLayout
   variance_ = declare_block(statistics, block(".variance", Role::statistic, "ones"));
 }
 
-Index BatchNorm::kept_size() const { return 2 * round_up(spec_.extent.channels); }
+Index BatchNorm::kept_size() const { return 2 * round_up_to_line(spec_.extent.channels); }
 
 BatchNorm::Moments BatchNorm::moments(MutableView kept) const {
   const auto channels = static_cast<std::size_t>(spec_.extent.channels);
