@@ -69,7 +69,7 @@ float RandomStream::normal() {
 std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random) {
   std::vector<std::uint64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
-  for (std::uint64_t i = n; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
+  shuffle(std::span(order), random);
   return order;
 }
 

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace unisono {
@@ -45,7 +47,13 @@ class RandomStream {
   unsigned used_ = 4;
 };
 
-/// A random order of 0 … n−1 (Fisher–Yates).
+/// Puts values into a random order (Fisher–Yates).
+template <typename T>
+void shuffle(std::span<T> values, RandomStream random) {
+  for (std::size_t n = values.size(); n > 1; --n) std::swap(values[n - 1], values[random.below(n)]);
+}
+
+/// A random order of 0 … n−1.
 std::vector<std::uint64_t> permutation(std::uint64_t n, RandomStream random);
 
 }  // namespace unisono

@@ -34,6 +34,7 @@ struct DataSettings {
 };
 
 enum class Split { train, validation, test };
+inline constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
 std::string_view name_of(Split split);
 
 /// What a split's examples have to be compared with.

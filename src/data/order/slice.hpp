@@ -2,14 +2,12 @@
 
 #include <cstdint>
 
+#include "unisono/data/batch.hpp"
+
 namespace unisono::data {
 
 /// [first, last) of the numbers 0 … n−1, or of whatever they count.
-struct Range {
-  std::int64_t first = 0, last = 0;
-  std::int64_t size() const { return last - first; }
-  bool operator==(const Range&) const = default;
-};
+using Range = ExampleRange;
 
 /// Part i of n things cut into `parts`: [i·n/parts, (i+1)·n/parts), as equal as whole numbers allow.
 inline Range part_of(std::int64_t n, std::int64_t i, std::int64_t parts) {

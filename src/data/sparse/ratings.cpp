@@ -80,7 +80,6 @@ class RatingsLoader final : public GroupLoader {
   void cut(const hdf5::File& file);
   void read_in_order(const hdf5::File& file, Range part);
   void read_blocks(const hdf5::File& file, const NodeMemory& memory);
-  void shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const;
   std::size_t side() const { return item_bounds_.size() - 1; }
 
   SparseGroup group_;
@@ -116,7 +115,7 @@ void RatingsLoader::read_in_order(const hdf5::File& file, Range part) {
   });
 }
 
-/// Every rank looks at all ratings, counts those of each block, and keeps and sorts those of its users.
+/// Every rank looks at all ratings, counts those of each block, and keeps and shuffles those of its users.
 void RatingsLoader::read_blocks(const hdf5::File& file, const NodeMemory& memory) {
   const auto user_blocks = static_cast<std::int64_t>(user_bounds_.size()) - 1;
   const Range own = memory.part(user_blocks);
@@ -140,17 +139,11 @@ void RatingsLoader::read_blocks(const hdf5::File& file, const NodeMemory& memory
   });
   std::partial_sum(block_first_.begin(), block_first_.end(), block_first_.begin());
   for (std::size_t i = 0; i < kept.size(); ++i) {
-    shuffle(kept[i], static_cast<std::uint64_t>(own.first) * side() + i);
-    std::copy(kept[i].begin(), kept[i].end(),
-              entries_ + block_first_[static_cast<std::size_t>(own.first) * side() + i]);
+    const std::size_t block = static_cast<std::size_t>(own.first) * side() + i;
+    shuffle(std::span(kept[i]), RandomStream(seed_, Purpose::order, block, kBlockStream));
+    std::copy(kept[i].begin(), kept[i].end(), entries_ + block_first_[block]);
     kept[i] = {};
   }
-}
-
-/// A function of the seed, the block and how many there are.
-void RatingsLoader::shuffle(std::vector<SparseEntry>& entries, std::uint64_t block) const {
-  RandomStream random(seed_, Purpose::order, block, kBlockStream);
-  for (std::size_t n = entries.size(); n > 1; --n) std::swap(entries[n - 1], entries[random.below(n)]);
 }
 
 void RatingsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {

@@ -9,7 +9,6 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
 constexpr std::uint64_t kLargestColumn = std::numeric_limits<std::uint32_t>::max();
 
 [[noreturn]] void fail(const hdf5::File& file, const std::string& object, const std::string& what) {

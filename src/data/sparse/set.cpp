@@ -13,8 +13,6 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
-
 /// Settings that only tables have.
 void check_settings(const DataSettings& settings, const SparseSchema& schema) {
   const auto refuse = [&](bool wrong, std::string_view key, std::string_view why) {
