@@ -66,7 +66,7 @@ class InPlaceSteps {
 
   StepRecord make(std::int64_t step) {
     const double rate = run_.schedule.rate(step);
-    const Batch batch = read();
+    const Batch batch = next_batch(run_);
     train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
     return make_record(batch, step + 1, rate, /*consistent=*/true);
   }
@@ -77,11 +77,6 @@ class InPlaceSteps {
     std::unique_ptr<Scratch> scratch;
     LossSums sums;
   };
-
-  Batch read() {
-    const ScopedTimer timer(run_.seconds.input);
-    return run_.source.next();
-  }
 
   void train_on(const Batch& batch, double rate, ConflictMeter* meter) {
     const ScopedTimer timer(run_.seconds.compute);

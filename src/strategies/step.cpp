@@ -7,16 +7,16 @@
 namespace unisono {
 namespace {
 
-Batch next_batch(TrainContext& run) {
-  const ScopedTimer timer(run.seconds.input);
-  return run.source.next();
-}
-
 double reducer_seconds(const TrainContext& run) {
   return run.statistics_reducer != nullptr ? run.statistics_reducer->seconds() : 0.0;
 }
 
 }  // namespace
+
+Batch next_batch(TrainContext& run) {
+  const ScopedTimer timer(run.seconds.input);
+  return run.source.next();
+}
 
 Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientReady& ready,
                           const std::function<double()>& waited) {

@@ -11,6 +11,9 @@ namespace unisono {
 /// What the gradient of a step is the mean of.
 enum class MeanOver { all_ranks, own_examples };
 
+/// The run's next batch; waiting for it is counted as input.
+Batch next_batch(TrainContext& run);
+
 /// Reads the micro-batches of one step and leaves g = (1/n) Σ ∇loss over this rank's examples; n: the step's examples
 /// on all ranks, or on this one.
 /// \param ready called in the last micro-batch, when ranges of g are final; may be empty
