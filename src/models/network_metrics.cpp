@@ -1,13 +1,12 @@
 #include <cmath>
 
+#include "metrics.hpp"
 #include "network_model.hpp"
 
 namespace unisono {
 namespace {
 
 constexpr Index kTopCount = 5;
-
-double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
 
 // Without labels a hit is an example all of whose outputs are right: as rare as not for many outputs, so that it has a
 // name of its own, and no run is judged by it.

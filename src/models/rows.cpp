@@ -37,11 +37,9 @@ void require_rule(const std::string& rule, const std::vector<std::string>& rules
                                 fmt::join(rules, " or ")));
 }
 
-void refuse_gradient(const std::string& model) {
-  throw ConfigError(fmt::format(
-      "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
-      "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
-      model));
+SparseEntries entries_of(const Batch& batch, ExampleRange range) {
+  return std::get<SparseEntries>(*batch.set)
+      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
 }
 
 void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step) {

@@ -13,10 +13,6 @@
 
 namespace unisono {
 
-inline constexpr Index kFullRow = 16;  ///< rows are filled up to whole cache lines
-
-inline Index round_up(Index floats) { return (floats + kFullRow - 1) / kFullRow * kFullRow; }
-
 /// Numbers in [−bound, bound), a function of (seed, number of the block, row). \param rows of θ, `width` numbers each
 void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows, Index width, const RowMatrix& matrix);
 
@@ -28,9 +24,6 @@ Block row_block(std::string name, Index rows, Index width, Role role);
 
 /// \throws ConfigError where a model has no such update rule
 void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
-/// \throws ConfigError that names the strategies which can train a model without gradients of batches
-[[noreturn]] void refuse_gradient(const std::string& model);
-
 /// Marks the rows (space 0) and columns (space 1) of entries, where somebody wants to know.
 void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step);
 /// Meters an entry and takes its locks, where these are wanted. \param rows must outlive the guard, unchanged
@@ -38,5 +31,29 @@ std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPla
 
 /// Adds a kernel's sums.
 void add(const InPlaceSums& from, LossSums& sums);
+
+/// A batch's ratings or co-occurrences of one range.
+SparseEntries entries_of(const Batch& batch, ExampleRange range);
+
+/// Of a model of such entries.
+class EntryScratch final : public Scratch {
+ public:
+  RowLocks::Set rows;
+};
+
+/// Trains on entries by kernel(entries) → InPlaceSums: on all at once, or one by one where the step needs that.
+template <typename Kernel>
+void update_entries(SparseEntries entries, const InPlaceStep& step, Scratch& scratch, LossSums& sums, Kernel kernel) {
+  mark_entries(entries, step);
+  if (!step.one_by_one()) {
+    add(kernel(entries), sums);
+    return;
+  }
+  RowLocks::Set& rows = static_cast<EntryScratch&>(scratch).rows;
+  for (const SparseEntry& entry : entries) {
+    const auto guard = enter_entry(entry, step, rows);
+    add(kernel(SparseEntries(&entry, 1)), sums);
+  }
+}
 
 }  // namespace unisono

@@ -7,9 +7,9 @@
 namespace unisono {
 
 TEST_CASE("rows are filled up to whole cache lines", "[rows]") {
-  CHECK(round_up(1) == 16);
-  CHECK(round_up(16) == 16);
-  CHECK(round_up(17) == 32);
+  CHECK(round_up_to_line(1) == 16);
+  CHECK(round_up_to_line(16) == 16);
+  CHECK(round_up_to_line(17) == 32);
 }
 
 TEST_CASE("a row's initial values depend on seed, block and row alone", "[rows]") {

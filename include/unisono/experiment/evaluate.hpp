@@ -34,7 +34,7 @@ struct WordTestOptions {
 
 /// Prints how a model of words answers analogies (by 3CosAdd), and how its cosines agree with people's scores
 /// (Spearman's ρ). Collective: questions are shared out, and the figures do not depend on the number of ranks.
-/// 	hrows CheckpointError, ConfigError for a model without words, DataError naming file and line
+/// \throws CheckpointError, ConfigError for a model without words, DataError naming file and line
 void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"

@@ -6,41 +6,26 @@
 #include <cmath>
 #include <numeric>
 
+#include "metrics.hpp"
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
-namespace {
-
-class FactorScratch final : public Scratch {
- public:
-  RowLocks::Set rows;
-};
-
-double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
-
-SparseEntries entries_of(const Batch& batch, ExampleRange range) {
-  return std::get<SparseEntries>(*batch.set)
-      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
-}
-
-}  // namespace
-
 FactorizationModel::FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs,
                                        const ModelContext& context)
-    : settings_(settings),
+    : InPlaceModel("factorization"),
+      settings_(settings),
       user_count_(inputs.rows),
       item_count_(inputs.columns),
-      width_(round_up(settings.dimension)),
-      stride_(width_ + kFullRow),
+      width_(round_up_to_line(settings.dimension)),
+      stride_(width_ + kLineFloats),
       mean_(static_cast<float>(inputs.mean_value)),
-      adagrad_(context.update_rule == "adagrad"),
-      kernels_(make_in_place_kernels()) {
+      adagrad_(context.update_rule == "adagrad") {
   if (inputs.kind != SetKind::ratings) {
     throw ConfigError(
         fmt::format("model.kind = \"factorization\" takes ratings, but the set holds {}", name_of(inputs.kind)));
   }
-  require_rule(context.update_rule, {"sgd", "adagrad"}, "factorization");
+  require_rule(context.update_rule, {"sgd", "adagrad"}, kind_);
   users_ = declare("users", user_count_);
   items_ = declare("items", item_count_);
 }
@@ -68,7 +53,7 @@ void FactorizationModel::initialise(std::uint64_t seed, ModelState state) const 
   fill_column(1, item_count_, width_ + 1, items(state.parameters).factors);
 }
 
-std::unique_ptr<Scratch> FactorizationModel::make_scratch() const { return std::make_unique<FactorScratch>(); }
+std::unique_ptr<Scratch> FactorizationModel::make_scratch() const { return std::make_unique<EntryScratch>(); }
 
 std::vector<RowSpace> FactorizationModel::row_spaces() const {
   return {{"users", users_, stride_, user_count_}, {"items", items_, stride_, item_count_}};
@@ -81,7 +66,6 @@ std::vector<VectorTable> FactorizationModel::vectors() const {
 
 void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step,
                                          Scratch& scratch, LossSums& sums) const {
-  const SparseEntries entries = entries_of(batch, range);
   const FactorStep with{.rate = static_cast<float>(step.rate),
                         .mean = mean_,
                         .user_l2 = static_cast<float>(settings_.user_l2),
@@ -89,31 +73,16 @@ void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range,
                         .adagrad = adagrad_,
                         .biases = settings_.biases};
   const FactorRows user_rows = users(step.parameters), item_rows = items(step.parameters);
-  mark_entries(entries, step);
-  if (!step.one_by_one()) {
-    add(kernels_->factorize(entries, with, user_rows, item_rows), sums);
-    return;
-  }
-  RowLocks::Set& rows = static_cast<FactorScratch&>(scratch).rows;
-  for (const SparseEntry& entry : entries) {
-    const auto guard = enter_entry(entry, step, rows);
-    add(kernels_->factorize({&entry, 1}, with, user_rows, item_rows), sums);
-  }
-}
-
-void FactorizationModel::require_gradient() const { refuse_gradient("factorization"); }
-
-void FactorizationModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
-                                           LossSums&) {
-  require_gradient();
+  update_entries(entries_of(batch, range), step, scratch, sums,
+                 [&](SparseEntries entries) { return kernels_->factorize(entries, with, user_rows, item_rows); });
 }
 
 float FactorizationModel::rating(Index user, Index item, MutableView parameters) const {
   const FactorRows u = users(parameters), i = items(parameters);
   const float *const p = u.factors.row(user), *const q = i.factors.row(item);
-  std::array<float, kFullRow> sums{};  // rows are filled up with zeros
-  for (Index k = 0; k < width_; k += kFullRow) {
-    for (Index lane = 0; lane < kFullRow; ++lane) sums[static_cast<std::size_t>(lane)] += p[k + lane] * q[k + lane];
+  std::array<float, kLineFloats> sums{};  // rows are filled up with zeros
+  for (Index k = 0; k < width_; k += kLineFloats) {
+    for (Index lane = 0; lane < kLineFloats; ++lane) sums[static_cast<std::size_t>(lane)] += p[k + lane] * q[k + lane];
   }
   return mean_ + *u.bias(user) + *i.bias(item) + std::accumulate(sums.begin(), sums.end(), 0.0F);
 }

@@ -1,8 +1,7 @@
 #pragma once
 
-#include "unisono/kernels/in_place.hpp"
+#include "in_place_model.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/models/in_place.hpp"
 
 namespace unisono {
 
@@ -10,18 +9,12 @@ namespace unisono {
 /// each rating.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
 ///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015.
-class FactorizationModel final : public Model, public InPlace {
+class FactorizationModel final : public InPlaceModel {
  public:
   /// \throws ConfigError for a set of something else than ratings, or another update rule
   FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
-  const InPlace* in_place() const override { return this; }
-  void require_gradient() const override;
-  const ParameterLayout& layout() const override { return layout_; }
-  const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override;
   void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
   void predict(const Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return 1; }
@@ -35,7 +28,6 @@ class FactorizationModel final : public Model, public InPlace {
   std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
-  Index workspace_bytes(Index) const override { return 0; }
 
   /// r̂ of any pair.
   float rating(Index user, Index item, MutableView parameters) const;
@@ -50,8 +42,6 @@ class FactorizationModel final : public Model, public InPlace {
   Index user_count_, item_count_, width_, stride_;
   float mean_;
   bool adagrad_;
-  std::unique_ptr<InPlaceKernels> kernels_;
-  ParameterLayout layout_, statistics_;
   Index users_ = 0, items_ = 0;  ///< offsets of their rows in θ
 };
 

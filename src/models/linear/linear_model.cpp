@@ -53,7 +53,7 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
       loss_(kind_of(settings.loss, inputs)),
       features_(inputs.features.size()),
       classes_(inputs.classes),
-      width_(loss_ == Kind::softmax ? round_up(classes_) : 1),
+      width_(loss_ == Kind::softmax ? round_up_to_line(classes_) : 1),
       kernels_(make_in_place_kernels()) {
   declare();
   prepare_penalties(context);

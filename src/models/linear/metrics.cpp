@@ -3,14 +3,9 @@
 #include <limits>
 
 #include "linear/linear_model.hpp"
+#include "metrics.hpp"
 
 namespace unisono {
-namespace {
-
-double ratio(double part, std::int64_t whole) { return whole == 0 ? 0 : part / static_cast<double>(whole); }
-
-}  // namespace
-
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive) {
   const auto has_nan = [](const std::vector<float>& scores) {
     return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });

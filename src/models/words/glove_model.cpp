@@ -9,27 +9,13 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
-namespace {
-
-class GloveScratch final : public Scratch {
- public:
-  RowLocks::Set rows;
-};
-
-SparseEntries entries_of(const Batch& batch, ExampleRange range) {
-  return std::get<SparseEntries>(*batch.set)
-      .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
-}
-
-}  // namespace
-
 GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context)
-    : settings_(settings),
+    : InPlaceModel("glove"),
+      settings_(settings),
       words_(inputs.rows),
       dimension_(settings.dimension),
-      width_(round_up(settings.dimension + 1)),
-      learning_rate_(context.learning_rate),
-      kernels_(make_in_place_kernels()) {
+      width_(round_up_to_line(settings.dimension + 1)),
+      learning_rate_(context.learning_rate) {
   if (inputs.kind != SetKind::cooccurrences) {
     throw ConfigError(
         fmt::format("model.kind = \"glove\" takes co-occurrences, but the set holds {}; 'unisono data cooccurrences' "
@@ -37,7 +23,7 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
                     "text",
                     name_of(inputs.kind)));
   }
-  require_rule(context.update_rule, {"adagrad"}, "glove");
+  require_rule(context.update_rule, {"adagrad"}, kind_);
   word_rows_ = declare("words");
   context_rows_ = declare("contexts");
 }
@@ -63,7 +49,7 @@ void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
   }
 }
 
-std::unique_ptr<Scratch> GloveModel::make_scratch() const { return std::make_unique<GloveScratch>(); }
+std::unique_ptr<Scratch> GloveModel::make_scratch() const { return std::make_unique<EntryScratch>(); }
 
 std::vector<RowSpace> GloveModel::row_spaces() const {
   return {{"words", word_rows_, 2 * width_, words_}, {"contexts", context_rows_, 2 * width_, words_}};
@@ -78,28 +64,12 @@ std::vector<VectorTable> GloveModel::vectors() const {
 
 void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                  LossSums& sums) const {
-  const SparseEntries entries = entries_of(batch, range);
   const GloveStep with{.rate = static_cast<float>(step.rate / learning_rate_),
                        .x_max = static_cast<float>(settings_.x_max),
                        .alpha = static_cast<float>(settings_.alpha)};
   const GloveRows words = rows_at(word_rows_, step.parameters), contexts = rows_at(context_rows_, step.parameters);
-  mark_entries(entries, step);
-  if (!step.one_by_one()) {
-    add(kernels_->glove(entries, with, words, contexts), sums);
-    return;
-  }
-  RowLocks::Set& rows = static_cast<GloveScratch&>(scratch).rows;
-  for (const SparseEntry& entry : entries) {
-    const auto guard = enter_entry(entry, step, rows);
-    add(kernels_->glove({&entry, 1}, with, words, contexts), sums);
-  }
-}
-
-void GloveModel::require_gradient() const { refuse_gradient("glove"); }
-
-void GloveModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
-                                   LossSums&) {
-  require_gradient();
+  update_entries(entries_of(batch, range), step, scratch, sums,
+                 [&](SparseEntries entries) { return kernels_->glove(entries, with, words, contexts); });
 }
 
 void GloveModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
@@ -115,16 +85,6 @@ void GloveModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) 
       ++sums.examples;
     }
   }
-}
-
-void GloveModel::predict(const Batch&, ModelState, MutableView) {
-  throw ConfigError(
-      "model.kind = \"glove\" predicts nothing of an example; 'unisono export' writes its vectors, and 'unisono "
-      "neighbors' searches them");
-}
-
-std::vector<Metric> GloveModel::metrics(const LossSums& sums) const {
-  return {{"loss", sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples), false}};
 }
 
 std::vector<LayerSummary> GloveModel::summary(Index) const {

@@ -24,17 +24,17 @@ class WordScratch final : public Scratch {
 }  // namespace
 
 Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context)
-    : settings_(settings),
+    : InPlaceModel("word2vec"),
+      settings_(settings),
       seed_(context.seed),
       words_(inputs.rows),
       dimension_(settings.dimension),
-      width_(round_up(settings.dimension)),
-      cbow_(settings.architecture == "cbow"),
-      kernels_(make_in_place_kernels()) {
+      width_(round_up_to_line(settings.dimension)),
+      cbow_(settings.architecture == "cbow") {
   if (inputs.kind != SetKind::text) {
     throw ConfigError(fmt::format("model.kind = \"word2vec\" takes text, but the set holds {}", name_of(inputs.kind)));
   }
-  require_rule(context.update_rule, {"sgd"}, "word2vec");
+  require_rule(context.update_rule, {"sgd"}, kind_);
   inputs_ = layout_.add_rows({{row_block("words.input", words_, dimension_, Role::weight), 0}}, width_);
   const Index outputs = settings.output == "hierarchical_softmax" ? std::max<Index>(1, words_ - 1) : words_;
   outputs_ = layout_.add_rows({{row_block("words.output", outputs, dimension_, Role::weight), 0}}, width_);
@@ -126,29 +126,12 @@ void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPla
   add(losses, sums);
 }
 
-void Word2vecModel::require_gradient() const { refuse_gradient("word2vec"); }
-
-void Word2vecModel::loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
-                                      LossSums&) {
-  require_gradient();
-}
-
 /// A training step at rate 0 changes nothing and tells the loss.
 void Word2vecModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
   WordScratch scratch;
   for (const ExampleRange& range : batch.ranges) {
     train_on(batch, range, {.rate = 0, .parameters = state.parameters}, scratch, /*every_loss=*/1, sums);
   }
-}
-
-void Word2vecModel::predict(const Batch&, ModelState, MutableView) {
-  throw ConfigError(
-      "model.kind = \"word2vec\" predicts nothing of an example; 'unisono export' writes its vectors, and 'unisono "
-      "neighbors' searches them");
-}
-
-std::vector<Metric> Word2vecModel::metrics(const LossSums& sums) const {
-  return {{"loss", sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples), false}};
 }
 
 std::vector<LayerSummary> Word2vecModel::summary(Index) const {

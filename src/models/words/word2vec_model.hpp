@@ -2,8 +2,8 @@
 
 #include <optional>
 
+#include "in_place_model.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/models/in_place.hpp"
 #include "words/windows.hpp"
 
 namespace unisono {
@@ -13,20 +13,13 @@ namespace unisono {
 ///   share their negatives: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
 /// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output: of all windows
 /// where it is evaluated, of every 64th where it is trained.
-class Word2vecModel final : public Model, public InPlace {
+class Word2vecModel final : public InPlaceModel {
  public:
   /// \throws ConfigError for a set that is no text, or another update rule
   Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
-  const InPlace* in_place() const override { return this; }
-  void require_gradient() const override;
-  const ParameterLayout& layout() const override { return layout_; }
-  const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override;
   void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return dimension_; }
 
   std::unique_ptr<Scratch> make_scratch() const override;
@@ -35,10 +28,8 @@ class Word2vecModel final : public Model, public InPlace {
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors() const override;
 
-  std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
-  Index workspace_bytes(Index) const override { return 0; }
 
  private:
   /// \param every_loss of so many windows one is looked at
@@ -54,10 +45,8 @@ class Word2vecModel final : public Model, public InPlace {
   std::uint64_t seed_;
   Index words_, dimension_, width_;
   bool cbow_;
-  std::unique_ptr<InPlaceKernels> kernels_;
   std::optional<WindowSampler> sampler_;  ///< none where the model is only to be applied
-  ParameterLayout layout_, statistics_;
-  Index inputs_ = 0, outputs_ = 0;  ///< offsets of the rows in θ
+  Index inputs_ = 0, outputs_ = 0;        ///< offsets of the rows in θ
 };
 
 }  // namespace unisono

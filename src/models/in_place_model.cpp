@@ -1,0 +1,28 @@
+#include "in_place_model.hpp"
+
+#include <fmt/format.h>
+
+#include "metrics.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+
+void InPlaceModel::require_gradient() const {
+  throw ConfigError(fmt::format(
+      "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
+      "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
+      kind_));
+}
+
+void InPlaceModel::predict(const Batch&, ModelState, MutableView) {
+  throw ConfigError(
+      fmt::format("model.kind = \"{}\" predicts nothing of an example; 'unisono export' writes its vectors, and "
+                  "'unisono neighbors' searches them",
+                  kind_));
+}
+
+std::vector<Metric> InPlaceModel::metrics(const LossSums& sums) const {
+  return {{"loss", ratio(sums.loss, sums.examples), false}};
+}
+
+}  // namespace unisono
