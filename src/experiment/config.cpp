@@ -93,6 +93,8 @@ void Config::describe(ConfigVisitor& visitor) {
 
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is longer than train.epochs, so the base rate would never be reached");
+  visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
+                  "data.partition = \"strata\" is for strategy.kind = \"stratified\" alone; remove it");
   visitor.require(
       "strategy", strategy.allreduce_epochs <= train.epochs,
       "strategy.allreduce_epochs is longer than train.epochs, so nothing would ever be averaged; use kind = "
@@ -103,6 +105,7 @@ Config parse_config(const ConfigText& text, const ModelKinds& models) {
   Config config;
   config.model.own = make_kinds(models);
   parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
+  if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
   return config;
 }
 

@@ -5,10 +5,14 @@
 namespace unisono {
 
 std::vector<Metric> evaluate_split(Communicator& world, Dataset& data, Split split, Index batch_size, Model& model,
-                                   ModelState state) {
+                                   ModelState state, Division* division) {
   LossSums sums;
   const auto source = data.evaluate(split, world.rank(), world.size(), batch_size);
-  while (const auto batch = source->next()) model.evaluate(*batch, state, sums);
+  if (division != nullptr) {
+    division->evaluate(*source, state.parameters, sums);
+  } else {
+    while (const auto batch = source->next()) model.evaluate(*batch, state, sums);
+  }
   return model.metrics(sum_over_ranks(world, sums));
 }
 

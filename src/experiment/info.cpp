@@ -99,6 +99,7 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                       .backend = *backend,
                                       .data = data,
                                       .ranks = world.size(),
+                                      .division = strategy->divide(*model, data, world),
                                       .strategy = *strategy,
                                       .process_bytes = world.max(resident_memory_bytes())});
   const auto layers = model->summary(batch);

@@ -53,12 +53,16 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
 }
 
 Doings sum_over_ranks(Communicator& world, const Doings& doings) {
-  std::array<std::int64_t, 5> all = {std::max<std::int64_t>(0, doings.averaged_bytes),
-                                     std::max<std::int64_t>(0, doings.touched_rows), doings.row_conflicts,
-                                     doings.averaged_bytes >= 0 ? 1 : 0, doings.touched_rows >= 0 ? 1 : 0};
+  const std::array<std::int64_t, 3> own = {doings.averaged_bytes, doings.passed_bytes, doings.touched_rows};
+  std::array<std::int64_t, 7> all{};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    all[2 * i] = std::max<std::int64_t>(0, own[i]);
+    all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // ranks that have something to say
+  }
+  all[6] = doings.row_conflicts;
   world.allreduce_sum(std::span<std::int64_t>(all));
-  return {
-      .averaged_bytes = all[3] > 0 ? all[0] : -1, .touched_rows = all[4] > 0 ? all[1] : -1, .row_conflicts = all[2]};
+  const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
+  return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};
 }
 
 Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {

@@ -37,7 +37,7 @@ Index evaluation_batch(const MemoryContext& context) {
 
 /// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
 std::int64_t examples_bytes(const MemoryContext& context) {
-  const bool shared = context.data.resident && context.config.data.partition != "fixed";
+  const bool shared = context.data.resident && context.config.data.partition == "global";
   return context.data.bytes_per_node / (shared ? 1 : context.ranks);
 }
 
@@ -78,14 +78,16 @@ Index largest_part(const Config& config, int ranks) {
 
 std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
-  const std::int64_t n = model.layout().size(), statistics = model.statistics_layout().size();
+  const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
+  const std::int64_t statistics = model.statistics_layout().size();
   const bool in_place = context.strategy.updates_in_place(model);
   const std::int64_t states = in_place ? 0 : optimizer_state_vectors(context.config.optimizer);
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const bool table = context.data.kind == SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
-          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(n, context.ranks, in_place)},
+          {in_place ? "parameters" : "parameters and gradient",
+           vectors_bytes(n, context.division != nullptr ? 1 : context.ranks, in_place)},
           {"optimizer state", kFloat * n * states},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},

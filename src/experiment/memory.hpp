@@ -22,6 +22,7 @@ struct MemoryContext {
   Backend& backend;
   const DatasetInfo& data;
   int ranks = 1;
+  const Division* division = nullptr;  ///< of the model
   const Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident before any of this: code, MPI, HDF5
 };

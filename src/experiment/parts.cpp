@@ -13,6 +13,8 @@ SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, 
                              const Normalization* normalization) {
   share_.node_rank = world.node_rank();
   share_.node_size = world.node_size();
+  share_.rank = world.rank();
+  share_.size = world.size();
   share_.allocate = [this, &world](std::size_t bytes) {
     windows_.push_back(world.allocate_on_node(bytes));
     return windows_.back().get();
@@ -41,7 +43,7 @@ bool updates_in_place(const Config& config) {
 
 /// The threads that a rank is to have; 0: its fair share of the cores.
 std::int64_t wanted_threads(const Config& config) {
-  if (config.strategy.kind == "hogwild") return config.strategy.threads;
+  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") return config.strategy.threads;
   if (updates_in_place(config)) return 1;
   return config.train.threads;
 }
@@ -87,6 +89,13 @@ SourceOptions source_options(const Communicator& world, const Config& config) {
 
 Config& settle(Config& config, const DatasetInfo& data) {
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 16384;
+  if (config.data.order == "strata" && data.kind == SetKind::ratings) {
+    const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
+    if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
+      throw ConfigError("train.batch_size: steps in strata are the diagonals of a grid; set it to 0");
+    }
+    config.train.batch_size = stratum;
+  }
   if (config.train.batch_size == 0) {
     config.train.batch_size =
         data.kind == SetKind::table
@@ -113,8 +122,15 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
                        model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(world, "order of the parameters", model->layout().hash(),
                "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
-  parameters = Buffer(model->layout().size(), world.shared_allocator());
+  if (data != nullptr) division = strategy->divide(*model, data->info(), world);
+  parameters =
+      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
   statistics = Buffer(model->statistics_layout().size());
+}
+
+void ModelParts::initialise(std::uint64_t seed) {
+  if (division != nullptr) return division->initialise(seed, parameters.view());
+  model->initialise(seed, state());
 }
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {

@@ -45,6 +45,7 @@ struct ModelParts {
   ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
              Dataset* data = nullptr);
 
+  void initialise(std::uint64_t seed);
   ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
   std::string device() const { return cpu_name() + ", " + backend->description(); }
@@ -56,7 +57,8 @@ struct ModelParts {
   std::unique_ptr<Communicator> statistics_group;  ///< of all ranks: layers' messages never mix with the strategy's
   CommunicatorReducer statistics_reducer;
   std::unique_ptr<Model> model;
-  Buffer parameters;  ///< θ, in memory that the ranks of a node share
+  Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it
+  Buffer parameters;  ///< θ, in memory that the ranks of a node share; the rank's own part of it where divided
   Buffer statistics;
 };
 

@@ -76,6 +76,7 @@ void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.ranks;
   }
   if (doings.averaged_bytes >= 0) json["averaged_bytes"] = doings.averaged_bytes;
+  if (doings.passed_bytes >= 0) json["passed_bytes"] = doings.passed_bytes;
   if (doings.touched_rows > 0) {
     json["row_conflict_rate"] = static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows);
   }
@@ -90,11 +91,14 @@ std::string doings_text(const Summary& summary) {
         "steps)\n",
         100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
   }
-  if (doings.averaged_bytes > 0) {
-    const double epochs = static_cast<double>(std::max<std::int64_t>(1, summary.epochs));
-    text += fmt::format("  averages    {:.1f} MB an epoch and rank\n",
-                        static_cast<double>(doings.averaged_bytes) / summary.ranks / epochs * 1e-6);
-  }
+  const double epochs = static_cast<double>(std::max<std::int64_t>(1, summary.epochs));
+  const auto add_bytes = [&](const char* what, std::int64_t bytes) {
+    if (bytes <= 0) return;
+    text += fmt::format("  {:11} {:.1f} MB an epoch and rank\n", what,
+                        static_cast<double>(bytes) / summary.ranks / epochs * 1e-6);
+  };
+  add_bytes("averages", doings.averaged_bytes);
+  add_bytes("passed on", doings.passed_bytes);
   return text;
 }
 

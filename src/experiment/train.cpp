@@ -115,7 +115,7 @@ void Run::begin(const TrainOptions& options) {
   if (world_.max(static_cast<std::int64_t>(checkpoint.has_value())) != 0) {
     resume(checkpoint);
   } else {
-    parts_.model->initialise(static_cast<std::uint64_t>(config_.seed), parts_.state());
+    parts_.initialise(static_cast<std::uint64_t>(config_.seed));
   }
 }
 

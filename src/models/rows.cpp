@@ -10,10 +10,11 @@
 
 namespace unisono {
 
-void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows, Index width,
+void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
                const RowMatrix& matrix) {
-  for (Index row = 0; row < rows; ++row) {
-    RandomStream random(seed, Purpose::initial_weights, static_cast<std::uint64_t>(row), number);
+  for (Index row = 0; row < series.count; ++row) {
+    const auto number_of_row = static_cast<std::uint64_t>(series.first + row * series.step);
+    RandomStream random(seed, Purpose::initial_weights, number_of_row, number);
     for (float* value = matrix.row(row); value < matrix.row(row) + width; ++value)
       *value = random.uniform(-bound, bound);
   }

@@ -13,8 +13,10 @@
 
 namespace unisono {
 
-/// Numbers in [−bound, bound), a function of (seed, number of the block, row). \param rows of θ, `width` numbers each
-void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, Index rows, Index width, const RowMatrix& matrix);
+/// Numbers in [−bound, bound), a function of (seed, number of the block, row).
+/// \param series of rows, which stand one behind the other in the matrix, `width` numbers each
+void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
+               const RowMatrix& matrix);
 
 /// value at `column` of every row.
 void fill_column(float value, Index rows, Index column, const RowMatrix& matrix);

@@ -83,5 +83,6 @@ std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_serial(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings);
 
 }  // namespace unisono

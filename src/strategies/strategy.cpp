@@ -37,13 +37,17 @@ void describe_averaging(ConfigVisitor& visitor, StrategySettings& settings) {
                 settings.allreduce_epochs);
 }
 
-void describe_hogwild(ConfigVisitor& visitor, StrategySettings& settings) {
+void describe_threads(ConfigVisitor& visitor, StrategySettings& settings) {
   visitor.field({.name = "threads",
                  .meaning = "threads of a rank that train on one θ at the same time; 0: the rank's fair share of the "
                             "cores that it may run on",
                  .minimum = 0,
                  .maximum = 4096},
                 settings.threads);
+}
+
+void describe_hogwild(ConfigVisitor& visitor, StrategySettings& settings) {
+  describe_threads(visitor, settings);
   visitor.choice({.name = "locking", .meaning = "what a thread locks while it updates"}, settings.locking,
                  {{"none", "nothing: lock-free, some updates are lost"},
                   {"striped", "the rows that the example touches, by 4096 locks: none is lost"},
@@ -67,7 +71,11 @@ void StrategySettings::describe(ConfigVisitor& visitor) {
                     "threads of a rank train on one θ without waiting for each other; ranks average now and "
                     "then",
                     [this](ConfigVisitor& v) { describe_hogwild(v, *this); }},
-                   {"serial", "one rank, one example after the other: what the others are compared with", {}}});
+                   {"serial", "one rank, one example after the other: what the others are compared with", {}},
+                   {"stratified",
+                    "factorization: blocks of ratings that share neither users nor items, on all threads and ranks at "
+                    "the same time; each rank holds a part of the data and of θ",
+                    [this](ConfigVisitor& v) { describe_threads(v, *this); }}});
 }
 
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
@@ -75,8 +83,9 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
   if (settings.kind == "averaging") return make_averaging(settings);
   if (settings.kind == "hogwild") return make_hogwild(settings);
   if (settings.kind == "serial") return make_serial(settings);
-  throw ConfigError(
-      fmt::format("strategy.kind is '{}'; it must be allreduce, averaging, hogwild or serial", settings.kind));
+  if (settings.kind == "stratified") return make_stratified(settings);
+  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be allreduce, averaging, hogwild, serial or stratified",
+                                settings.kind));
 }
 
 }  // namespace unisono

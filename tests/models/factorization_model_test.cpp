@@ -59,9 +59,9 @@ void write_by_hand(FactorTrial& trial) {
 TEST_CASE("a rating is the mean, two biases and a product", "[factorization]") {
   FactorTrial trial({.dimension = 2}, 2, 3);
   write_by_hand(trial);
-  CHECK(trial.model.rating(0, 0, trial.theta.view()) == 3.5F + 0.5F + 0.125F + 1.0F);
-  CHECK(trial.model.rating(0, 2, trial.theta.view()) == 3.5F + 0.5F - 1 + 8);
-  CHECK(trial.model.rating(1, 1, trial.theta.view()) == 3.5F - 0.25F - 2.5F);
+  CHECK(trial.model.rating(0, 0, trial.model.tables(trial.theta.view())) == 3.5F + 0.5F + 0.125F + 1.0F);
+  CHECK(trial.model.rating(0, 2, trial.model.tables(trial.theta.view())) == 3.5F + 0.5F - 1 + 8);
+  CHECK(trial.model.rating(1, 1, trial.model.tables(trial.theta.view())) == 3.5F - 0.25F - 2.5F);
 }
 
 TEST_CASE("evaluations and predictions of ratings, by hand", "[factorization]") {

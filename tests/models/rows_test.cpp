@@ -15,7 +15,8 @@ TEST_CASE("rows are filled up to whole cache lines", "[rows]") {
 TEST_CASE("a row's initial values depend on seed, block and row alone", "[rows]") {
   const auto draw = [](std::uint64_t seed, std::uint32_t number, Index rows, Index width, Index stride) {
     Buffer values(rows * stride);
-    draw_rows(seed, number, 0.25F, rows, width, {.values = values.data(), .stride = stride, .width = stride});
+    draw_rows(seed, number, 0.25F, {.count = rows}, width,
+              {.values = values.data(), .stride = stride, .width = stride});
     std::vector<std::vector<float>> drawn;
     for (Index row = 0; row < rows; ++row) {
       drawn.emplace_back(values.data() + row * stride, values.data() + row * stride + width);

@@ -23,7 +23,8 @@ struct AugmentationSettings {
 struct DataSettings {
   std::string path;
   std::string targets = "auto";        ///< auto (labels or targets, as the file has), features (autoencoders)
-  std::string partition = "global";    ///< global, fixed
+  std::string partition = "global";    ///< global, fixed, strata
+  std::string order = "random";        ///< of training examples, where `shuffle` is: random, strata
   std::string reader = "auto";         ///< auto, resident, streaming
   std::int64_t window_bytes = 0;       ///< streaming: memory for the window that examples are shuffled in; 0: chosen
   double validation_fraction = 0;      ///< of the training set, where the file has no validation group
@@ -59,7 +60,8 @@ struct DatasetInfo {
   Index rows = 0;         ///< ratings: users; text, co-occurrences: words
   Index columns = 0;      ///< ratings: items; co-occurrences: words
   double mean_value = 0;  ///< of the training ratings
-  Index classes = 0;      ///< of labels; 0 where the set has none
+  Index grid = 0;     ///< ratings: blocks along a side of the grid in which they are trained (unisono/data/grid.hpp)
+  Index classes = 0;  ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::array<Answers, 3> answers;                    ///< by Split
@@ -114,6 +116,7 @@ class Dataset {
 /// How ranks open a set together. Default: this process alone.
 struct NodeShare {
   int node_rank = 0, node_size = 1;
+  int rank = 0, size = 1;  ///< in the job
   /// One copy of `bytes` that all ranks of the node see; collective over the node. \return its base, or null on all
   /// ranks of the node where there is none to be had: then each reads a copy of its own. It lives as long as the set.
   std::function<std::byte*(std::size_t bytes)> allocate;

@@ -21,6 +21,11 @@ struct RowSpace {
   Index rows = 0;
 };
 
+/// Rows first, first + step, …: `count` of them.
+struct RowSeries {
+  Index first = 0, step = 1, count = 0;
+};
+
 /// One that counts which rows were touched since somebody looked: a byte a row. Threads mark at the same time.
 class TouchedRows {
  public:
@@ -74,6 +79,24 @@ class Scratch {
   virtual ~Scratch() = default;
 };
 
+/// A part of each of a model's two tables of rows, as many floats a row as RowSpace::stride.
+struct TableParts {
+  float* rows = nullptr;     ///< of row_spaces()[0], e.g. of users
+  float* columns = nullptr;  ///< of row_spaces()[1], e.g. of items
+};
+
+/// What a model offers whose examples each touch one row of either of two tables: parts of the tables can be trained
+/// apart, by ranks that hold no more.
+class Bipartite {
+ public:
+  virtual ~Bipartite() = default;
+  /// As InPlace::update_in_place, on entries that are numbered from the first rows of the parts on.
+  virtual void update_part(SparseEntries entries, double rate, const TableParts& parts, LossSums& sums) const = 0;
+  virtual void evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const = 0;
+  /// Initial values of rows first, first + step, …, `count` of them, as Model::initialise gives them.
+  virtual void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const = 0;
+};
+
 /// What a model offers whose examples touch few parameters: each example is a step of its own, made on θ itself, by any
 /// number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
 class InPlace {
@@ -90,6 +113,8 @@ class InPlace {
   virtual std::string_view usual_merge() const { return "sum"; }
   /// All that `update_in_place` touches, but for some numbers that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
+  /// Null: its examples touch more than a row of each of two tables.
+  virtual const Bipartite* bipartite() const { return nullptr; }
 };
 
 }  // namespace unisono

@@ -14,17 +14,18 @@
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
+#include "unisono/strategies/division.hpp"
 
 namespace unisono {
 
 /// `[strategy]`
 struct StrategySettings {
-  std::string kind = "allreduce";           ///< allreduce, averaging, hogwild, serial
+  std::string kind = "allreduce";           ///< allreduce, averaging, hogwild, serial, stratified
   std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
   std::string merge = "auto";               ///< hogwild, averaging: of rows that are updated in place: auto, sum, mean
-  std::int64_t threads = 0;                 ///< hogwild: on one θ; 0: the rank's fair share of the cores
+  std::int64_t threads = 0;                 ///< hogwild, stratified: 0: the rank's fair share of the cores
   std::string locking = "none";             ///< hogwild: none, striped, global
   void describe(ConfigVisitor& visitor);
 };
@@ -79,6 +80,7 @@ struct Worker {
 /// What a strategy counts of its own doing on this rank, for the summary; −1: it has nothing to say of it.
 struct Doings {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were given to averages
+  std::int64_t passed_bytes = -1;                     ///< of parameters that went on to another rank
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< of θ, in the steps that were watched (see ConflictMeter)
 };
 
@@ -110,6 +112,9 @@ class Strategy {
   virtual ~Strategy() = default;
   /// Whether it can train this model, before a run writes anything. \throws ConfigError where it cannot
   virtual void require(const Model&, int /*ranks*/) const {}
+  /// Divides the model among the ranks, where that is how it trains; it then needs rows of θ as Division says, and
+  /// `train` takes a state of its size. Null: every rank holds all of θ. Collective.
+  virtual Division* divide(const Model&, const DatasetInfo&, Communicator&) { return nullptr; }
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
   /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.

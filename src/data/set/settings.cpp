@@ -44,7 +44,8 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                  {{"auto", "the labels or targets that the file has"}, {"features", "the input itself: autoencoders"}});
   visitor.choice({.name = "partition", .meaning = "which examples a rank trains on"}, partition,
                  {{"global", "its slice of every batch of one order over the whole set: P ranks equal one"},
-                  {"fixed", "its own part of the set for the whole run, shuffled inside: less memory, fewer reads"}});
+                  {"fixed", "its own part of the set for the whole run, shuffled inside: less memory, fewer reads"},
+                  {"strata", "ratings: those of its users; strategy.kind = \"stratified\" sets it"}});
   visitor.choice({.name = "reader", .meaning = "where examples wait"}, reader,
                  {{"auto", "resident if that takes at most half of the memory that is free on every node"},
                   {"resident", "in memory, one copy a node"},
@@ -70,6 +71,10 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        {"feature", "for each feature"}});
   visitor.field({.name = "shuffle", .meaning = "train in a new random order every epoch, or in the file's order"},
                 shuffle);
+  visitor.choice({.name = "order", .meaning = "that order"}, order,
+                 {{"random", "another one every epoch"},
+                  {"strata", "ratings: the grid's blocks, a diagonal a step; strategy.kind = \"stratified\" sets it"}});
+  visitor.require("order", order == "random" || shuffle, "order = \"strata\" needs shuffle = true");
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, new ones every epoch"},
                   augmentation);
 }

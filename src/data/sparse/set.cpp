@@ -7,6 +7,7 @@
 #include "sparse/columns.hpp"
 #include "sparse/entries.hpp"
 #include "sparse/range_source.hpp"
+#include "sparse/strata_source.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 
@@ -26,6 +27,10 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
   refuse(settings.reader == "streaming", "reader", "which is always resident");
   refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
+  if (schema.kind != SetKind::ratings) {
+    refuse(settings.partition == "strata", "partition", "not ratings");
+    refuse(settings.order == "strata", "order", "not ratings");
+  }
   if (settings.validation_fraction == 0) return;
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
     refuse(true, "validation_fraction", "none of which can be held back here");
@@ -36,12 +41,13 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
   }
 }
 
-std::unique_ptr<GroupLoader> make_loader(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how) {
+std::unique_ptr<GroupLoader> make_loader(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
+                                         const Arrangement& how) {
   switch (schema.kind) {
     case SetKind::sparse:
       return load_rows(schema, group, how);
     case SetKind::ratings:
-      return load_ratings(schema, group, how);
+      return load_ratings(file, schema, group, how);
     case SetKind::text:
       return load_text(schema, group);
     default:
@@ -49,10 +55,24 @@ std::unique_ptr<GroupLoader> make_loader(const SparseSchema& schema, const Spars
   }
 }
 
-/// Only what is trained on is arranged and held back from.
-Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, bool trained) {
-  if (split != Split::train) return {};
-  return {.shuffle = settings.shuffle && !trained, .seed = seed, .validation_fraction = settings.validation_fraction};
+/// Only what is trained on is shuffled and held back from.
+Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, Index grid,
+                           const NodeShare& share) {
+  const bool own = settings.partition == "strata", shuffle = settings.shuffle && split == Split::train;
+  return {.shuffle = shuffle,
+          .seed = seed,
+          .validation_fraction = split == Split::train ? settings.validation_fraction : 0,
+          .grid = own || shuffle ? grid : 0,
+          .rank = share.rank,
+          .ranks = own ? share.size : 0};
+}
+
+/// A trained model is applied to all examples, in their order.
+DataSettings without_training(DataSettings settings) {
+  settings.shuffle = false;
+  settings.partition = "global";
+  settings.order = "random";
+  return settings;
 }
 
 using Loaders = std::array<std::unique_ptr<GroupLoader>, 3>;
@@ -153,6 +173,7 @@ DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSett
     examples[0] -= examples[1];
     info.answers[1] = info.answers[0];
   }
+  if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
   info.train = examples[0];
   info.validation = examples[1];
   info.test = examples[2];
@@ -193,7 +214,7 @@ class SparseSet final : public Dataset {
   const LoadedSplit& split(Split split) const;
 
   DataSettings settings_;
-  NodeShare share_;
+  NodeShare share_, alone_;
   SparseSchema schema_;
   DatasetInfo info_;
   Normalization normalization_;  // none
@@ -215,7 +236,7 @@ double mean_of(const LoadedSplit& split) {
 }
 
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained)
-    : settings_(settings), share_(share) {
+    : settings_(trained ? without_training(settings) : settings), share_(share) {
   Agreement agreement(share_);
   std::optional<hdf5::File> file;
   Loaders loaders;
@@ -229,13 +250,14 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
     for (const Split split : kSplits) {
       const auto i = static_cast<std::size_t>(split);
       if (!schema_.groups[i]) continue;
-      loaders[i] = make_loader(schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, trained));
+      loaders[i] =
+          make_loader(*file, schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, info_.grid, share_));
     }
     occurrences_ = word_counts(*file, schema_);
   });
-  memory_.emplace(share_, bytes_of(loaders));
+  memory_.emplace(settings_.partition == "strata" ? alone_ : share_, bytes_of(loaders));
   const bool shared = agreement.smallest(memory_->shared() || share_.node_size == 1 ? 1 : 0) == 1;
-  info_.bytes_per_node = static_cast<Index>(bytes_of(loaders)) * (shared ? 1 : share_.node_size);
+  info_.bytes_per_node = agreement.largest(static_cast<Index>(bytes_of(loaders))) * (shared ? 1 : share_.node_size);
   agreement.all_do([&] {
     memory_->take_own();
     std::byte* base = memory_->data();
@@ -248,7 +270,9 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   memory_->complete();
   split_groups(loaders);
   const auto& train = splits_[static_cast<std::size_t>(Split::train)];
-  if (schema_.kind == SetKind::ratings && train) info_.mean_value = mean_of(*train);
+  if (schema_.kind != SetKind::ratings || !train) return;
+  const auto counted = loaders[0]->mean_value();
+  info_.mean_value = counted ? *counted : mean_of(*train);
 }
 
 void SparseSet::split_groups(const Loaders& loaders) {
@@ -278,10 +302,12 @@ const std::vector<std::int64_t>& SparseSet::occurrences() {
 }
 
 std::unique_ptr<BatchSource> SparseSet::train(const SourceOptions& options) {
+  if (settings_.order == "strata") return std::make_unique<StrataSource>(split(Split::train), options);
   return std::make_unique<RangeSource>(split(Split::train), options, settings_.shuffle);
 }
 
 std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int size, Index batch_size) {
+  if (settings_.partition == "strata") return std::make_unique<StrataEvaluation>(split(which), rank, size);
   return std::make_unique<RangeEvaluation>(split(which), rank, size, batch_size);
 }
 
@@ -299,7 +325,7 @@ DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& f
   Loaders loaders;
   for (const Split split : kSplits) {
     const auto i = static_cast<std::size_t>(split);
-    if (schema.groups[i]) loaders[i] = make_loader(schema, *schema.groups[i], {});
+    if (schema.groups[i]) loaders[i] = make_loader(file, schema, *schema.groups[i], {});
   }
   info.bytes_per_node = static_cast<Index>(bytes_of(loaders));
   return info;

@@ -2,7 +2,11 @@
 
 #include <vector>
 
+#include <memory>
+#include <optional>
+
 #include "set/agreement.hpp"
+#include "sparse/rating_grid.hpp"
 #include "sparse/schema.hpp"
 
 namespace unisono::data {
@@ -13,7 +17,8 @@ struct LoadedSplit {
   ExampleSet set;
   std::vector<ExampleRange> chunks;
   std::vector<std::int64_t> chunk_examples;  ///< beside `chunks`: rows, entries or words
-  std::int64_t examples = 0;
+  std::int64_t examples = 0;                 ///< over all ranks
+  std::shared_ptr<const RatingGrid> grid;    ///< of ratings that lie in blocks
 };
 
 /// How a group is put into memory.
@@ -21,6 +26,8 @@ struct Arrangement {
   bool shuffle = false;            ///< its examples change places at random once, before they are cut into chunks
   std::uint64_t seed = 0;          ///< of that, and of the choice of validation examples
   double validation_fraction = 0;  ///< share of the training examples that validate instead
+  Index grid = 0;                  ///< ratings: blocks along a side; 0: they stay in the file's order
+  int rank = 0, ranks = 0;         ///< ratings: only this rank's rows of the grid are wanted; 0 ranks: all
 };
 
 /// A group of a file becomes one split, or a training and a validation split.
@@ -34,10 +41,13 @@ class GroupLoader {
   virtual void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) = 0;
   /// What is in memory, once all ranks have read. \param held_out the validation examples instead of the others
   virtual LoadedSplit split(bool held_out) const = 0;
+  /// Ratings: the mean of those that are trained on, where it was counted.
+  virtual std::optional<double> mean_value() const { return {}; }
 };
 
 std::unique_ptr<GroupLoader> load_rows(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);
-std::unique_ptr<GroupLoader> load_ratings(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);
+std::unique_ptr<GroupLoader> load_ratings(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
+                                          const Arrangement& how);
 std::unique_ptr<GroupLoader> load_cooccurrences(const SparseSchema& schema, const SparseGroup& group);
 std::unique_ptr<GroupLoader> load_text(const SparseSchema& schema, const SparseGroup& group);
 

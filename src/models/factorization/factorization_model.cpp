@@ -38,19 +38,22 @@ Index FactorizationModel::declare(const std::string& name, Index rows) {
   return layout_.add_rows(std::move(parts), stride_);
 }
 
-FactorRows FactorizationModel::rows_at(Index offset, MutableView parameters) const {
-  return {.factors = {.values = parameters.data() + offset, .stride = stride_, .width = width_},
-          .rank = settings_.dimension};
+FactorRows FactorizationModel::rows_at(float* first) const {
+  return {.factors = {.values = first, .stride = stride_, .width = width_}, .rank = settings_.dimension};
 }
 
 void FactorizationModel::initialise(std::uint64_t seed, ModelState state) const {
-  std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
+  const TableParts all = tables(state.parameters);
+  initialise_rows(seed, 0, {.count = user_count_}, all.rows);
+  initialise_rows(seed, 1, {.count = item_count_}, all.columns);
+}
+
+void FactorizationModel::initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const {
+  std::fill_n(rows, series.count * stride_, 0.0F);
   const auto bound = static_cast<float>(settings_.initial_range / std::sqrt(static_cast<double>(settings_.dimension)));
-  draw_rows(seed, 0, bound, user_count_, settings_.dimension, users(state.parameters).factors);
-  draw_rows(seed, 1, bound, item_count_, settings_.dimension, items(state.parameters).factors);
-  if (!adagrad_) return;
-  fill_column(1, user_count_, width_ + 1, users(state.parameters).factors);
-  fill_column(1, item_count_, width_ + 1, items(state.parameters).factors);
+  const RowMatrix factors = rows_at(rows).factors;
+  draw_rows(seed, static_cast<std::uint32_t>(space), bound, series, settings_.dimension, factors);
+  if (adagrad_) fill_column(1, series.count, width_ + 1, factors);
 }
 
 std::unique_ptr<Scratch> FactorizationModel::make_scratch() const { return std::make_unique<EntryScratch>(); }
@@ -66,19 +69,29 @@ std::vector<VectorTable> FactorizationModel::vectors() const {
 
 void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step,
                                          Scratch& scratch, LossSums& sums) const {
-  const FactorStep with{.rate = static_cast<float>(step.rate),
-                        .mean = mean_,
-                        .user_l2 = static_cast<float>(settings_.user_l2),
-                        .item_l2 = static_cast<float>(settings_.item_l2),
-                        .adagrad = adagrad_,
-                        .biases = settings_.biases};
-  const FactorRows user_rows = users(step.parameters), item_rows = items(step.parameters);
+  const FactorStep with = step_at(step.rate);
+  const TableParts parts = tables(step.parameters);
+  const FactorRows user_rows = rows_at(parts.rows), item_rows = rows_at(parts.columns);
   update_entries(entries_of(batch, range), step, scratch, sums,
                  [&](SparseEntries entries) { return kernels_->factorize(entries, with, user_rows, item_rows); });
 }
 
-float FactorizationModel::rating(Index user, Index item, MutableView parameters) const {
-  const FactorRows u = users(parameters), i = items(parameters);
+void FactorizationModel::update_part(SparseEntries entries, double rate, const TableParts& parts,
+                                     LossSums& sums) const {
+  add(kernels_->factorize(entries, step_at(rate), rows_at(parts.rows), rows_at(parts.columns)), sums);
+}
+
+FactorStep FactorizationModel::step_at(double rate) const {
+  return {.rate = static_cast<float>(rate),
+          .mean = mean_,
+          .user_l2 = static_cast<float>(settings_.user_l2),
+          .item_l2 = static_cast<float>(settings_.item_l2),
+          .adagrad = adagrad_,
+          .biases = settings_.biases};
+}
+
+float FactorizationModel::rating(Index user, Index item, const TableParts& parts) const {
+  const FactorRows u = rows_at(parts.rows), i = rows_at(parts.columns);
   const float *const p = u.factors.row(user), *const q = i.factors.row(item);
   std::array<float, kLineFloats> sums{};  // rows are filled up with zeros
   for (Index k = 0; k < width_; k += kLineFloats) {
@@ -89,22 +102,27 @@ float FactorizationModel::rating(Index user, Index item, MutableView parameters)
 
 void FactorizationModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
   for (const ExampleRange& range : batch.ranges) {
-    for (const SparseEntry& entry : entries_of(batch, range)) {
-      const double error = static_cast<double>(rating(entry.row, entry.column, state.parameters) - entry.value);
-      sums.loss += error * error / 2;
-      sums.squared_error += error * error;
-      sums.absolute_error += std::abs(error);
-    }
-    sums.examples += range.size();
-    sums.values += range.size();
+    evaluate_part(entries_of(batch, range), tables(state.parameters), sums);
   }
 }
 
+void FactorizationModel::evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const {
+  for (const SparseEntry& entry : entries) {
+    const double error = static_cast<double>(rating(entry.row, entry.column, parts) - entry.value);
+    sums.loss += error * error / 2;
+    sums.squared_error += error * error;
+    sums.absolute_error += std::abs(error);
+  }
+  sums.examples += static_cast<std::int64_t>(entries.size());
+  sums.values += static_cast<std::int64_t>(entries.size());
+}
+
 void FactorizationModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+  const TableParts all = tables(state.parameters);
   std::size_t i = 0;
   for (const ExampleRange& range : batch.ranges) {
     for (const SparseEntry& entry : entries_of(batch, range)) {
-      outputs[i++] = rating(entry.row, entry.column, state.parameters);
+      outputs[i++] = rating(entry.row, entry.column, all);
     }
   }
 }

@@ -9,7 +9,7 @@ namespace unisono {
 /// each rating.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
 ///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015.
-class FactorizationModel final : public InPlaceModel {
+class FactorizationModel final : public InPlaceModel, public Bipartite {
  public:
   /// \throws ConfigError for a set of something else than ratings, or another update rule
   FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs, const ModelContext& context);
@@ -25,17 +25,24 @@ class FactorizationModel final : public InPlaceModel {
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors() const override;
 
+  const Bipartite* bipartite() const override { return this; }
+  void update_part(SparseEntries entries, double rate, const TableParts& parts, LossSums& sums) const override;
+  void evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const override;
+  void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const override;
+
   std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
 
-  /// r̂ of any pair.
-  float rating(Index user, Index item, MutableView parameters) const;
+  /// r̂ of any pair, by the places of its rows in the parts.
+  float rating(Index user, Index item, const TableParts& parts) const;
+  TableParts tables(MutableView parameters) const {
+    return {.rows = parameters.data() + users_, .columns = parameters.data() + items_};
+  }
 
  private:
-  FactorRows users(MutableView parameters) const { return rows_at(users_, parameters); }
-  FactorRows items(MutableView parameters) const { return rows_at(items_, parameters); }
-  FactorRows rows_at(Index offset, MutableView parameters) const;
+  FactorRows rows_at(float* first) const;
+  FactorStep step_at(double rate) const;
   Index declare(const std::string& name, Index rows);
 
   FactorizationSettings settings_;

@@ -44,7 +44,7 @@ void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
   const auto sum = static_cast<float>(1 / (learning_rate_ * learning_rate_));
   for (const Index offset : {word_rows_, context_rows_}) {
     const RowMatrix rows = rows_at(offset, state.parameters).weights;
-    draw_rows(seed, number++, 0.5F / static_cast<float>(dimension_), words_, dimension_ + 1, rows);
+    draw_rows(seed, number++, 0.5F / static_cast<float>(dimension_), {.count = words_}, dimension_ + 1, rows);
     for (Index column = 0; column <= dimension_; ++column) fill_column(sum, words_, width_ + column, rows);
   }
 }

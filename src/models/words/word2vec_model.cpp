@@ -48,7 +48,8 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
 /// Vectors in ±½/D, outputs at 0, as word2vec begins.
 void Word2vecModel::initialise(std::uint64_t seed, ModelState state) const {
   std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
-  draw_rows(seed, 0, 0.5F / static_cast<float>(dimension_), words_, dimension_, matrix(inputs_, state.parameters));
+  draw_rows(seed, 0, 0.5F / static_cast<float>(dimension_), {.count = words_}, dimension_,
+            matrix(inputs_, state.parameters));
 }
 
 std::unique_ptr<Scratch> Word2vecModel::make_scratch() const { return std::make_unique<WordScratch>(); }

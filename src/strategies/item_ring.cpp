@@ -1,0 +1,251 @@
+#include "item_ring.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr int kTag = 83;
+constexpr double kPatience = 0.01;  // seconds of looking again and again before a thread sleeps
+
+}  // namespace
+
+/// One pass: threads take blocks in the order of the diagonals, and in that of the rows on each, so that the first one
+/// that is not done can always be begun; the first thread sees to the messages between its blocks.
+class ItemRing::Pass {
+ public:
+  Pass(ItemRing& ring, std::int64_t count, MutableView parameters, const Visit& visit)
+      : ring_(ring),
+        first_(ring.diagonal_),
+        last_(ring.diagonal_ + count),
+        parameters_(parameters),
+        visit_(visit),
+        made_(static_cast<std::size_t>(ring.rows())),
+        sent_(first_),
+        arrived_(first_) {
+    for (Row& row : made_) row.diagonals = first_;
+  }
+
+  void work(int thread) {
+    try {
+      const std::int64_t blocks = (last_ - first_) * ring_.rows();
+      for (std::int64_t block = next_++; block < blocks; block = next_++) {
+        const Index row = block % ring_.rows();
+        const std::int64_t diagonal = first_ + block / ring_.rows();
+        if (!await(row, diagonal, thread)) return;
+        visit_(row, diagonal,
+               {.rows = parameters_.data(),
+                .columns = parameters_.data() + ring_.place_of(ring_.first_row_ + row, diagonal)});
+        made_[static_cast<std::size_t>(row)].diagonals.store(diagonal + 1, std::memory_order_release);
+        if (thread == 0) see_to_messages();
+      }
+      if (thread == 0) complete();
+    } catch (...) {
+      failed_ = true;
+      throw;
+    }
+  }
+
+  double waited() const { return waited_; }
+
+ private:
+  struct alignas(kAlignmentBytes) Row {
+    std::atomic<std::int64_t> diagonals{0};  ///< how many are made
+  };
+
+  bool is_made(Index row, std::int64_t diagonal) const {
+    return made_[static_cast<std::size_t>(row)].diagonals.load(std::memory_order_acquire) > diagonal;
+  }
+
+  /// Whether the row has made the diagonal before this one, and so has the row that had the column then: the next one,
+  /// or one of another rank.
+  bool is_ready(Index row, std::int64_t diagonal) const {
+    if (!is_made(row, diagonal - 1)) return false;
+    if (row + 1 < ring_.rows()) return is_made(row + 1, diagonal - 1);
+    return ring_.is_alone() ? is_made(0, diagonal - 1) : arrived_.load(std::memory_order_acquire) >= diagonal;
+  }
+
+  /// \return false where another thread failed
+  bool await(Index row, std::int64_t diagonal, int thread) {
+    if (is_ready(row, diagonal)) return true;
+    const Stopwatch watch;
+    while (!is_ready(row, diagonal)) {
+      if (failed_) return false;
+      if (thread == 0) see_to_messages();
+      if (thread == 0 && watch.seconds() > kPatience) wait_for_message();
+      std::this_thread::yield();
+    }
+    if (thread == 0) waited_ += watch.seconds();
+    return true;
+  }
+
+  /// Starts what can be started, and notes what is done. At most one message each way is under way.
+  void see_to_messages() {
+    if (ring_.is_alone()) return;
+    if (sending_ && sending_->test()) end_send();
+    if (!sending_ && sent_ < last_ && is_made(0, sent_)) {
+      sending_ = ring_.communicator_.start_send(std::as_bytes(column_at(ring_.first_row_, sent_)), before(), kTag);
+    }
+    if (receiving_ && receiving_->test()) end_receive();
+    // The place of the column that comes next was that of one that has been sent.
+    const std::int64_t next = arrived_ + 1;
+    if (!receiving_ && next <= last_ && next <= sent_ + 2) {
+      receiving_ = ring_.communicator_.start_receive(std::as_writable_bytes(column_at(ring_.last_row_ - 1, next)),
+                                                     behind(), kTag);
+    }
+  }
+
+  /// Sleeps until a message has arrived or gone. What other threads finish meanwhile is sent late, but no rank waits
+  /// for ever: a send is received once the peer's send of two diagonals before is, and so on.
+  void wait_for_message() {
+    if (receiving_) {
+      end_receive();
+    } else if (sending_) {
+      end_send();
+    }
+  }
+
+  void end_send() {
+    sending_->wait();
+    sending_.reset();
+    ring_.sent_bytes_ += static_cast<std::int64_t>(column_at(ring_.first_row_, sent_).size_bytes());
+    ++sent_;
+  }
+
+  void end_receive() {
+    receiving_->wait();
+    receiving_.reset();
+    arrived_.fetch_add(1, std::memory_order_release);
+  }
+
+  void complete() {
+    const Stopwatch watch;
+    while (!ring_.is_alone() && (sent_ < last_ || arrived_ < last_)) {
+      if (failed_) return;
+      see_to_messages();
+      if (watch.seconds() > kPatience) wait_for_message();
+      std::this_thread::yield();
+    }
+    waited_ += watch.seconds();
+  }
+
+  /// The column that a row of the grid meets on a diagonal.
+  std::span<float> column_at(Index row, std::int64_t diagonal) const {
+    return parameters_.subspan(static_cast<std::size_t>(ring_.place_of(row, diagonal)),
+                               static_cast<std::size_t>(ring_.column_floats(ring_.column_of(row, diagonal))));
+  }
+
+  int before() const {
+    return (ring_.communicator_.rank() + ring_.communicator_.size() - 1) % ring_.communicator_.size();
+  }
+  int behind() const { return (ring_.communicator_.rank() + 1) % ring_.communicator_.size(); }
+
+  ItemRing& ring_;
+  const std::int64_t first_, last_;
+  MutableView parameters_;
+  const Visit& visit_;
+  std::vector<Row> made_;
+  std::atomic<std::int64_t> next_{0};  ///< block to be taken
+  std::atomic<bool> failed_{false};
+  // The first thread's
+  RequestPtr sending_, receiving_;
+  std::int64_t sent_;                  ///< the columns of all diagonals before this one have been sent …
+  std::atomic<std::int64_t> arrived_;  ///< … and those of the diagonals up to this one are here
+  double waited_ = 0;
+};
+
+ItemRing::ItemRing(const Model& model, const DatasetInfo& data, Communicator& communicator)
+    : model_(*model.in_place()->bipartite()),
+      layout_(model.layout()),
+      user_space_(model.in_place()->row_spaces().at(0)),
+      item_space_(model.in_place()->row_spaces().at(1)),
+      users_{.things = user_space_.rows, .parts = data.grid},
+      items_{.things = item_space_.rows, .parts = data.grid},
+      communicator_(communicator) {
+  const auto [first, last] = slice_of(data.grid, communicator.rank(), communicator.size());
+  first_row_ = first;
+  last_row_ = last;
+  for (Index row = first_row_; row < last_row_; ++row) user_rows_ += users_.size(row);
+  if (communicator.size() <= data.grid) return;
+  throw ConfigError(fmt::format(
+      "strategy.kind = \"stratified\": {} ranks are more than the {} rows of the grid that these ratings are "
+      "cut into; use at most {} ranks",
+      communicator.size(), data.grid, data.grid));
+}
+
+Index ItemRing::size() const {
+  return user_rows_ * user_space_.stride + places() * items_.largest() * item_space_.stride;
+}
+
+Index ItemRing::place_of(std::int64_t row, std::int64_t diagonal) const {
+  const Index place = (row + diagonal) % places();
+  return user_rows_ * user_space_.stride + place * items_.largest() * item_space_.stride;
+}
+
+/// The blocks whose rows are parts of the space's rows.
+void ItemRing::add_held(std::size_t space, RowSeries series, Index offset, std::vector<HeldRows>& held) const {
+  const RowSpace& rows = space == 0 ? user_space_ : item_space_;
+  for (std::size_t block = 0; block < layout_.blocks().size(); ++block) {
+    const Index in_row = layout_.blocks()[block].offset - rows.offset;
+    if (in_row >= 0 && in_row < rows.stride) {
+      held.push_back({.block = block, .series = series, .offset = offset + in_row});
+    }
+  }
+}
+
+std::vector<HeldRows> ItemRing::held() const {
+  std::vector<HeldRows> held;
+  Index users_before = 0;
+  for (Index row = first_row_; row < last_row_; ++row) {
+    const Index users = users_.size(row), column = column_of(row, diagonal_);
+    add_held(0, {.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride, held);
+    add_held(1, {.first = column, .step = items_.parts, .count = items_.size(column)}, place_of(row, diagonal_), held);
+    users_before += users;
+  }
+  return held;
+}
+
+void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
+  Index users_before = 0;
+  for (Index row = first_row_; row < last_row_; ++row) {
+    const Index users = users_.size(row), column = column_of(row, diagonal_);
+    model_.initialise_rows(seed, 0, {.first = row, .step = users_.parts, .count = users},
+                           parameters.data() + users_before * user_space_.stride);
+    model_.initialise_rows(seed, 1, {.first = column, .step = items_.parts, .count = items_.size(column)},
+                           parameters.data() + place_of(row, diagonal_));
+    users_before += users;
+  }
+}
+
+double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit) {
+  Pass pass(*this, count, parameters, visit);
+  team.run([&](int thread) { pass.work(thread); });
+  diagonal_ += count;
+  return pass.waited();
+}
+
+/// The ratings of a whole epoch's diagonals; the split's batches are these, from the first on.
+void ItemRing::evaluate(EvaluationSource& source, MutableView parameters, LossSums& sums) {
+  const Index side = items_.parts;
+  std::vector<std::vector<ExampleRange>> blocks;
+  SparseEntries entries;
+  while (const auto batch = source.next()) {
+    blocks.emplace_back(batch->ranges.begin(), batch->ranges.end());
+    entries = std::get<SparseEntries>(*batch->set);
+  }
+  ThreadTeam team(1);
+  pass(side, parameters, team, [&](Index row, std::int64_t diagonal, const TableParts& parts) {
+    const ExampleRange block = blocks[static_cast<std::size_t>(diagonal % side)][static_cast<std::size_t>(row)];
+    model_.evaluate_part(entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
+                         parts, sums);
+  });
+}
+
+}  // namespace unisono

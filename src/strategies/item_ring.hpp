@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <optional>
+
+#include "unisono/base/thread_team.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/grid.hpp"
+#include "unisono/strategies/division.hpp"
+
+namespace unisono {
+
+/// The rows of a grid of ratings lie on the ranks, part by part, each with its users; its columns, with their items,
+/// travel round them. On diagonal w, row i meets column i + w (mod side). So after each diagonal a rank passes the
+/// column of its first row on to the rank before it, and gets one for its last row from the rank behind it. Diagonals
+/// are counted on and on; after `side` of them every column is where it was.
+class ItemRing final : public Division {
+ public:
+  /// \param model must be bipartite \throws ConfigError where there are more ranks than rows
+  ItemRing(const Model& model, const DatasetInfo& data, Communicator& communicator);
+
+  Index size() const override;
+  void begin(std::int64_t step) override { diagonal_ = step; }
+  std::vector<HeldRows> held() const override;
+  void initialise(std::uint64_t seed, MutableView parameters) const override;
+  void evaluate(EvaluationSource& source, MutableView parameters, LossSums& sums) override;
+
+  /// What is done with the block of a row of this rank (0 … rows() − 1) on a diagonal, on any thread.
+  using Visit = std::function<void(Index row, std::int64_t diagonal, const TableParts& parts)>;
+  /// Visits this rank's blocks of `count` diagonals from the present one on. Blocks of one row, and of one column, are
+  /// visited one after the other in the order of the diagonals, others at the same time; nobody waits for a diagonal's
+  /// end. The columns travel meanwhile. Collective.
+  /// \return seconds that the calling thread waited for columns
+  double pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit);
+
+  Index rows() const { return last_row_ - first_row_; }
+  const Bipartite& model() const { return model_; }
+  std::int64_t diagonal() const { return diagonal_; }  ///< that the next pass begins with
+  std::int64_t sent_bytes() const { return sent_bytes_; }
+
+ private:
+  class Pass;
+
+  bool is_alone() const { return communicator_.size() == 1; }
+  /// Places for columns: one for each row, one that is being sent, one that is being received.
+  Index places() const { return rows() + (is_alone() ? 0 : 2); }
+  /// Where the column is that row `row` (of the grid) meets on a diagonal: floats from the start of the memory.
+  Index place_of(std::int64_t row, std::int64_t diagonal) const;
+  Index column_of(std::int64_t row, std::int64_t diagonal) const { return (row + diagonal) % items_.parts; }
+  Index column_floats(Index column) const { return items_.size(column) * item_space_.stride; }
+  void add_held(std::size_t space, RowSeries series, Index offset, std::vector<HeldRows>& held) const;
+
+  const Bipartite& model_;
+  const ParameterLayout& layout_;
+  RowSpace user_space_, item_space_;
+  Deal users_, items_;
+  Communicator& communicator_;
+  Index first_row_, last_row_;  ///< of the grid: this rank's
+  Index user_rows_ = 0;
+  std::int64_t diagonal_ = 0, sent_bytes_ = 0;
+};
+
+}  // namespace unisono

@@ -1,0 +1,103 @@
+// Matrix factorization by blocks, so that no two workers ever touch the same row or column.
+//   Users and items are dealt to the rows and columns of a grid, B × B; each rank has a part of the grid's rows: their
+//   ratings, and their users' part of θ. In step w, row i meets column j = i + w (mod B):
+//     for the ratings (u, v) of block (i, j), in its order:   θ_u, θ_v ← θ_u, θ_v − rate · ∇ℓ_uv(θ_u, θ_v)
+//   Blocks of one step share neither users nor items; so all of them can be made at the same time, by the threads of
+//   a rank and by the ranks, and θ is what one thread makes of the same blocks in any order of the rows: bit for bit
+//   the serial run with data.order = "strata", on any number of ranks and threads.
+//   The columns' items travel round the ranks while the next blocks are made: after a step the column of a rank's first
+//   row is the one that the last row of the rank before needs. A rank holds 1/P of the users and ratings, and of the
+//   items 1/P and two columns.
+//   Gemulla et al., "Large-scale matrix factorization with distributed stochastic gradient descent", KDD 2011, and
+//   Teflioudi et al., ICDM 2012, for ranks; for threads Zhuang et al., RecSys 2013, whose blocks are whichever are
+//   free.
+// Cost: an epoch sends every item once from rank to rank, round the ring: 4 · items · stride bytes a rank.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "item_ring.hpp"
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class Stratified final : public Strategy {
+ public:
+  explicit Stratified(const StrategySettings&) {}
+  void require(const Model& model, int ranks) const override;
+  Division* divide(const Model& model, const DatasetInfo& data, Communicator& communicator) override;
+  void train(TrainContext& run) override;
+  bool steps_together() const override { return false; }
+  bool optimizer_state_is_local() const override { return false; }
+
+ private:
+  std::optional<ItemRing> ring_;
+};
+
+/// A step's blocks of this rank.
+struct Diagonal {
+  double rate = 0;
+  std::vector<ExampleRange> blocks;  ///< [rows]
+};
+
+void Stratified::require(const Model& model, int) const {
+  if (model.in_place() != nullptr && model.in_place()->bipartite() != nullptr) return;
+  throw ConfigError(
+      "strategy.kind = \"stratified\" trains models whose examples touch one row of each of two tables: model.kind = "
+      "\"factorization\"; choose another strategy: serial, allreduce, averaging, hogwild");
+}
+
+Division* Stratified::divide(const Model& model, const DatasetInfo& data, Communicator& communicator) {
+  require(model, communicator.size());
+  return &ring_.emplace(model, data, communicator);
+}
+
+void Stratified::train(TrainContext& run) {
+  const auto rows = static_cast<std::size_t>(ring_->rows());
+  ThreadTeam team(run.threads);
+  std::vector<LossSums> sums(rows);  // each row's, which one thread at a time adds to
+  std::vector<Diagonal> diagonals;
+  bool go_on = true;
+  for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
+    const std::int64_t due = std::min(run.total_steps, run.observer.next_due(made));
+    diagonals.clear();
+    Batch batch;
+    Index examples = 0;
+    for (std::int64_t step = made; step < due; ++step) {
+      batch = next_batch(run);
+      diagonals.push_back({run.schedule.rate(step), {batch.ranges.begin(), batch.ranges.end()}});
+      examples += batch.global_size;
+    }
+    const auto entries = std::get<SparseEntries>(*batch.set);
+    const Stopwatch watch;
+    const std::int64_t sent_before = ring_->sent_bytes();
+    std::int64_t first = ring_->diagonal();
+    const double waited = ring_->pass(
+        due - made, run.state.parameters, team, [&](Index row, std::int64_t diagonal, const TableParts& parts) {
+          const Diagonal& now = diagonals[static_cast<std::size_t>(diagonal - first)];
+          const ExampleRange block = now.blocks[static_cast<std::size_t>(row)];
+          ring_->model().update_part(
+              entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())), now.rate,
+              parts, sums[static_cast<std::size_t>(row)]);
+        });
+    run.seconds.compute += watch.seconds() - waited;
+    run.seconds.exposed_communication += waited;
+    for (LossSums& row : sums) run.sums += std::exchange(row, {});
+    run.doings.passed_bytes = std::max<std::int64_t>(0, run.doings.passed_bytes) + ring_->sent_bytes() - sent_before;
+    made = due;
+    StepRecord record = make_record(batch, made, run.schedule.rate(made - 1), /*consistent=*/true);
+    record.global_size = examples;
+    go_on = run.observer.step(record);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings) {
+  return std::make_unique<Stratified>(settings);
+}
+
+}  // namespace unisono

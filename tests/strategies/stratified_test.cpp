@@ -1,0 +1,248 @@
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "../data/support.hpp"
+#include "expect.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/random.hpp"
+#include "unisono/data/hdf5.hpp"
+#include "unisono/models/factory.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+using test::TempDir;
+
+namespace {
+
+constexpr std::uint64_t kSeed = 5;
+constexpr Index kUsers = 203, kItems = 97;  // no multiples of the grid's side, which is 6
+
+/// 20,000 training and 3,000 validation ratings, the first items and users having the most.
+std::string write_ratings(const std::string& path) {
+  hdf5::File file(path, hdf5::File::Mode::create);
+  RandomStream random(3, Purpose::test);
+  const auto draw = [&](Index lines) {
+    const float x = random.uniform();
+    return std::min(static_cast<std::uint32_t>(lines) - 1,
+                    static_cast<std::uint32_t>(x * x * static_cast<float>(lines)));
+  };
+  for (const auto& [group, n] : {std::pair("train", 20000), std::pair("validation", 3000)}) {
+    std::vector<std::uint32_t> users, items;
+    std::vector<float> ratings;
+    for (int i = 0; i < n; ++i) {
+      users.push_back(draw(kUsers));
+      items.push_back(draw(kItems));
+      ratings.push_back(static_cast<float>((users.back() % 3 + items.back() % 4 + random.below(3)) / 2.0));
+    }
+    file.write(std::string(group) + "/users", users);
+    file.write(std::string(group) + "/items", items);
+    file.write(std::string(group) + "/ratings", ratings);
+  }
+  return path;
+}
+
+struct Job {
+  std::string path;
+  StrategySettings strategy{.kind = "stratified"};
+  std::string rule = "adagrad";
+  int ranks = 1;
+  std::int64_t epochs = 3, first_step = 0;
+  std::int64_t due = 1'000'000;  ///< steps between those that the observer wants to see
+  std::int64_t stop_after = 1'000'000;
+  const std::vector<float>* resumed = nullptr;  ///< θ at the first step
+};
+
+struct Result {
+  std::vector<float> parameters;  ///< all of θ
+  double loss = 0, validation_loss = 0;
+  std::int64_t examples = 0, passed_bytes = 0, steps_per_epoch = 0;
+  std::vector<std::int64_t> seen;  ///< the steps that the first rank recorded
+  Index largest_part = 0;          ///< of θ, in floats
+};
+
+class Recorder final : public Observer {
+ public:
+  Recorder(const Job& job, Result* result) : job_(job), result_(result) {}
+  bool step(const StepRecord& record) override {
+    EXPECT(record.consistent);
+    if (result_ != nullptr) {
+      result_->seen.push_back(record.step);
+      result_->examples += record.global_size;
+    }
+    return record.step < job_.stop_after;
+  }
+  std::int64_t next_due(std::int64_t step) const override { return step + job_.due; }
+
+ private:
+  const Job& job_;
+  Result* result_;
+};
+
+/// Copies rows of a block between a rank's memory and all of θ.
+template <typename Copy>
+void for_each_held(const ParameterLayout& layout, const std::vector<HeldRows>& held, Index stride, Copy copy) {
+  for (const HeldRows& rows : held) {
+    const Block& block = layout.blocks()[rows.block];
+    const Index width = block.shape.size() > 1 ? block.shape[1] : 1;
+    for (Index i = 0; i < rows.series.count; ++i) {
+      copy(block.offset + (rows.series.first + i * rows.series.step) * stride, rows.offset + i * stride, width);
+    }
+  }
+}
+
+/// Trains on ranks that are threads, each with a part of the data and of θ; or serially.
+Result train(const Job& job) {
+  Result result;
+  std::mutex mutex;
+  const bool serial = job.strategy.kind == "serial";
+  run_as_threads(job.ranks, [&](Communicator& communicator) {
+    DataSettings settings;
+    settings.path = job.path;
+    settings.partition = serial ? "global" : "strata";
+    settings.order = "strata";
+    NodeShare share;
+    share.rank = communicator.rank();
+    share.size = communicator.size();
+    const auto data = open_dataset(settings, kSeed, share);
+    const DatasetInfo& info = data->info();
+    const auto backend = make_cpu_backend(1);
+    LocalReducer reducer;
+    ModelSettings model_settings;
+    model_settings.kind = "factorization";
+    model_settings.factorization.dimension = 5;
+    const auto model = make_model(
+        model_settings, {.kind = info.kind, .rows = info.rows, .columns = info.columns, .mean_value = info.mean_value},
+        {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = job.rule});
+    const Index stride = model->in_place()->row_spaces()[0].stride;
+    const auto strategy = make_strategy(job.strategy);
+    Division* const division = strategy->divide(*model, info, communicator);
+    EXPECT((division == nullptr) == serial);
+    const ParameterLayout& layout = model->layout();
+    std::vector<float> theta(static_cast<std::size_t>(serial ? layout.size() : division->size()));
+    if (serial) {
+      model->initialise(kSeed, {.parameters = theta, .statistics = {}});
+    } else {
+      division->begin(job.first_step);
+      division->initialise(kSeed, theta);
+      if (job.resumed != nullptr) {
+        for_each_held(layout, division->held(), stride, [&](Index all, Index own, Index width) {
+          std::copy_n(job.resumed->data() + all, width, theta.data() + own);
+        });
+      }
+    }
+    const auto source = data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kSeed});
+    source->seek({job.first_step / source->steps_per_epoch(), job.first_step % source->steps_per_epoch()});
+    const std::int64_t steps = job.epochs * source->steps_per_epoch();
+    const Schedule schedule({.kind = "linear"}, 0.05, steps, source->steps_per_epoch());
+    LossSums sums;
+    Seconds seconds;
+    Doings doings;
+    Recorder recorder(job, communicator.is_root() ? &result : nullptr);
+    const auto optimizer = make_optimizer({}, layout, *backend);
+    TrainContext run{.communicator = communicator,
+                     .model = *model,
+                     .optimizer = *optimizer,
+                     .source = *source,
+                     .schedule = schedule,
+                     .observer = recorder,
+                     .state = {.parameters = theta, .statistics = {}},
+                     .gradient = {},
+                     .sums = sums,
+                     .seconds = seconds,
+                     .doings = doings,
+                     .first_step = job.first_step,
+                     .total_steps = steps,
+                     .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))};
+    strategy->train(run);
+    LossSums validation;
+    const auto evaluation = data->evaluate(Split::validation, communicator.rank(), communicator.size(), 64);
+    if (serial) {
+      while (const auto batch = evaluation->next()) model->evaluate(*batch, run.state, validation);
+    } else {
+      division->evaluate(*evaluation, theta, validation);
+    }
+    const std::lock_guard guard(mutex);
+    result.steps_per_epoch = source->steps_per_epoch();
+    result.loss += sums.loss;
+    result.validation_loss += validation.loss;
+    result.passed_bytes += std::max<std::int64_t>(0, doings.passed_bytes);
+    result.largest_part = std::max(result.largest_part, static_cast<Index>(theta.size()));
+    result.parameters.resize(static_cast<std::size_t>(layout.size()));
+    if (serial) {
+      result.parameters = theta;
+    } else {
+      for_each_held(layout, division->held(), stride, [&](Index all, Index own, Index width) {
+        std::copy_n(theta.data() + own, width, result.parameters.data() + all);
+      });
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("training in strata is the serial run in the same order, on any number of ranks and threads",
+          "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  for (const std::string rule : {"sgd", "adagrad"}) {
+    const Result serial = train({.path = path, .strategy = {.kind = "serial"}, .rule = rule});
+    REQUIRE(serial.steps_per_epoch == 6);
+    REQUIRE(std::isfinite(serial.loss));
+    REQUIRE(serial.validation_loss < 3000);
+    for (const int ranks : {1, 2, 3, 4, 6}) {
+      for (const std::int64_t threads : {1, 2, 4}) {
+        INFO(rule << ", " << ranks << " ranks, " << threads << " threads");
+        Job job{.path = path, .rule = rule, .ranks = ranks};
+        job.strategy.threads = threads;
+        job.due = threads == 2 ? 4 : 1'000'000;
+        const Result result = train(job);
+        CHECK(result.parameters == serial.parameters);
+        CHECK(result.examples == 3 * 20000);
+        // Sums of 60,000 and of 3,000 losses, in another order.
+        CHECK(result.loss == Approx(serial.loss).epsilon(60000 * 0x1p-52));
+        CHECK(result.validation_loss == Approx(serial.validation_loss).epsilon(3000 * 0x1p-52));
+        if (threads == 2) CHECK(result.seen == std::vector<std::int64_t>{4, 8, 12, 16, 18});
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank holds its part of θ, and every item goes round once an epoch", "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  constexpr Index kStride = 32;  // 5 factors, filled up; bias and sum of squares, filled up
+  for (const int ranks : {2, 3}) {
+    const Result result = train({.path = path, .ranks = ranks, .epochs = 2});
+    // ⌈203 / 6⌉ users a row of the grid; the items of as many columns, and of two more
+    const Index rows = 6 / ranks;
+    CHECK(result.largest_part <= (rows * 34 + (rows + 2) * 17) * kStride);
+    CHECK(result.passed_bytes == 2 * ranks * kItems * kStride * 4);
+  }
+  CHECK(train({.path = path, .ranks = 1, .epochs = 1}).passed_bytes == 0);
+}
+
+TEST_CASE("a run in strata goes on anywhere, on another number of ranks", "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  const Result whole = train({.path = path, .ranks = 2});
+  for (const std::int64_t step : {6, 12, 15}) {
+    const Result stopped = train({.path = path, .ranks = 2, .due = step, .stop_after = step});
+    REQUIRE(stopped.seen == std::vector<std::int64_t>{step});
+    for (const int ranks : {1, 2, 3, 4}) {
+      INFO("stopped at step " << step << ", then " << ranks << " ranks");
+      const Result on = train({.path = path, .ranks = ranks, .first_step = step, .resumed = &stopped.parameters});
+      CHECK(on.parameters == whole.parameters);
+    }
+  }
+}
+
+TEST_CASE("strata are refused where they cannot be", "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  CHECK_THROWS_AS(train({.path = path, .ranks = 7}), ConfigError);
+}
+
+}  // namespace unisono
