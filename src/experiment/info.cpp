@@ -8,6 +8,7 @@
 #include "memory.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "unisono/data/sparsity.hpp"
 
 namespace unisono {
 namespace {
@@ -46,8 +47,22 @@ std::string table_text(const std::vector<LayerSummary>& layers) {
   return text;
 }
 
+/// What lock-free training depends on, for models of which an example touches what it has.
+std::optional<Sparsity> sparsity_for(const Config& config, const std::optional<SyntheticShape>& shape) {
+  if (shape || (config.model.kind != "linear" && config.model.kind != "factorization")) return {};
+  return sparsity_of(config.data);
+}
+
+std::string text_of(const Sparsity& sparsity) {
+  return fmt::format(
+      "sparsity: an example touches at most Ω = {} rows of θ, the most frequent row is touched by Δ = {:.3g} of the "
+      "examples;\n  examples that touch the same as one: at most ρ = {:.3g} of all, of an example at random {:.3g} (the "
+      "less, the better for lock-free threads)\n",
+      sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
+}
+
 nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummary>& layers,
-                               const std::vector<MemoryPart>& memory) {
+                               const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   nlohmann::ordered_json json = {{"parameters", model.layout().parameters()},
                                  {"flops_per_example", model.flops_per_example()},
                                  {"peak_memory_bytes", sum(memory)},
@@ -61,16 +76,23 @@ nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummar
                               {"activation_bytes", layer.activation_bytes}});
   }
   for (const MemoryPart& part : memory) json["memory"][part.what] = part.bytes;
+  if (sparsity) {
+    json["sparsity"] = {{"omega", sparsity->omega},
+                        {"delta", sparsity->delta},
+                        {"rho", sparsity->rho},
+                        {"rho_at_random", sparsity->rho_at_random}};
+  }
   return json;
 }
 
 std::string text_of(const Model& model, const std::vector<LayerSummary>& layers, Index batch,
-                    const std::vector<MemoryPart>& memory) {
+                    const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   std::string text = table_text(layers);
   text += fmt::format(
       "{} parameters, {} flops per example and training step; activations are of a rank's {} examples\n",
       grouped(model.layout().parameters()), grouped(static_cast<std::int64_t>(model.flops_per_example())), batch);
   for (const std::string& note : model.notes()) text += note + "\n";
+  if (sparsity) text += text_of(*sparsity);
   text += fmt::format("peak memory of a rank, predicted: {}\n", bytes_text(sum(memory)));
   for (const MemoryPart& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
   text.pop_back();
@@ -103,7 +125,9 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                       .strategy = *strategy,
                                       .process_bytes = world.max(resident_memory_bytes())});
   const auto layers = model->summary(batch);
-  log.info(options.json ? json_of(*model, layers, memory).dump() : text_of(*model, layers, batch, memory));
+  const auto sparsity = sparsity_for(config, options.data);
+  log.info(options.json ? json_of(*model, layers, memory, sparsity).dump()
+                        : text_of(*model, layers, batch, memory, sparsity));
 }
 
 }  // namespace unisono

@@ -1,0 +1,120 @@
+#include "unisono/data/sparsity.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "sparse_sets.hpp"
+
+using namespace unisono;
+using namespace unisono::test;
+
+namespace {
+
+/// What each training example touches; users are even numbers, items odd ones.
+std::vector<std::vector<std::int64_t>> touched(const std::string& path) {
+  const auto set = open_dataset(settings_for(path, false), 1);
+  const auto source = set->train({.batch_size = set->info().train});
+  const Batch batch = source->next();
+  std::vector<std::vector<std::int64_t>> all;
+  for (const ExampleRange& range : batch.ranges) {
+    for (std::int64_t i = range.first; i < range.last; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      if (const auto* entries = std::get_if<SparseEntries>(batch.set)) {
+        all.push_back({2 * std::int64_t{(*entries)[at].row}, 2 * std::int64_t{(*entries)[at].column} + 1});
+      } else {
+        const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
+        all.emplace_back(rows.columns.begin() + static_cast<std::ptrdiff_t>(rows.offsets[at]),
+                         rows.columns.begin() + static_cast<std::ptrdiff_t>(rows.offsets[at + 1]));
+      }
+    }
+  }
+  return all;
+}
+
+bool meet(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b) {
+  return std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
+}
+
+/// By the definition, looking at every pair.
+Sparsity by_pairs(const std::vector<std::vector<std::int64_t>>& examples) {
+  const auto n = static_cast<double>(examples.size());
+  Sparsity sparsity;
+  for (const auto& one : examples) {
+    sparsity.omega = std::max(sparsity.omega, static_cast<std::int64_t>(one.size()));
+    double neighbours = 0;
+    for (const auto& other : examples) neighbours += meet(one, other) ? 1 : 0;
+    sparsity.rho = std::max(sparsity.rho, neighbours / n);
+    sparsity.rho_at_random += neighbours / n / n;
+    for (const std::int64_t vertex : one) {
+      double degree = 0;
+      for (const auto& other : examples) degree += std::count(other.begin(), other.end(), vertex) > 0 ? 1 : 0;
+      sparsity.delta = std::max(sparsity.delta, degree / n);
+    }
+  }
+  return sparsity;
+}
+
+}  // namespace
+
+TEST_CASE("the sparsity figures of rows are those of their definition", "[sparse]") {
+  const TempDir folder;
+  {
+    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
+    write_rows_group(file, "train", 60, true);  // so few that all are watched
+  }
+  const Sparsity expected = by_pairs(touched(folder / "a.h5"));
+  DataSettings settings;
+  settings.path = folder / "a.h5";
+  const auto sparsity = sparsity_of(settings);
+  REQUIRE(sparsity);
+  CHECK(sparsity->omega == 3);
+  CHECK(sparsity->omega == expected.omega);
+  CHECK(sparsity->delta == Approx(expected.delta));
+  CHECK(sparsity->rho == Approx(expected.rho));
+  CHECK(sparsity->rho_at_random == Approx(expected.rho_at_random));
+}
+
+TEST_CASE("… and those of ratings, each pair being rated once", "[sparse]") {
+  const TempDir folder;
+  {
+    std::vector<std::uint32_t> users, items;
+    for (std::uint32_t user = 0; user < 20; ++user) {
+      for (std::uint32_t item = 0; item < 15; ++item) {
+        if ((user * 7 + item * 5) % 4 != 0 && item > user % 9) continue;
+        users.push_back(user);
+        items.push_back(item);
+      }
+    }
+    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
+    file.write("train/users", users);
+    file.write("train/items", items);
+    file.write("train/ratings", std::vector<float>(users.size(), 1.0F));
+  }
+  const Sparsity expected = by_pairs(touched(folder / "a.h5"));
+  DataSettings settings;
+  settings.path = folder / "a.h5";
+  const auto sparsity = sparsity_of(settings);
+  REQUIRE(sparsity);
+  CHECK(sparsity->omega == 2);
+  CHECK(sparsity->delta == Approx(expected.delta));
+  CHECK(sparsity->rho == Approx(expected.rho));
+  CHECK(sparsity->rho_at_random == Approx(expected.rho_at_random));
+}
+
+TEST_CASE("sets without such figures", "[sparse]") {
+  const TempDir folder;
+  {
+    hdf5::File file(folder / "text.h5", hdf5::File::Mode::create);
+    write_text_group(file, "train", 10);
+    hdf5::File empty(folder / "empty.h5", hdf5::File::Mode::create);
+    empty.write("train/features/indptr", std::vector<std::uint64_t>(4));
+    empty.write("train/features/indices", std::vector<std::uint32_t>{});
+    empty.write_attribute("train/features", "columns", std::int64_t{11});
+    empty.write("train/targets", std::vector<float>(3));
+  }
+  DataSettings settings;
+  settings.path = folder / "text.h5";
+  CHECK_FALSE(sparsity_of(settings));
+  settings.path = folder / "empty.h5";
+  CHECK(sparsity_of(settings)->omega == 0);
+}
