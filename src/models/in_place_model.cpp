@@ -10,7 +10,7 @@ namespace unisono {
 void InPlaceModel::require_gradient() const {
   throw ConfigError(fmt::format(
       "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
-      "use strategy.kind = \"serial\", \"hogwild\" or \"averaging\"",
+      "use strategy.kind = \"serial\", \"hogwild\", \"averaging\" or, for factorization, \"stratified\"",
       kind_));
 }
 

@@ -21,7 +21,7 @@ void Serial::require(const Model&, int ranks) const {
   if (ranks == 1) return;
   throw ConfigError(
       "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
-      "allreduce, averaging, hogwild");
+      "allreduce, averaging, hogwild, stratified");
 }
 
 void Serial::train(TrainContext& run) {

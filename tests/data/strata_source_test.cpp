@@ -161,7 +161,4 @@ TEST_CASE("only ratings come in strata", "[strata]") {
     write_text_group(file, "train", 10);
   }
   CHECK_THROWS_AS(open_dataset(strata(folder / "text.h5", "global"), 1), ConfigError);
-  DataSettings settings = settings_for(folder / "text.h5", true, 0);
-  settings.partition = "strata";
-  CHECK_THROWS_AS(open_dataset(settings, 1), ConfigError);
 }

@@ -10,9 +10,9 @@ namespace unisono {
 /// How much the training examples of a set have to do with each other. What an example touches are its features, or
 /// its user and its item (Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011, section 3; each a hyperedge).
 struct Sparsity {
-  std::int64_t omega = 0;   ///< Ω: what the largest example touches
-  double delta = 0;         ///< Δ: share of the examples that touch what most examples touch
-  double rho = 0;           ///< ρ: share of the examples that touch something that one example does, for that with most
+  std::int64_t omega = 0;  ///< Ω: what the largest example touches
+  double delta = 0;        ///< Δ: share of the examples that touch what most examples touch
+  double rho = 0;          ///< ρ: share of the examples that touch something that one example does, for that with most
   double rho_at_random = 0;  ///< the same for an example at random: how probably two examples touch the same
 };
 

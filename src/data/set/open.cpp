@@ -138,6 +138,14 @@ std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int s
                                             BatchWriter(*group, normalization_, style(*group, 0)));
 }
 
+void check_order(const DataSettings& settings, SetKind kind) {
+  if (settings.order != "strata" || kind == SetKind::ratings) return;
+  throw ConfigError(
+      fmt::format("strategy.kind = \"stratified\" and data.order = \"strata\" take ratings, but {} holds {}; choose "
+                  "another strategy and order",
+                  settings.path, name_of(kind)));
+}
+
 }  // namespace
 
 }  // namespace unisono::data
@@ -148,7 +156,10 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
                                       const Normalization* normalization) {
   data::Agreement agreement(share);
   SetKind kind = SetKind::table;
-  agreement.all_do([&] { kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read)); });
+  agreement.all_do([&] {
+    kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
+    if (normalization == nullptr) data::check_order(settings, kind);
+  });
   if (kind != SetKind::table) return data::open_sparse_set(settings, seed, share, normalization != nullptr);
   return std::make_unique<data::OpenSet>(settings, seed, share, normalization);
 }
@@ -157,6 +168,7 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   data::Agreement agreement(alone);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
+  data::check_order(settings, data::kind_of(file));
   if (data::kind_of(file) != SetKind::table) return data::inspect_sparse_set(settings, file);
   data::SetPlan plan;
   plan.schema = data::read_schema(file, data::rules_of(settings, false));

@@ -98,11 +98,6 @@ void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
 }  // namespace
 
 SchemaRules rules_of(const DataSettings& settings, bool trained) {
-  if (settings.partition == "strata" || settings.order == "strata") {
-    throw ConfigError(fmt::format(
-        "data.{}: {} holds a table, not ratings; only these are trained in strata",
-        settings.order == "strata" ? "order (or strategy.kind = \"stratified\")" : "partition", settings.path));
-  }
   const bool autoencoder = settings.targets == "features";
   return {.needs_training = !trained, .needs_answers = !trained && !autoencoder, .ignores_answers = autoencoder};
 }

@@ -27,10 +27,6 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
   refuse(settings.reader == "streaming", "reader", "which is always resident");
   refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
-  if (schema.kind != SetKind::ratings) {
-    refuse(settings.partition == "strata", "partition", "not ratings");
-    refuse(settings.order == "strata", "order", "not ratings");
-  }
   if (settings.validation_fraction == 0) return;
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
     refuse(true, "validation_fraction", "none of which can be held back here");

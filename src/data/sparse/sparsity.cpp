@@ -45,7 +45,8 @@ std::vector<std::int64_t> count_neighbours(const hdf5::File& file, const SparseS
   visit_all([&](std::size_t row, std::size_t column) { of_row[row] |= of_column[column]; });
   std::vector<std::int64_t> neighbours(watched.size());
   for (const std::uint64_t bits : of_row) {
-    for (std::uint64_t left = bits; left != 0; left &= left - 1) ++neighbours[static_cast<std::size_t>(std::countr_zero(left))];
+    for (std::uint64_t left = bits; left != 0; left &= left - 1)
+      ++neighbours[static_cast<std::size_t>(std::countr_zero(left))];
   }
   return neighbours;
 }
@@ -75,8 +76,8 @@ Sparsity sparsity_of_rows(const hdf5::File& file, const SparseSchema& schema, co
   const KeyedPermutation permuted(rows, RandomStream(0, Purpose::order));
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::size_t>(permuted(i));
   const auto random = count_neighbours(file, schema, group, offsets, order);
-  sparsity.rho_at_random =
-      share(std::accumulate(random.begin(), random.end(), std::int64_t{0}), group.units * static_cast<std::int64_t>(watched));
+  sparsity.rho_at_random = share(std::accumulate(random.begin(), random.end(), std::int64_t{0}),
+                                 group.units * static_cast<std::int64_t>(watched));
   return sparsity;
 }
 
@@ -107,7 +108,8 @@ Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema,
   const auto n = static_cast<double>(group.units);
   const std::int64_t largest =
       std::max(*std::max_element(of_user.begin(), of_user.end()), *std::max_element(of_item.begin(), of_item.end()));
-  return {.omega = 2, .delta = share(largest, group.units), .rho = share(most, group.units), .rho_at_random = sum / n / n};
+  return {
+      .omega = 2, .delta = share(largest, group.units), .rho = share(most, group.units), .rho_at_random = sum / n / n};
 }
 
 }  // namespace
