@@ -14,11 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kSuffix = ".h5", kAside = ".tmp";
+constexpr std::string_view kAside = ".tmp";
 
-std::string name_of_step(std::int64_t step) { return fmt::format("{}{:09}{}", kPrefix, step, kSuffix); }
-
-bool is_checkpoint(const std::string& name) { return name.starts_with(kPrefix) && name.ends_with(kSuffix); }
+std::string name_of_step(std::int64_t step) { return fmt::format("step-{:09}.h5", step); }
 
 void make_folder(const std::string& folder) {
   std::error_code error;
@@ -35,73 +33,51 @@ void make_folder(const std::string& folder) {
 
 }  // namespace
 
-std::vector<std::string> checkpoints_in(const std::string& folder) {
-  std::error_code error;
-  std::vector<std::string> paths;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (is_checkpoint(entry.path().filename().string())) paths.push_back(entry.path().string());
-  }
-  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(a.size(), a) > std::pair(b.size(), b);  // ten digits are more than nine
-  });
-  if (const std::string best = (fs::path(folder) / "best.h5").string(); fs::exists(best, error)) paths.push_back(best);
-  return paths;
+CheckpointStore::CheckpointStore(Communicator& world, std::string folder, const CheckpointSettings& settings)
+    : world_(world), folder_(std::move(folder)), settings_(settings) {
+  if (world_.is_root()) make_folder(folder_);
 }
 
-CheckpointStore::CheckpointStore(std::string folder, const CheckpointSettings& settings, CheckpointLayout layout)
-    : folder_(std::move(folder)), settings_(settings), layout_(std::move(layout)) {
-  make_folder(folder_);
-}
-
-CheckpointStore::~CheckpointStore() {
-  if (writing_.valid()) writing_.wait();
-}
-
-Checkpoint& CheckpointStore::next() {
+void CheckpointStore::write(const CheckpointHeader& header, const HeldState& state, bool best) {
   finish();
-  return next_;
+  const std::string path = (fs::path(folder_) / name_of_step(header.step)).string();
+  writing_.emplace(world_, path, header, state, snapshot_,
+                   [this, path, best](const std::string& aside) { publish(aside, path, best); });
 }
 
-void CheckpointStore::write(bool best) {
-  finish();
-  writing_ = std::async(std::launch::async, [this, best] { write_now(best); });
+void CheckpointStore::advance() {
+  if (writing_ && writing_->advance()) writing_.reset();
 }
 
 void CheckpointStore::finish() {
-  if (writing_.valid()) writing_.get();
+  while (writing_) {
+    writing_->wait_a_little();
+    advance();
+  }
 }
 
-void CheckpointStore::write_now(bool best) {
-  const std::string path = (fs::path(folder_) / name_of_step(next_.header.step)).string();
-  write_checkpoint(path, next_, layout_);
+void CheckpointStore::publish(const std::string& aside, const std::string& path, bool best) const {
+  sync_and_rename(aside, path);
   if (best) link_file(path, (fs::path(folder_) / "best.h5").string());
-  last_ = path;
-  remove_old();
+  remove_old(path);
 }
 
 /// Later steps than the one just written are those of damaged checkpoints that the run did not go on from.
-void CheckpointStore::remove_old() const {
+void CheckpointStore::remove_old(const std::string& written) const {
   auto paths = checkpoints_in(folder_);
   std::erase_if(paths, [](const std::string& path) { return path.ends_with("best.h5"); });
-  const auto written = std::find(paths.begin(), paths.end(), last_);
+  const auto last = std::find(paths.begin(), paths.end(), written);
   for (auto path = paths.begin(); path != paths.end(); ++path) {
-    if (path >= written && path - written < settings_.keep) continue;
+    if (path >= last && path - last < settings_.keep) continue;
     std::error_code ignored;  // it is in nobody's way
     fs::remove(*path, ignored);
   }
 }
 
-std::optional<Checkpoint> CheckpointStore::newest(Log& log) const {
+std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {
   std::vector<std::string> damaged;
-  for (const std::string& path : checkpoints_in(folder_)) {
-    try {
-      return read_checkpoint(path, layout_);
-    } catch (const DamagedCheckpoint& error) {
-      damaged.emplace_back(error.what());
-      log.warning(fmt::format("{}; the one before it is taken", error.what()));
-    }
-  }
-  if (damaged.empty()) return std::nullopt;
+  auto found = newest_whole(world_, folder_, log, damaged);
+  if (found || damaged.empty()) return found;
   throw CheckpointError(
       fmt::format("{}: none of {} checkpoints is whole ({}); start anew with --overwrite, or restore "
                   "one from a backup",

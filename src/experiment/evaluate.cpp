@@ -16,7 +16,7 @@ namespace {
 void require_answers(const TrainedModel& model) {
   const DatasetInfo& info = (*model.data)->info();
   if (has_names(info.kind)) return;  // each example is its own answer
-  const ModelInputs& trained = model.header.inputs;
+  const ModelInputs& trained = model.checkpoint.header.inputs;
   const Answers& there = info.answers[static_cast<std::size_t>(model.split)];
   const std::string where = fmt::format("{}: /{}", model.config.data.path, name_of(model.split));
   if (!there.labels && there.target_size == 0) {
@@ -44,8 +44,8 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
                                       *model.parts->model, model.parts->state());
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   if (json) {
-    nlohmann::ordered_json object = {{"checkpoint", model.path},
-                                     {"step", model.header.step},
+    nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
+                                     {"step", model.checkpoint.header.step},
                                      {"data", model.config.data.path},
                                      {"split", name_of(model.split)},
                                      {"examples", examples}};
@@ -53,7 +53,7 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
     log.info(object.dump());
     return;
   }
-  log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.path, model.header.step, name_of(model.split),
+  log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step, name_of(model.split),
                        model.config.data.path, grouped(examples)));
   for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
 }

@@ -19,7 +19,21 @@ constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 /// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages
 /// count as its own: their share of its slice, then their slices.
 std::int64_t vectors_bytes(std::int64_t n, int ranks, bool in_place) {
-  return kFloat * ((in_place ? n : 2 * n) + 2 * n * (ranks - 1) / ranks);
+  return kFloat * (in_place ? n : 2 * n + 2 * n * (ranks - 1) / ranks);
+}
+
+std::int64_t numbers_of(const ParameterLayout& layout) {
+  std::int64_t numbers = 0;
+  for (const Block& block : layout.blocks()) numbers += block.size();
+  return numbers;
+}
+
+/// The copy of what this rank writes: its share of what all ranks hold, and all that it alone holds.
+std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
+  const std::int64_t numbers = numbers_of(context.model.layout());
+  const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
+  const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());
+  return kFloat * (own + common / context.ranks);
 }
 
 /// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
@@ -39,12 +53,6 @@ Index evaluation_batch(const MemoryContext& context) {
 std::int64_t examples_bytes(const MemoryContext& context) {
   const bool shared = context.data.resident && context.config.data.partition == "global";
   return context.data.bytes_per_node / (shared ? 1 : context.ranks);
-}
-
-std::int64_t largest_block(const ParameterLayout& layout) {
-  std::int64_t largest = 0;
-  for (const Block& block : layout.blocks()) largest = std::max<std::int64_t>(largest, block.size());
-  return largest;
 }
 
 /// What the kernels have allocated for themselves after a pass forward and back.
@@ -79,7 +87,6 @@ Index largest_part(const Config& config, int ranks) {
 std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
   const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
-  const std::int64_t statistics = model.statistics_layout().size();
   const bool in_place = context.strategy.updates_in_place(model);
   const std::int64_t states = in_place ? 0 : optimizer_state_vectors(context.config.optimizer);
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
@@ -89,12 +96,13 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {in_place ? "parameters" : "parameters and gradient",
            vectors_bytes(n, context.division != nullptr ? 1 : context.ranks, in_place)},
           {"optimizer state", kFloat * n * states},
+          {"averages over ranks", context.strategy.bytes_beside(model, context.ranks)},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
-          {"checkpoint being written", kFloat * (n * (1 + states) + statistics + largest_block(model.layout()))}};
+          {"checkpoint being written", checkpoint_bytes(context, states)}};
 }
 
 std::int64_t sum(const std::vector<MemoryPart>& parts) {

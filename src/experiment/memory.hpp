@@ -30,7 +30,7 @@ struct MemoryContext {
 /// How many examples of a micro-batch the largest part of a rank has.
 Index largest_part(const Config& config, int ranks);
 
-/// The peak of rank 0, which has the checkpoints on top of what the others have. A pass over a few random examples
+/// The peak of a rank that sees the run's folder: where not all of them do, rank 0 copies all of a checkpoint. A pass over a few random examples
 /// shows what the kernels take for themselves; not collective where the model reduces over this rank alone.
 std::vector<MemoryPart> predict_memory(const MemoryContext& context);
 

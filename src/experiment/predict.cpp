@@ -105,9 +105,9 @@ SinkOptions sink_options(TrainedModel& model, const std::string& output, int ran
   SinkOptions options{.path = output,
                       .examples = examples_of((*model.data)->info(), model.split),
                       .outputs = model.parts->model->output_size(),
-                      .classes = model.header.inputs.classes > 0,
+                      .classes = model.checkpoint.header.inputs.classes > 0,
                       .ranks = ranks};
-  if (model.header.inputs.kind == SetKind::ratings && output.ends_with(".csv")) {
+  if (model.checkpoint.header.inputs.kind == SetKind::ratings && output.ends_with(".csv")) {
     options.label_names = ",user,item";
     options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
   }
@@ -131,7 +131,7 @@ void predict(Communicator& world, const ApplyOptions& options, const std::string
     }
   }
   world.barrier();
-  log.info(fmt::format("{}: {} predictions of {}, for {} of {}", output, grouped(examples), model.path,
+  log.info(fmt::format("{}: {} predictions of {}, for {} of {}", output, grouped(examples), model.checkpoint.path,
                        name_of(model.split), model.config.data.path));
 }
 

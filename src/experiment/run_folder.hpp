@@ -7,6 +7,9 @@
 
 namespace unisono {
 
+/// Where a run's checkpoints are.
+inline std::string checkpoints_of(const std::string& run_folder) { return run_folder + "/checkpoints"; }
+
 /// The folder of one run, for rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt, checkpoints/.
 /// Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
@@ -28,7 +31,6 @@ class RunFolder {
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }
   std::string log() const { return path_ + "/log.txt"; }
-  std::string checkpoints() const { return path_ + "/checkpoints"; }
 
  private:
   void lock();

@@ -1,24 +1,21 @@
 #pragma once
 
-#include <optional>
-
+#include "held_rows.hpp"
 #include "parts.hpp"
-#include "unisono/experiment/checkpoint.hpp"
+#include "stored_checkpoint.hpp"
 
 namespace unisono {
 
-/// What names and orders a run's vectors in its checkpoints.
-CheckpointLayout checkpoint_layout(const ModelParts& parts, const TrainingParts& training);
+/// What a run's checkpoints hold, and what of it this rank has: θ, the running statistics, and the optimizer's state.
+HeldState state_of(ModelParts& parts, TrainingParts& training);
 
-/// Copies this run's vectors into a checkpoint, on rank 0, without its header. Collective: ranks that keep optimizer
-/// states of their own send them there.
-/// \param checkpoint of rank 0; null elsewhere
-void copy_state(ModelParts& parts, TrainingParts& training, Checkpoint* checkpoint);
+/// On rank 0. \throws CheckpointError naming the block or the optimizer that another run has
+void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
 
-/// Sets every rank's vectors from rank 0's checkpoint. Collective. Where ranks kept optimizer states of their own and
-/// there were others of them, every rank gets the states' mean.
-/// \param checkpoint of rank 0; its content is ignored elsewhere
-/// \return its header, on every rank
-CheckpointHeader restore_state(ModelParts& parts, TrainingParts& training, const std::optional<Checkpoint>& checkpoint);
+/// Sets this rank's vectors from a checkpoint. Collective. Where ranks kept optimizer states of their own and there were
+/// others of them, or not all see the file, every rank gets the states' mean.
+void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
+/// θ and the running statistics alone, for evaluation. Collective.
+void restore_model(ModelParts& parts, const StoredCheckpoint& stored);
 
 }  // namespace unisono

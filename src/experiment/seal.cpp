@@ -10,28 +10,43 @@
 #include <filesystem>
 #include <fstream>
 
+#include "raw_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 
 namespace unisono {
 namespace {
 
-constexpr std::string_view kMark = "unisono-xxh3-64:";
-constexpr std::size_t kTrailerBytes = kMark.size() + sizeof(std::uint64_t);
+constexpr std::uint64_t kSegmentBytes = 64 << 20;
+constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsealed:";
+constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
   throw OutputError(fmt::format("{}: cannot {}: {}; free some space or choose another folder with --output", path, what,
                                 std::strerror(errno)));
 }
 
-std::string trailer_of(std::uint64_t hash) {
-  std::string trailer(kMark);
-  for (int byte = 0; byte < 8; ++byte) trailer += static_cast<char>(hash >> (8 * byte) & 0xFF);
+std::string trailer_of(std::string_view mark, std::uint64_t number) {
+  std::string trailer(mark);
+  for (int byte = 0; byte < 8; ++byte) trailer += static_cast<char>(number >> (8 * byte) & 0xFF);
   return trailer;
 }
 
-void sync_path(const std::string& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags | O_CLOEXEC);
+std::string seal_of(std::span<const std::uint64_t> segments) {
+  return trailer_of(kSealed, hash_bytes(std::as_bytes(segments)));
+}
+
+/// Empty where a file is shorter than that. 	hrows DataError
+std::string trailer_in(const RawFile& file) {
+  const std::uint64_t size = file.size();
+  if (size < kTrailerBytes) return "";
+  std::string trailer(kTrailerBytes, '\0');
+  file.read(size - kTrailerBytes, std::as_writable_bytes(std::span(trailer)));
+  return trailer;
+}
+
+void sync_folder(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) fail(path, "open it to write it through to the disk");
   const int result = ::fsync(descriptor);
   const int reason = errno;
@@ -42,35 +57,59 @@ void sync_path(const std::string& path, int flags) {
 
 }  // namespace
 
-void seal_file(const std::string& path) {
-  std::ifstream input(path, std::ios::binary);
-  const std::string trailer = trailer_of(hash_stream(input));
-  std::ofstream output(path, std::ios::binary | std::ios::app);
-  output << trailer;
-  output.close();
-  if (!input.is_open() || input.bad() || !output) fail(path, "write its checksum");
+void append_open_trailer(const std::string& path, std::uint64_t number) {
+  const std::string trailer = trailer_of(kOpen, number);
+  RawFile file(path, RawFile::Mode::update);
+  file.write(file.size(), std::as_bytes(std::span(trailer)));
 }
 
-std::string broken_seal(const std::string& path) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  if (!file) return fmt::format("cannot be read: {}", std::strerror(errno));
-  const auto bytes = static_cast<std::uint64_t>(std::max<std::streamoff>(file.tellg(), 0));
-  if (bytes < kTrailerBytes) return "is truncated";
-  std::string trailer(kTrailerBytes, '\0');
-  file.seekg(static_cast<std::streamoff>(bytes - kTrailerBytes));
-  file.read(trailer.data(), static_cast<std::streamsize>(kTrailerBytes));
-  if (!trailer.starts_with(kMark)) return "is truncated or no checkpoint: its checksum is missing";
-  file.seekg(0);
-  const std::string expected = trailer_of(hash_stream(file, bytes - kTrailerBytes));
-  if (!file) return "cannot be read to its end";
-  return trailer == expected ? "" : "is damaged: its checksum does not fit its bytes";
+std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers) {
+  std::vector<std::uint64_t> hashes;
+  const std::uint64_t bytes = std::max(RawFile(path, RawFile::Mode::read).size(), kTrailerBytes) - kTrailerBytes;
+  std::ifstream file(path, std::ios::binary);
+  const std::uint64_t step = kSegmentBytes * static_cast<std::uint64_t>(readers);
+  for (std::uint64_t at = kSegmentBytes * static_cast<std::uint64_t>(reader); at < bytes; at += step) {
+    file.seekg(static_cast<std::streamoff>(at));
+    hashes.push_back(hash_stream(file, std::min(kSegmentBytes, bytes - at)));
+  }
+  if (!file) throw DataError(path + ": cannot be read to its end");
+  return hashes;
+}
+
+void seal_file(const std::string& path, std::span<const std::uint64_t> segments) {
+  const std::string seal = seal_of(segments);
+  RawFile file(path, RawFile::Mode::update);
+  file.write(file.size() - kTrailerBytes, std::as_bytes(std::span(seal)));
+}
+
+std::string missing_seal(const std::string& path) {
+  try {
+    const std::string trailer = trailer_in(RawFile(path, RawFile::Mode::read));
+    if (trailer.empty()) return path + " is truncated";
+    return trailer.starts_with(kSealed) ? "" : path + " is truncated or no checkpoint: its checksum is missing";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments) {
+  return trailer_in(RawFile(path, RawFile::Mode::read)) == seal_of(segments);
+}
+
+std::string end_of_file(const std::string& path) {
+  try {
+    const RawFile file(path, RawFile::Mode::read);
+    return fmt::format("{} {}", file.size(), trailer_in(file));
+  } catch (const DataError&) {
+    return "";
+  }
 }
 
 void sync_and_rename(const std::string& from, const std::string& to) {
-  sync_path(from, O_RDWR);
+  RawFile(from, RawFile::Mode::update).sync();
   if (std::rename(from.c_str(), to.c_str()) != 0) fail(to, "rename the finished file to it");
   const auto folder = std::filesystem::path(to).parent_path();
-  sync_path(folder.empty() ? "." : folder.string(), O_RDONLY | O_DIRECTORY);
+  sync_folder(folder.empty() ? "." : folder.string());
 }
 
 void link_file(const std::string& first, const std::string& second) {

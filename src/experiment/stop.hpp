@@ -28,6 +28,8 @@ class StopAgreement {
 
   /// Collective, though mostly without a message. \return a signal that any rank received, or 0; the same on every rank
   int agreed(std::int64_t step);
+  /// The first step at which they compare their wishes next, which all ranks know.
+  std::int64_t next_step() const { return next_step_; }
 
  private:
   Communicator& world_;

@@ -34,12 +34,8 @@ void require_same_job(Communicator& world, const Config& config) {
                "give every rank the same config file and the same --set");
 }
 
-/// What rank 0 writes into the run's folder.
+/// What rank 0 writes into the run's folder, beside checkpoints.
 struct RootFiles {
-  RootFiles(const CheckpointSettings& settings, const RunFolder& folder, CheckpointLayout layout)
-      : checkpoints(folder.checkpoints(), settings, std::move(layout)) {}
-
-  CheckpointStore checkpoints;
   std::optional<MetricsLog> metrics;
   std::optional<Progress> progress;
   std::optional<Records> records;
@@ -59,7 +55,7 @@ class Run {
 
  private:
   void begin(const TrainOptions& options);
-  void resume(const std::optional<Checkpoint>& checkpoint);
+  void resume(const StoredCheckpoint& checkpoint);
   void check_resumable(const CheckpointHeader& stored) const;
   void say_differences(const CheckpointHeader& stored) const;
   CheckpointHeader fresh_header() const;
@@ -81,7 +77,8 @@ class Run {
   WorkerParts workers_;
   std::unique_ptr<BatchSource> source_;
   CheckpointHeader header_;
-  std::unique_ptr<RootFiles> root_;  // null but on rank 0; after the model, whose parameters it may still be writing
+  std::unique_ptr<RootFiles> root_;               // null but on rank 0
+  std::unique_ptr<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
 };
 
 Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
@@ -102,31 +99,28 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
 
 /// Where the run stands before its first step: at initial values, or at a checkpoint.
 void Run::begin(const TrainOptions& options) {
-  std::optional<Checkpoint> checkpoint;
-  if (folder_) {
-    if (options.existing == Existing::overwrite) folder_->clear();
-    log_.add_file(folder_->log());
-    root_ = std::make_unique<RootFiles>(config_.checkpoint, *folder_, checkpoint_layout(parts_, training_));
-    if (options.existing == Existing::resume) checkpoint = root_->checkpoints.newest(log_);
-    if (options.existing == Existing::resume && !checkpoint) {
-      log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
-    }
+  if (folder_ && options.existing == Existing::overwrite) folder_->clear();
+  if (folder_) log_.add_file(folder_->log());
+  checkpoints_ = std::make_unique<CheckpointStore>(world_, checkpoints_of(config_.run_folder()), config_.checkpoint);
+  if (options.existing == Existing::resume) {
+    if (const auto stored = checkpoints_->newest(log_)) return resume(*stored);
+    if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
   }
-  if (world_.max(static_cast<std::int64_t>(checkpoint.has_value())) != 0) {
-    resume(checkpoint);
-  } else {
-    parts_.initialise(static_cast<std::uint64_t>(config_.seed));
-  }
+  parts_.initialise(static_cast<std::uint64_t>(config_.seed));
 }
 
-void Run::resume(const std::optional<Checkpoint>& checkpoint) {
-  if (checkpoint) check_resumable(checkpoint->header);
-  if (checkpoint && checkpoint->optimizer.size() > 1 &&
-      static_cast<int>(checkpoint->optimizer.size()) != world_.size()) {
-    log_.info(fmt::format("{} ranks kept optimizer states of their own: every rank goes on with their mean",
-                          checkpoint->optimizer.size()));
+void Run::resume(const StoredCheckpoint& checkpoint) {
+  const CheckpointHeader& stored = checkpoint.header;
+  if (world_.is_root()) {
+    require_same_vectors(parts_, training_, checkpoint);
+    check_resumable(stored);
   }
-  const CheckpointHeader stored = restore_state(parts_, training_, checkpoint);
+  if (checkpoint.optimizer_states > 1 && checkpoint.optimizer_states != world_.size()) {
+    log_.info(fmt::format("{} ranks kept optimizer states of their own: every rank goes on with their mean",
+                          checkpoint.optimizer_states));
+  }
+  if (parts_.division != nullptr) parts_.division->begin(stored.step);
+  restore_state(parts_, training_, checkpoint);
   say_differences(stored);
   header_.step = stored.step;
   header_.cursor = stored.cursor;
@@ -209,14 +203,15 @@ CheckpointHeader Run::fresh_header() const {
 }
 
 void Run::open_records(const TrainOptions& options) {
-  if (!root_) return;
+  if (!folder_) return;
+  root_ = std::make_unique<RootFiles>();
   if (has_names(data_->info().kind)) keep_dictionary(config_.data.path, folder_->dictionary());
   write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));
   root_->metrics.emplace(folder_->metrics(), header_.step);
   root_->progress.emplace(progress_kind(options.watching), log_);
-  root_->records.emplace(Records{*root_->metrics, root_->checkpoints, *root_->progress});
+  root_->records.emplace(Records{*root_->metrics, *root_->progress});
 }
 
 std::string Run::batch_statistics() const {
@@ -260,6 +255,7 @@ ExitCode Run::train() {
                              .data = *data_,
                              .signals = signals_,
                              .steps_per_epoch = source_->steps_per_epoch(),
+                             .checkpoints = *checkpoints_,
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
   TrainContext context{.communicator = world_,

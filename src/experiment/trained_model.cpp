@@ -8,48 +8,33 @@
 #include <span>
 
 #include "agreement.hpp"
-#include "checkpoint_header.hpp"
-#include "checkpoint_store.hpp"
+#include "checkpoint_file.hpp"
 #include "evaluator.hpp"
+#include "run_folder.hpp"
+#include "run_state.hpp"
 
 namespace unisono {
 namespace {
 
-/// The checkpoint that the user means. \throws CheckpointError
-std::string find_checkpoint(const std::string& path, Log& log) {
+/// The checkpoint that the user means. Collective. \throws CheckpointError
+StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) {
-    if (std::filesystem::exists(path, ignored)) return path;
+  if (world.is_root() && !std::filesystem::exists(path, ignored)) {
     throw CheckpointError(
         fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
                     "checkpoints/*.h5",
                     path));
   }
-  for (const std::string& candidate : checkpoints_in(path + "/checkpoints")) {
+  if (world.max(world.is_root() && std::filesystem::is_directory(path, ignored) ? 1 : 0) == 0) {
     try {
-      read_checkpoint_header(candidate);
-      return candidate;
-    } catch (const DamagedCheckpoint& error) {
-      log.warning(fmt::format("{}; the one before it is taken", error.what()));
-    }
-  }
-  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
-}
-
-/// Rank 0's header on every rank, the path first.
-CheckpointHeader broadcast_header(Communicator& world, const std::string& path) {
-  CheckpointHeader header;
-  if (world.is_root()) {
-    try {
-      header = read_checkpoint_header(path);
+      return open_checkpoint(world, path);
     } catch (const DamagedCheckpoint& error) {
       throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
     }
   }
-  const std::string config = header.config;
-  header = header_from_json(world.broadcast_text(to_json(header)));
-  header.config = world.broadcast_text(config);
-  return header;
+  std::vector<std::string> damaged;
+  if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
+  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
 }
 
 Config config_of(const std::string& path, const CheckpointHeader& header, const ApplyOptions& options) {
@@ -109,23 +94,19 @@ Dataset* needed_by(const ModelInputs& inputs, const SharedDataset* data) {
 }  // namespace
 
 TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with)
-    : path(world.broadcast_text(world.is_root() ? find_checkpoint(options.model, log) : "")),
-      header(broadcast_header(world, path)),
-      config(config_of(path, header, options)) {
+    : checkpoint(find_checkpoint(world, options.model, log)), config(config_of(checkpoint.path, checkpoint.header, options)) {
   if (with == With::set) open_set(world, options);
-  parts = std::make_unique<ModelParts>(world, config, header.inputs, log, needed_by(header.inputs, data.get()));
-  const CheckpointLayout layout{
-      .parameters = parts->model->layout(), .statistics = parts->model->statistics_layout(), .optimizer = {}};
-  if (world.is_root()) read_model(path, layout, parts->state());
-  world.broadcast(std::as_writable_bytes(parts->parameters.view()), 0);
-  world.broadcast(std::as_writable_bytes(parts->statistics.view()), 0);
+  const ModelInputs& inputs = checkpoint.header.inputs;
+  parts = std::make_unique<ModelParts>(world, config, inputs, log, needed_by(inputs, data.get()));
+  if (world.is_root()) require_same_model(checkpoint.path, parts->model->layout(), parts->model->statistics_layout());
+  restore_model(*parts, checkpoint);
 }
 
 void TrainedModel::open_set(Communicator& world, const ApplyOptions& options) {
-  data = std::make_unique<SharedDataset>(world, config.data, header.seed, &header.normalization);
+  data = std::make_unique<SharedDataset>(world, config.data, checkpoint.header.seed, &checkpoint.header.normalization);
   const DatasetInfo& info = (*data)->info();
   require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
-  require_features(header.inputs, info, config.data.path);
+  require_features(checkpoint.header.inputs, info, config.data.path);
   split = split_of(options.split, info, config.data.path);
 }
 

@@ -4,19 +4,17 @@
 #include <string>
 
 #include "parts.hpp"
-#include "unisono/experiment/checkpoint.hpp"
+#include "stored_checkpoint.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
 namespace unisono {
 
-/// A trained model, and a set to apply it to where it needs one, on every rank. Its construction is collective; rank 0
-/// alone reads the checkpoint.
+/// A trained model, and a set to apply it to where it needs one, on every rank. Its construction is collective.
 struct TrainedModel {
   enum class With { set, nothing };
   TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
 
-  std::string path;  ///< of the checkpoint
-  CheckpointHeader header;
+  StoredCheckpoint checkpoint;
   Config config;
   std::unique_ptr<ModelParts> parts;
   std::unique_ptr<SharedDataset> data;  ///< null: without a set

@@ -58,6 +58,7 @@ bool TrainingObserver::step(const StepRecord& record) {
   if (due_.report || due_.epoch || due_.checkpoint) report();
   if (due_.evaluation) evaluate(judging_split(context_.data.info()));
   if (due_.epoch) say_epoch();
+  if (agreement_.next_step() <= header_.step) advance_checkpoint();
   interrupted_ = stop_is_agreed() && epochs_done() < context_.config.train.epochs;
   if (due_.checkpoint && !interrupted_) write_checkpoint();
   due_ = {};
@@ -96,9 +97,7 @@ void TrainingObserver::finish() {
   }
   if (due_.epoch) say_epoch();
   if (written_step_ != header_.step || newly_best_) write_checkpoint();
-  const ScopedTimer timer(context_.training.seconds.checkpoint);
-  if (context_.records != nullptr) context_.records->checkpoints.finish();
-  context_.parts.world.barrier();
+  finish_checkpoint();
 }
 
 void TrainingObserver::report() {
@@ -125,21 +124,26 @@ void TrainingObserver::add_losses(const LossSums& sums) {
   reported_loss_ = mean_loss(sums);
 }
 
-void TrainingObserver::require_finite(const LossSums& sums) const {
+void TrainingObserver::require_finite(const LossSums& sums) {
   if (std::isfinite(sums.loss)) return;
   const std::string before =
       std::isnan(reported_loss_) ? "" : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, reported_step_);
-  throw TrainingError(fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}: {}", sums.loss,
-                                  header_.step, last_.learning_rate, before, kWayOut));
+  fail(fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}", sums.loss, header_.step,
+                   last_.learning_rate, before));
 }
 
 /// A checkpoint of such a model would be worse than none.
-void TrainingObserver::require_finite(Split split, const std::vector<Metric>& metrics) const {
+void TrainingObserver::require_finite(Split split, const std::vector<Metric>& metrics) {
   for (const Metric& metric : metrics) {
     if (metric.name != "loss" || std::isfinite(metric.value)) continue;
-    throw TrainingError(
-        fmt::format("the {} loss is {} after step {}: {}", name_of(split), metric.value, header_.step, kWayOut));
+    fail(fmt::format("the {} loss is {} after step {}", name_of(split), metric.value, header_.step));
   }
+}
+
+/// On all ranks alike: a checkpoint of better days is still finished.
+void TrainingObserver::fail(const std::string& what) {
+  finish_checkpoint();
+  throw TrainingError(fmt::format("{}: {}", what, kWayOut));
 }
 
 void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds) {
@@ -195,14 +199,19 @@ void TrainingObserver::judge(const std::vector<Metric>& metrics) {
 void TrainingObserver::write_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint);
   header_.optimizer_steps = context_.training.optimizer->steps();
-  Checkpoint* const next = context_.records == nullptr ? nullptr : &context_.records->checkpoints.next();
-  copy_state(context_.parts, context_.training, next);
-  if (next != nullptr) {
-    next->header = header_;
-    context_.records->checkpoints.write(newly_best_);
-  }
+  context_.checkpoints.write(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;
+}
+
+void TrainingObserver::advance_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint);
+  context_.checkpoints.advance();
+}
+
+void TrainingObserver::finish_checkpoint() {
+  const ScopedTimer timer(context_.training.seconds.checkpoint);
+  context_.checkpoints.finish();
 }
 
 void TrainingObserver::say_epoch() {

@@ -19,7 +19,6 @@ namespace unisono {
 /// What rank 0 writes to.
 struct Records {
   MetricsLog& metrics;
-  CheckpointStore& checkpoints;
   Progress& progress;
 };
 
@@ -31,6 +30,7 @@ struct ObserverContext {
   Dataset& data;
   const StopSignals& signals;
   std::int64_t steps_per_epoch;
+  CheckpointStore& checkpoints;
   Records* records;         ///< null but on rank 0
   CheckpointHeader header;  ///< of the next checkpoint; where a resumed run begins
 };
@@ -59,13 +59,16 @@ class TrainingObserver final : public Observer {
   void note_due(const StepRecord& record);
   void report();
   void add_losses(const LossSums& sums);
-  void require_finite(const LossSums& sums) const;
-  void require_finite(Split split, const std::vector<Metric>& metrics) const;
+  void require_finite(const LossSums& sums);
+  void require_finite(Split split, const std::vector<Metric>& metrics);
+  [[noreturn]] void fail(const std::string& what);
   void write_report(const LossSums& sums, const Seconds& seconds);
   void add_norms(nlohmann::ordered_json& line) const;
   void evaluate(Split split);
   void judge(const std::vector<Metric>& metrics);
   void write_checkpoint();
+  void advance_checkpoint();
+  void finish_checkpoint();
   void say_epoch();
   void show_progress();
   bool stop_is_agreed();

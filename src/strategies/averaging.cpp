@@ -26,6 +26,9 @@ class Averaging final : public Strategy {
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
+  std::int64_t bytes_beside(const Model& model, int ranks) const override {
+    return ParameterAverage::bytes(model, settings_.merge, ranks);
+  }
 
  private:
   void average(TrainContext& run, ParameterAverage& parameters, Index examples) const;

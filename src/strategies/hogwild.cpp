@@ -39,6 +39,9 @@ class Hogwild final : public Strategy {
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
   bool has_workers(const Model& model) const override { return model.in_place() == nullptr; }
+  std::int64_t bytes_beside(const Model& model, int ranks) const override {
+    return ParameterAverage::bytes(model, settings_.merge, ranks);
+  }
 
  private:
   RowLocks* locks() { return locks_ ? &*locks_ : nullptr; }

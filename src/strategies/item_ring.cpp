@@ -82,7 +82,7 @@ class ItemRing::Pass {
       if (thread == 0 && watch.seconds() > kPatience) wait_for_message();
       std::this_thread::yield();
     }
-    if (thread == 0) waited_ += watch.seconds();
+    if (thread == 0 && row + 1 == ring_.rows() && !ring_.is_alone()) waited_ += watch.seconds();
     return true;
   }
 
@@ -195,7 +195,11 @@ void ItemRing::add_held(std::size_t space, RowSeries series, Index offset, std::
   for (std::size_t block = 0; block < layout_.blocks().size(); ++block) {
     const Index in_row = layout_.blocks()[block].offset - rows.offset;
     if (in_row >= 0 && in_row < rows.stride) {
-      held.push_back({.block = block, .series = series, .offset = offset + in_row});
+      held.push_back({.block = block,
+                      .first = series.first,
+                      .step = series.step,
+                      .count = series.count,
+                      .offset = offset + in_row});
     }
   }
 }

@@ -16,14 +16,31 @@ namespace {
 
 constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
 
+/// Whether rows become the sum of the ranks' changes. \param merge as in the config
+bool sums_changes(const Model& model, const std::string& merge) {
+  return (merge == "auto" ? model.in_place()->usual_merge() : merge) == "sum";
+}
+
 }  // namespace
 
 ParameterAverage::ParameterAverage(TrainContext& run, const std::string& merge) : run_(run) {
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
-  if ((merge == "auto" ? run.model.in_place()->usual_merge() : merge) == "sum")
-    old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+  if (sums_changes(run.model, merge)) old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+}
+
+std::int64_t ParameterAverage::bytes(const Model& model, const std::string& merge, int ranks) {
+  if (model.in_place() == nullptr || ranks == 1) return 0;
+  Index rows = 0, most = 0;
+  for (const RowSpace& space : model.in_place()->row_spaces()) {
+    rows += space.rows;
+    most = std::max(most, space.rows);
+  }
+  const Index old = sums_changes(model, merge) ? model.layout().size() : 0;
+  const Index packed = std::min(kPackedFloats, model.layout().size());
+  return static_cast<std::int64_t>(sizeof(float)) * (old + packed + most) +
+         static_cast<std::int64_t>(sizeof(Index)) * most + rows;
 }
 
 void ParameterAverage::sum(std::span<float> values) {

@@ -48,6 +48,9 @@ class ParameterAverage {
   /// \param merge auto, mean or sum: of rows
   ParameterAverage(TrainContext& run, const std::string& merge);
 
+  /// What one on each of so many ranks takes.
+  static std::int64_t bytes(const Model& model, const std::string& merge, int ranks);
+
   /// What the model's steps are to mark; null where there are no rows, or no other rank.
   TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
   /// Collective. \param examples of this rank since the last average
@@ -57,13 +60,12 @@ class ParameterAverage {
   void average_rows(std::size_t space, float weight);
   void average_rest(double weight);
   void sum(std::span<float> values);
+  void give(Index at, float share, std::span<float> to) const;
+  void take(Index at, std::span<const float> sum);
 
   TrainContext& run_;
   std::vector<RowSpace> spaces_;
   std::optional<TouchedRows> touched_;
-  void give(Index at, float share, std::span<float> to) const;
-  void take(Index at, std::span<const float> sum);
-
   std::vector<float> weights_, packed_;
   std::vector<float> old_;  ///< θ after the last average; empty: the mean needs none
 };

@@ -16,41 +16,36 @@ namespace {
 
 constexpr double kMostParameters = 0x1p48;  // of a block: more than any memory holds, and their bytes can be counted
 
-/// Calls visit(stored position, canonical position) for every element of a block, in stored order.
-template <typename Visit>
-void for_each_element(const Block& block, Visit visit) {
-  const std::size_t rank = block.shape.size();
-  std::vector<int> axes = block.axes;
-  if (axes.empty()) {
-    axes.resize(rank);
-    std::iota(axes.begin(), axes.end(), 0);
+/// Floats between neighbours along each canonical axis, where they are stored.
+std::vector<Index> stored_strides(const Block& block) {
+  std::vector<Index> strides(block.shape.size());
+  Index floats = 1;
+  for (std::size_t i = block.shape.size(); i-- > 0;) {  // the innermost stored axis first
+    const std::size_t axis = block.axes.empty() ? i : static_cast<std::size_t>(block.axes[i]);
+    strides[axis] = floats;
+    floats *= block.shape[axis];
   }
-  std::vector<Index> canonical_stride(rank, 1);
-  for (std::size_t i = rank; i-- > 1;) canonical_stride[i - 1] = canonical_stride[i] * block.shape[i];
+  if (block.stride != 0) strides.front() = block.stride;
+  return strides;
+}
 
-  std::vector<Index> extent(rank), stride(rank), at(rank, 0);  // of the stored axes
-  for (std::size_t i = 0; i < rank; ++i) {
-    extent[i] = block.shape[static_cast<std::size_t>(axes[i])];
-    stride[i] = canonical_stride[static_cast<std::size_t>(axes[i])];
-  }
-  Index canonical = 0;
-  for (Index stored = 0; stored < block.size(); ++stored) {
-    visit(static_cast<std::size_t>(stored), static_cast<std::size_t>(canonical));
-    for (std::size_t i = rank; i-- > 0;) {  // an odometer over the stored axes
-      canonical += stride[i];
-      if (++at[i] < extent[i]) break;
-      canonical -= stride[i] * extent[i];
+/// Calls copy(stored position, canonical position, numbers) for runs that lie together, `size` numbers in all.
+template <typename Copy>
+void for_each_run(const Block& block, std::size_t size, Copy copy) {
+  const std::vector<Index> stride = stored_strides(block);
+  std::vector<Index> at(stride.size(), 0);
+  const bool whole_rows = block.axes.empty() && !stride.empty();
+  const std::size_t run = whole_rows ? static_cast<std::size_t>(block.row_size()) : 1;
+  Index stored = 0;
+  for (std::size_t canonical = 0; canonical < size; canonical += run) {
+    copy(static_cast<std::size_t>(stored), canonical, run);
+    for (std::size_t i = whole_rows ? 1 : stride.size(); i-- > 0;) {  // an odometer over the canonical axes
+      stored += stride[i];
+      if (++at[i] < block.shape[i]) break;
+      stored -= stride[i] * block.shape[i];
       at[i] = 0;
     }
   }
-}
-
-/// Calls copy(stored position, canonical position, numbers) for every row of a block with a stride.
-template <typename Copy>
-void for_each_row(const Block& block, Copy copy) {
-  const auto row = static_cast<std::size_t>(block.row_size()), stride = static_cast<std::size_t>(block.stride);
-  const auto rows = static_cast<std::size_t>(block.shape.front());
-  for (std::size_t i = 0; i < rows; ++i) copy(i * stride, i * row, row);
 }
 
 void require_possible(const std::string& name, const std::vector<Index>& shape) {
@@ -66,6 +61,8 @@ void require_possible(const std::string& name, const std::vector<Index>& shape) 
 Index Block::size() const { return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>()); }
 
 Index Block::row_size() const { return shape.empty() || shape.front() == 0 ? 0 : size() / shape.front(); }
+
+Index Block::row_stride() const { return shape.empty() ? 0 : stored_strides(*this).front(); }
 
 Index Block::stored_size() const {
   return stride == 0 || shape.front() == 0 ? size() : (shape.front() - 1) * stride + row_size();
@@ -110,23 +107,15 @@ std::uint64_t ParameterLayout::hash() const {
 }
 
 void to_canonical(const Block& block, View stored, MutableView canonical) {
-  if (block.stride != 0) {
-    for_each_row(block, [&](std::size_t s, std::size_t c, std::size_t n) {
-      std::copy_n(stored.data() + s, n, canonical.data() + c);
-    });
-    return;
-  }
-  for_each_element(block, [&](std::size_t s, std::size_t c) { canonical[c] = stored[s]; });
+  for_each_run(block, canonical.size(), [&](std::size_t s, std::size_t c, std::size_t n) {
+    std::copy_n(stored.data() + s, n, canonical.data() + c);
+  });
 }
 
 void from_canonical(const Block& block, View canonical, MutableView stored) {
-  if (block.stride != 0) {
-    for_each_row(block, [&](std::size_t s, std::size_t c, std::size_t n) {
-      std::copy_n(canonical.data() + c, n, stored.data() + s);
-    });
-    return;
-  }
-  for_each_element(block, [&](std::size_t s, std::size_t c) { stored[s] = canonical[c]; });
+  for_each_run(block, canonical.size(), [&](std::size_t s, std::size_t c, std::size_t n) {
+    std::copy_n(canonical.data() + c, n, stored.data() + s);
+  });
 }
 
 }  // namespace unisono

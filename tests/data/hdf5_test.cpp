@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 #include "support.hpp"
@@ -79,6 +80,30 @@ TEST_CASE("a file lasts beyond its object, and can be updated", "[hdf5]") {
   const File file(folder / "a.h5", File::Mode::read);
   CHECK(file.read<float>("w") == std::vector<float>{1, 9, 3});
   CHECK(file.children("") == std::vector<std::string>{"steps", "w"});
+}
+
+TEST_CASE("room that was reserved is filled beside HDF5", "[hdf5]") {
+  const TempDir folder;
+  std::uint64_t first = 0, second = 0;
+  {
+    File file(folder / "a.h5", File::Mode::create);
+    first = file.reserve<float>("group/first", {2, 2});
+    second = file.reserve<std::int64_t>("second", {1});
+    CHECK(file.reserve<float>("none", {0, 3}) == 0);
+    file.create<float>("chunked", {4}, 2);
+    CHECK_THAT(message_of<DataError>([&] { file.offset("chunked"); }), Catch::Contains("in one piece"));
+    file.flush();
+  }
+  const std::vector<float> values = {1, 2, 3, 4};
+  const std::int64_t number = 7;
+  std::fstream raw(folder / "a.h5", std::ios::in | std::ios::out | std::ios::binary);
+  raw.seekp(static_cast<std::streamoff>(first)).write(reinterpret_cast<const char*>(values.data()), 16);
+  raw.seekp(static_cast<std::streamoff>(second)).write(reinterpret_cast<const char*>(&number), 8);
+  raw.close();
+  const File file(folder / "a.h5", File::Mode::read);
+  CHECK(file.offset("group/first") == first);
+  CHECK(file.read<float>("group/first") == values);
+  CHECK(file.read<std::int64_t>("second") == std::vector<std::int64_t>{7});
 }
 
 TEST_CASE("an empty dataset has a shape and no rows", "[hdf5]") {

@@ -1,11 +1,15 @@
 #include "unisono/experiment/checkpoint.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <expect.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
+#include "stored_checkpoint.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {
@@ -13,48 +17,212 @@ namespace {
 
 using Catch::Matchers::Contains;
 using testing::bytes_of;
-using testing::sample_checkpoint;
+using testing::counted;
+using testing::sample_header;
 using testing::SampleModel;
+using testing::SampleState;
 using testing::ScratchFolder;
+using testing::write_checkpoint;
+using testing::write_sample;
 
-TEST_CASE("a checkpoint holds everything that was written, bit for bit", "[checkpoint]") {
+void expect_sample(const CheckpointHeader& read, const CheckpointHeader& written) {
+  EXPECT(read.step == 7);
+  EXPECT(read.cursor.epoch == 1);
+  EXPECT(read.cursor.step == 3);
+  EXPECT(read.optimizer_steps == 7);
+  EXPECT(read.seed == written.seed);
+  EXPECT(read.config == written.config);
+  EXPECT(read.inputs.features == written.inputs.features);
+  EXPECT(read.inputs.classes == 3);
+  EXPECT(read.normalization.mean == written.normalization.mean);
+  EXPECT(read.normalization.scale == written.normalization.scale);
+  EXPECT(read.data_identity == written.data_identity);
+  EXPECT(read.epoch_sums.loss == 0.1);
+  EXPECT(read.epoch_sums.correct == 12);
+  EXPECT(read.has_best);
+  EXPECT(read.best == 0.75);
+  EXPECT(read.ranks == 2);
+  EXPECT(read.threads == 3);
+  EXPECT(read.device == "some CPU");
+  EXPECT(!read.resident);
+  EXPECT(read.build == 5);
+  EXPECT(read.layout == written.layout);
+}
+
+/// Collective: what a checkpoint says of a state, read into its vectors.
+void read_state(Communicator& world, const std::string& path, const HeldState& state) {
+  const StoredCheckpoint stored = open_checkpoint(world, path);
+  for (const HeldVector& vector : state) read_vector(world, stored, {vector.group}, vector);
+}
+
+TEST_CASE("a checkpoint holds everything that was written, bit for bit, on any number of ranks", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  const Checkpoint written = sample_checkpoint(model);
-  write_checkpoint(folder.path("a.h5"), written, model.layout());
-  const Checkpoint read = read_checkpoint(folder.path("a.h5"), model.layout());
+  const std::string path = folder.path("a.h5");
+  for (const int writers : {1, 2, 3}) {
+    run_as_threads(writers, [&](Communicator& world) {
+      SampleState state(model);
+      write_checkpoint(world, path, sample_header(model), state.held());
+    });
+    CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
+    for (const int readers : {1, 2, 3}) {
+      run_as_threads(readers, [&](Communicator& world) {
+        SampleState state(model);
+        state.clear();
+        read_state(world, path, state.held());
+        EXPECT(state == SampleState(model));
+        const StoredCheckpoint stored = open_checkpoint(world, path);
+        EXPECT(stored.seen_by_all);
+        EXPECT(stored.optimizer_states == 1);
+        expect_sample(stored.header, sample_header(model));
+      });
+    }
+    std::filesystem::remove(path);
+  }
+}
 
-  CHECK(read.parameters == written.parameters);
-  CHECK(read.statistics == written.statistics);
-  CHECK(read.optimizer == written.optimizer);
-  CHECK(read.header.step == 7);
-  CHECK(read.header.cursor.epoch == 1);
-  CHECK(read.header.cursor.step == 3);
-  CHECK(read.header.optimizer_steps == 7);
-  CHECK(read.header.seed == written.header.seed);
-  CHECK(read.header.config == written.header.config);
-  CHECK(read.header.inputs.features == written.header.inputs.features);
-  CHECK(read.header.inputs.classes == 3);
-  CHECK(read.header.normalization.mean == written.header.normalization.mean);
-  CHECK(read.header.normalization.scale == written.header.normalization.scale);
-  CHECK(read.header.data_identity == written.header.data_identity);
-  CHECK(read.header.epoch_sums.loss == 0.1);
-  CHECK(read.header.epoch_sums.correct == 12);
-  CHECK(read.header.has_best);
-  CHECK(read.header.best == 0.75);
-  CHECK(read.header.ranks == 2);
-  CHECK(read.header.threads == 3);
-  CHECK(read.header.device == "some CPU");
-  CHECK_FALSE(read.header.resident);
-  CHECK(read.header.build == 5);
-  CHECK(read.header.layout == written.header.layout);
-  CHECK_FALSE(std::filesystem::exists(folder.path("a.h5.tmp")));
+/// All numbers of a checkpoint, by their names in the file.
+std::map<std::string, std::vector<float>> numbers_in(const std::string& path, const SampleModel& model) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  std::map<std::string, std::vector<float>> numbers;
+  SampleState state(model);
+  for (const HeldVector& vector : state.held()) {
+    for (const Block& block : vector.layout.blocks()) {
+      const std::string name = vector.group + "/" + block.name;
+      numbers[name] = file.read<float>(name);
+    }
+  }
+  return numbers;
+}
+
+TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank writes", "[checkpoint]") {
+  const ScratchFolder folder;
+  const SampleModel model;
+  write_sample(folder.path("1.h5"), model);
+  for (const int writers : {2, 3, 5}) {
+    const std::string path = folder.path(std::to_string(writers) + ".h5");
+    run_as_threads(writers, [&](Communicator& world) {
+      SampleState state(model);
+      write_checkpoint(world, path, sample_header(model), state.held());
+    });
+    CHECK(numbers_in(path, model) == numbers_in(folder.path("1.h5"), model));
+    CHECK(std::filesystem::file_size(path) == std::filesystem::file_size(folder.path("1.h5")));
+  }
+}
+
+/// Every P-th row of each block, those of each block for themselves in a vector of their own.
+struct StridedPart {
+  std::vector<float> values;
+  HeldVector held;
+
+  StridedPart(const ParameterLayout& layout, int rank, int ranks)
+      : values(static_cast<std::size_t>(2 * layout.size())), held{"parameters", layout, values, {}, false} {
+    Index at = 0;
+    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+      const Block& block = layout.blocks()[i];
+      const Index count = (block.shape.front() - rank + ranks - 1) / ranks;
+      held.rows.push_back({.block = i, .first = rank, .step = ranks, .count = count, .offset = at});
+      at += count * block.row_stride();
+    }
+  }
+  StridedPart(const StridedPart&) = delete;
+
+  /// The floats at which a row of this part begins, here and in the whole vector.
+  template <typename Visit>
+  void for_each_row(Visit visit) const {
+    for (const HeldRows& rows : held.rows) {
+      const Block& block = held.layout.blocks()[rows.block];
+      for (Index k = 0; k < rows.count; ++k) {
+        visit(static_cast<std::size_t>(rows.offset + k * block.row_stride()),
+              static_cast<std::size_t>(block.offset + (rows.first + k * rows.step) * block.row_stride()),
+              static_cast<std::size_t>(block.row_size()));
+      }
+    }
+  }
+};
+
+TEST_CASE("rows that are spread over ranks are written by their holders, and read by others", "[checkpoint]") {
+  const ScratchFolder folder;
+  ParameterLayout layout;
+  layout.add({.name = "first", .shape = {7, 3}});
+  layout.add_rows({{{.name = "vectors", .shape = {11, 5}}, 0}, {{.name = "biases", .shape = {11}}, 5}}, 16);
+  const std::string path = folder.path("a.h5");
+  std::vector<float> whole(static_cast<std::size_t>(layout.size()));
+  for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i);
+  run_as_threads(3, [&](Communicator& world) {
+    StridedPart part(layout, world.rank(), world.size());
+    part.for_each_row(
+        [&](std::size_t here, std::size_t there, std::size_t n) { std::copy_n(&whole[there], n, &part.values[here]); });
+    write_checkpoint(world, path, sample_header(SampleModel()), {part.held});
+  });
+  for (const int readers : {1, 2, 4}) {
+    run_as_threads(readers, [&](Communicator& world) {
+      StridedPart part(layout, world.rank(), world.size());
+      read_state(world, path, {part.held});
+      part.for_each_row([&](std::size_t here, std::size_t there, std::size_t n) {
+        EXPECT(std::equal(&whole[there], &whole[there] + n, &part.values[here]));
+      });
+    });
+  }
+  std::vector<float> read(whole.size());
+  read_state(*make_self_communicator(), path, {whole_vector("parameters", layout, read)});
+  for (const Block& block : layout.blocks()) {
+    for (Index row = 0; row < block.shape.front(); ++row) {
+      const auto at = static_cast<std::size_t>(block.offset + row * block.row_stride());
+      CHECK(std::equal(&whole[at], &whole[at] + block.row_size(), &read[at]));
+    }
+  }
+}
+
+TEST_CASE("where not all ranks see the file, rank 0 writes and reads for all", "[checkpoint]") {
+  const ScratchFolder shared, other;
+  const SampleModel model;
+  run_as_threads(3, [&](Communicator& world) {
+    const std::string path = (world.rank() == 2 ? other : shared).path("a.h5");
+    SampleState state(model);
+    write_checkpoint(world, path, sample_header(model), state.held());
+    EXPECT(std::filesystem::exists(path) == (world.rank() != 2));
+    state.clear();
+    EXPECT(!open_checkpoint(world, path).seen_by_all);
+    read_state(world, path, state.held());
+    EXPECT(state == SampleState(model));
+  });
+  // Another file of this name and size is none of the ranks' business.
+  std::filesystem::copy(shared.path("a.h5"), other.path("a.h5"));
+  std::fstream(other.path("a.h5"), std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put('x');
+  run_as_threads(2, [&](Communicator& world) {
+    const std::string path = (world.rank() == 1 ? other : shared).path("a.h5");
+    EXPECT(!open_checkpoint(world, path).seen_by_all);
+  });
+}
+
+TEST_CASE("ranks that hold parts of a state and do not see one file say what they need", "[checkpoint]") {
+  const ScratchFolder shared, other;
+  const SampleModel model;
+  std::atomic<int> refused{0};
+  write_sample(shared.path("b.h5"), model);
+  run_as_threads(2, [&](Communicator& world) {
+    const ScratchFolder& folder = world.is_root() ? shared : other;
+    StridedPart part(model.statistics, world.rank(), world.size());
+    const auto expect_refused = [&](const auto& work) {
+      try {
+        work();
+      } catch (const OutputError& error) {
+        refused += std::string(error.what()).find("file system that all nodes share") != std::string::npos ? 1 : 0;
+      }
+    };
+    expect_refused([&] { write_checkpoint(world, folder.path("a.h5"), sample_header(model), {part.held}); });
+    const StoredCheckpoint stored = open_checkpoint(world, folder.path("b.h5"));
+    expect_refused([&] { read_vector(world, stored, {"statistics"}, part.held); });
+  });
+  CHECK(refused == 4);
+  CHECK_FALSE(std::filesystem::exists(shared.path("a.h5.tmp")));
 }
 
 TEST_CASE("blocks lie in a checkpoint in canonical order, so that another backend can read them", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  write_checkpoint(folder.path("a.h5"), sample_checkpoint(model), model.layout());
+  write_sample(folder.path("a.h5"), model);
 
   // Stored [KH, KW, O, I] counts 1, 2, 3, …; so canonical [o][i][h][w] holds 1 + ((2h + w) 3 + o) 2 + i.
   const hdf5::File file(folder.path("a.h5"), hdf5::File::Mode::read);
@@ -73,20 +241,38 @@ TEST_CASE("blocks lie in a checkpoint in canonical order, so that another backen
   }
 }
 
-TEST_CASE("each rank's optimizer state is kept where ranks have their own", "[checkpoint]") {
+TEST_CASE("each rank's optimizer state is kept where ranks have their own, and their mean can be read",
+          "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  Checkpoint written = sample_checkpoint(model);
-  written.optimizer = {{testing::counted(model.parameters, 10), testing::counted(model.parameters, 20)},
-                       {testing::counted(model.parameters, 30), testing::counted(model.parameters, 40)}};
-  write_checkpoint(folder.path("a.h5"), written, model.layout({"first", "second"}));
-  CHECK(read_checkpoint(folder.path("a.h5"), model.layout({"first", "second"})).optimizer == written.optimizer);
+  const std::string path = folder.path("a.h5");
+  run_as_threads(2, [&](Communicator& world) {
+    std::vector<float> own = counted(model.parameters, world.is_root() ? 10 : 20);
+    HeldState state;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      state.push_back(whole_vector(optimizer_group(rank, "velocity"), model.parameters, own));
+      state.back().common = false;
+      if (rank != world.rank()) state.back().rows.clear();
+    }
+    write_checkpoint(world, path, sample_header(model), state);
+  });
+  const auto world = make_self_communicator();
+  const StoredCheckpoint stored = open_checkpoint(*world, path);
+  CHECK(stored.optimizer_states == 2);
+  const auto read = [&](const std::vector<std::string>& groups) {
+    std::vector<float> values(static_cast<std::size_t>(model.parameters.size()));
+    read_vector(*world, stored, groups, whole_vector("", model.parameters, values));
+    return values;
+  };
+  CHECK(read({optimizer_group(0, "velocity")}) == counted(model.parameters, 10));
+  CHECK(read({optimizer_group(1, "velocity")}) == counted(model.parameters, 20));
+  CHECK(read({optimizer_group(0, "velocity"), optimizer_group(1, "velocity")}) == counted(model.parameters, 15));
 }
 
 TEST_CASE("any flipped byte of a checkpoint is found", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  write_checkpoint(folder.path("good.h5"), sample_checkpoint(model), model.layout());
+  write_sample(folder.path("good.h5"), model);
   const std::string good = bytes_of(folder.path("good.h5"));
   // Every 97th byte, a prime, so that all kinds of places are hit: HDF5's own, header, config, values, the checksum.
   std::size_t found = 0, tried = 0;
@@ -95,71 +281,70 @@ TEST_CASE("any flipped byte of a checkpoint is found", "[checkpoint]") {
     bad[at] = static_cast<char>(bad[at] ^ 0x10);
     const std::string path = folder.file("bad.h5", bad);
     ++tried;
-    try {
-      read_checkpoint(path, model.layout());
-      FAIL("the flipped byte " << at << " was not found");
-    } catch (const DamagedCheckpoint& error) {
-      found += std::string(error.what()).find(path) != std::string::npos ? 1 : 0;
-    }
+    found += testing::damage_of(path).find(path) != std::string::npos ? 1 : 0;
   };
   for (std::size_t at = 0; at < good.size(); at += 97) flip(at);
-  for (std::size_t at = good.size() - 24; at < good.size(); ++at) flip(at);
+  for (std::size_t at = good.size() - 25; at < good.size(); ++at) flip(at);
   CHECK(found == tried);
 }
 
 TEST_CASE("a truncated checkpoint is found, wherever it ends", "[checkpoint]") {
   const ScratchFolder folder;
+  const auto world = make_self_communicator();
   const SampleModel model;
-  write_checkpoint(folder.path("good.h5"), sample_checkpoint(model), model.layout());
+  write_sample(folder.path("good.h5"), model);
   const std::string good = bytes_of(folder.path("good.h5"));
-  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{23}, std::size_t{24}, good.size() / 2,
-                                   good.size() - 24, good.size() - 1}) {
+  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{24}, std::size_t{25}, good.size() / 2,
+                                   good.size() - 25, good.size() - 1}) {
     const std::string path = folder.file("bad.h5", good.substr(0, length));
-    CHECK_THROWS_AS(read_checkpoint(path, model.layout()), DamagedCheckpoint);
-    CHECK_THROWS_WITH(read_checkpoint_header(path), Contains(path));
+    CHECK_THROWS_AS(open_checkpoint(*world, path), DamagedCheckpoint);
+    CHECK_THROWS_WITH(open_checkpoint(*world, path), Contains(path));
   }
-  CHECK_THROWS_WITH(read_checkpoint_header(folder.path("none.h5")), Contains("No such file"));
+  CHECK_THROWS_WITH(open_checkpoint(*world, folder.path("none.h5")), Contains("No such file"));
 }
 
 TEST_CASE("a checkpoint of another model is refused by the block that differs", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model, wider(4);
-  write_checkpoint(folder.path("a.h5"), sample_checkpoint(model), model.layout());
-  CHECK_THROWS_WITH(read_checkpoint(folder.path("a.h5"), wider.layout()),
+  const std::string path = folder.path("a.h5");
+  write_sample(path, model);
+  CHECK_THROWS_WITH(require_same_model(path, wider.parameters, model.statistics),
                     Contains("convolution1.weight is 3×2×2×2, but the config's model has 4×2×2×2"));
 
   ParameterLayout renamed, shorter;
   renamed.add({.name = "dense1.weight", .shape = {3}});
   shorter.add(model.parameters.block("convolution1.weight"));
-  const CheckpointLayout other{.parameters = renamed, .statistics = model.statistics, .optimizer = {"velocity"}};
-  const CheckpointLayout part{.parameters = shorter, .statistics = model.statistics, .optimizer = {"velocity"}};
-  CHECK_THROWS_WITH(read_checkpoint(folder.path("a.h5"), other), Contains("holds no parameters/dense1.weight"));
-  CHECK_THROWS_WITH(read_checkpoint(folder.path("a.h5"), part),
+  CHECK_THROWS_WITH(require_same_model(path, renamed, model.statistics), Contains("holds no parameters/dense1.weight"));
+  CHECK_THROWS_WITH(require_same_model(path, shorter, model.statistics),
                     Contains("holds 2 blocks, but the config's model has 1"));
-  CHECK_THROWS_WITH(read_checkpoint(folder.path("a.h5"), model.layout({"first", "second"})),
-                    Contains("another optimizer"));
+  CHECK_THROWS_WITH(require_same_optimizer(path, model.parameters, {"first", "second"}), Contains("another optimizer"));
+  require_same_model(path, model.parameters, model.statistics);
+  require_same_optimizer(path, model.parameters, {"velocity"});
 }
 
-TEST_CASE("a model is read for evaluation whatever optimizer it was trained with", "[checkpoint]") {
+TEST_CASE("where a checkpoint cannot be written, all ranks say so, and what was there before stays", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  const Checkpoint written = sample_checkpoint(model);
-  write_checkpoint(folder.path("a.h5"), written, model.layout());
-  std::vector<float> parameters(written.parameters.size()), statistics(written.statistics.size());
-  read_model(folder.path("a.h5"), model.layout({}), {.parameters = parameters, .statistics = statistics});
-  CHECK(parameters == written.parameters);
-  CHECK(statistics == written.statistics);
-}
-
-TEST_CASE("where a checkpoint cannot be written, what was there before stays", "[checkpoint]") {
-  const ScratchFolder folder;
-  const SampleModel model;
-  write_checkpoint(folder.path("a.h5"), sample_checkpoint(model, 1), model.layout());
+  const auto fails = [&](const std::string& path) {
+    std::atomic<int> said{0};
+    run_as_threads(3, [&](Communicator& world) {
+      SampleState state(model);
+      try {
+        write_checkpoint(world, path, sample_header(model, 2), state.held());
+      } catch (const OutputError& error) {
+        said += std::string(error.what()).find(path + " could not be written") != std::string::npos ? 1 : 0;
+      }
+    });
+    return said == 3;
+  };
+  write_sample(folder.path("a.h5"), model, 1);
   std::filesystem::create_directory(folder.path("a.h5.tmp"));  // in the way of the file written aside
-  CHECK_THROWS_AS(write_checkpoint(folder.path("a.h5"), sample_checkpoint(model, 2), model.layout()), OutputError);
-  CHECK(read_checkpoint_header(folder.path("a.h5")).step == 1);
-  CHECK_THROWS_WITH(write_checkpoint(folder.path("none/a.h5"), sample_checkpoint(model), model.layout()),
-                    Contains("none/a.h5 could not be written"));
+  CHECK(fails(folder.path("a.h5")));
+  CHECK(read_header(folder.path("a.h5")).step == 1);
+  CHECK(fails(folder.path("none/a.h5")));
+  std::filesystem::create_directories(folder.path("b.h5/in the way"));  // of the finished file
+  CHECK(fails(folder.path("b.h5")));
+  CHECK_FALSE(std::filesystem::exists(folder.path("b.h5.tmp")));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_CASE("overwriting removes a run's results when told to, and nothing else", 
   CHECK(std::filesystem::exists(folder.summary()));  // not before the new run is sure to begin
   folder.clear();
   CHECK_FALSE(std::filesystem::exists(folder.summary()));
-  CHECK_FALSE(std::filesystem::exists(folder.checkpoints()));
+  CHECK_FALSE(std::filesystem::exists(checkpoints_of(folder.path())));
   CHECK(bytes_of(scratch.path("notes.txt")) == "mine");
 }
 
@@ -42,7 +42,7 @@ TEST_CASE("a folder is made with those above it, and goes again where the run ca
   {
     const RunFolder folder(scratch.path("a/b"), Existing::refuse);
     CHECK(std::filesystem::is_directory(scratch.path("a/b")));
-    std::filesystem::create_directory(folder.checkpoints());
+    std::filesystem::create_directory(checkpoints_of(folder.path()));
     std::ofstream(folder.log()).flush();
   }
   CHECK_FALSE(std::filesystem::exists(scratch.path("a/b")));

@@ -1,10 +1,12 @@
 #pragma once
 
-#include <numeric>
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "unisono/experiment/checkpoint.hpp"
+#include "checkpoint_writing.hpp"
+#include "seal.hpp"
+#include "shared_file.hpp"
 
 namespace unisono::testing {
 
@@ -35,10 +37,6 @@ struct SampleModel {
                     .fan_out = 0,
                     .initialiser = "zeros"});
   }
-
-  CheckpointLayout layout(std::vector<std::string> optimizer = {"velocity"}) const {
-    return {.parameters = parameters, .statistics = statistics, .optimizer = std::move(optimizer)};
-  }
 };
 
 /// first, first + 1, … in every place of the blocks, zero between them.
@@ -50,9 +48,8 @@ inline std::vector<float> counted(const ParameterLayout& layout, float first) {
   return values;
 }
 
-inline Checkpoint sample_checkpoint(const SampleModel& model, std::int64_t step = 7) {
-  Checkpoint checkpoint;
-  CheckpointHeader& header = checkpoint.header;
+inline CheckpointHeader sample_header(const SampleModel& model, std::int64_t step = 7) {
+  CheckpointHeader header;
   header.step = step;
   header.cursor = {.epoch = 1, .step = 3};
   header.optimizer_steps = step;
@@ -70,10 +67,49 @@ inline Checkpoint sample_checkpoint(const SampleModel& model, std::int64_t step 
   header.resident = false;
   header.build = 5;
   header.layout = model.parameters.hash();
-  checkpoint.parameters = counted(model.parameters, 1);
-  checkpoint.statistics = counted(model.statistics, 100);
-  checkpoint.optimizer = {{counted(model.parameters, 1000)}};
-  return checkpoint;
+  return header;
 }
+
+/// What a rank that holds all of the sample model has in its memory.
+struct SampleState {
+  const SampleModel& model;
+  std::vector<float> parameters, statistics, velocity;
+
+  explicit SampleState(const SampleModel& of)
+      : model(of),
+        parameters(counted(model.parameters, 1)),
+        statistics(counted(model.statistics, 100)),
+        velocity(counted(model.parameters, 1000)) {}
+
+  bool operator==(const SampleState& other) const {
+    return parameters == other.parameters && statistics == other.statistics && velocity == other.velocity;
+  }
+  void clear() {
+    for (auto* values : {&parameters, &statistics, &velocity}) std::fill(values->begin(), values->end(), 0.0F);
+  }
+  HeldState held() {
+    return {whole_vector("parameters", model.parameters, parameters),
+            whole_vector("statistics", model.statistics, statistics),
+            whole_vector("optimizer/0/velocity", model.parameters, velocity)};
+  }
+};
+
+/// Collective, to its end.
+inline void write_checkpoint(Communicator& world, const std::string& path, const CheckpointHeader& header,
+                             const HeldState& state) {
+  std::vector<float> copy;
+  CheckpointWriting writing(world, path, header, state, copy,
+                            [path](const std::string& aside) { sync_and_rename(aside, path); });
+  while (!writing.advance()) writing.wait_a_little();
+}
+
+/// By one rank, with this step.
+inline void write_sample(const std::string& path, const SampleModel& model, std::int64_t step = 7) {
+  SampleState state(model);
+  write_checkpoint(*make_self_communicator(), path, sample_header(model, step), state.held());
+}
+
+/// What is wrong with a file, or nothing.
+inline std::string damage_of(const std::string& path) { return broken_seal(*make_self_communicator(), path, 1); }
 
 }  // namespace unisono::testing

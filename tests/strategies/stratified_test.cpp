@@ -86,8 +86,8 @@ void for_each_held(const ParameterLayout& layout, const std::vector<HeldRows>& h
   for (const HeldRows& rows : held) {
     const Block& block = layout.blocks()[rows.block];
     const Index width = block.shape.size() > 1 ? block.shape[1] : 1;
-    for (Index i = 0; i < rows.series.count; ++i) {
-      copy(block.offset + (rows.series.first + i * rows.series.step) * stride, rows.offset + i * stride, width);
+    for (Index i = 0; i < rows.count; ++i) {
+      copy(block.offset + (rows.first + i * rows.step) * stride, rows.offset + i * stride, width);
     }
   }
 }

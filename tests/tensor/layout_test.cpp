@@ -163,6 +163,26 @@ TEST_CASE("rows with a stride go to canonical order and back, and touch nothing 
   CHECK(biases == std::vector<float>{50, 51, 52});
 }
 
+TEST_CASE("some rows go to canonical order and back alone, however they are stored", "[layout]") {
+  ParameterLayout layout;
+  layout.add(make_block("by tap", {4, 3, 1, 2}, {2, 3, 0, 1}));
+  layout.add(make_block("plain", {4, 6}));
+  layout.add_rows({{make_block("beside", {4, 6}), 3}}, 16);
+  std::vector<float> vector(static_cast<std::size_t>(layout.size()), -1);
+  for (const Block& block : layout.blocks()) {
+    from_canonical(block, counting(24), part(MutableView(vector), block));
+    const MutableView rows = MutableView(vector).subspan(static_cast<std::size_t>(block.offset + block.row_stride()));
+    std::vector<float> middle(12);  // rows 1 and 2
+    to_canonical(block, rows, middle);
+    CHECK(middle == std::vector<float>{6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17});
+
+    from_canonical(block, std::vector<float>(12, 50), rows);
+    std::vector<float> all(24);
+    to_canonical(block, part(View(vector), block), all);
+    for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == (i / 6 % 3 == 0 ? static_cast<float>(i) : 50));
+  }
+}
+
 TEST_CASE("layouts of other strides or places have other hashes", "[layout]") {
   const auto hash = [](Index stride, Index first) {
     ParameterLayout layout;

@@ -53,6 +53,9 @@ class File {
   std::vector<std::string> children(const std::string& group) const;
   bool is_dataset(const std::string& object) const;
   DatasetShape shape(const std::string& dataset) const;
+  /// Bytes from the file's start to a contiguous dataset's first value, from which on they lie in canonical order; 0 for
+  /// one that has no values.
+  std::uint64_t offset(const std::string& dataset) const;
 
   /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint32_t, int32_t, int64_t,
   /// uint64_t, Half, float, double). \param values count × row_size() values, overwritten
@@ -74,6 +77,10 @@ class File {
   template <typename T>
   void create(const std::string& dataset, const std::vector<std::uint64_t>& extent, std::uint64_t chunk_rows = 0,
               int compression = 0);
+  /// Makes a contiguous dataset whose values are to be written straight into the file, when HDF5 has closed it.
+  /// \return offset() of it
+  template <typename T>
+  std::uint64_t reserve(const std::string& dataset, const std::vector<std::uint64_t>& extent);
   template <typename T>
   void write_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, const T* values);
   /// Makes a one-dimensional, contiguous dataset and writes it.

@@ -2,22 +2,23 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
-#include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/tensor/layout.hpp"
 
-// A checkpoint is one HDF5 file, followed by a trailer that HDF5 does not see: "unisono-xxh3-64:" and the hash of all
-// bytes before it. So any flipped byte and any truncation is found before HDF5 opens the file.
+// A checkpoint is one HDF5 file, followed by a trailer that HDF5 does not see: "unisono-xxh3-64M:" and the hash over the
+// hashes of all segments of 64 MiB before it. So any flipped byte and any truncation is found before HDF5 opens the file,
+// and ranks can hash it together. They write it together, too: rank 0 makes it with room for all values, and each rank
+// puts its rows of every dataset where they belong (docs/decisions/0004-parallel-checkpoints.md).
 //
 //   /parameters/<block>         float32, canonical shape, e.g. /parameters/convolution1.weight [20, 1, 5, 5]
 //   /statistics/<block>         running statistics of batch normalisation
 //   /optimizer/<r>/<vector>/<block>   r: 0, or each rank where ranks keep optimizer states of their own
 //   /config                     uint8: the effective config's text
 //   /header                     uint8: JSON of step, epoch, step in it, seed, … (see CheckpointHeader)
+//
+// Datasets are contiguous.
 
 namespace unisono {
 
@@ -47,32 +48,5 @@ struct CheckpointHeader {
   std::uint64_t build = 0;   ///< hash of the binary
   std::uint64_t layout = 0;  ///< ParameterLayout::hash
 };
-
-/// Everything that a run needs to go on. Vectors are in the order of the layouts.
-struct Checkpoint {
-  CheckpointHeader header;
-  std::vector<float> parameters;
-  std::vector<float> statistics;
-  /// optimizer[r][i]: vector i of rank r; one r where all ranks hold the same.
-  std::vector<std::vector<std::vector<float>>> optimizer;
-};
-
-/// What orders and names a checkpoint's vectors.
-struct CheckpointLayout {
-  const ParameterLayout& parameters;
-  const ParameterLayout& statistics;
-  std::vector<std::string> optimizer;  ///< names of the optimizer's vectors
-};
-
-/// Writes aside (path + ".tmp"), syncs, and renames: a file called `path` is always whole.
-/// \throws OutputError
-void write_checkpoint(const std::string& path, const Checkpoint& checkpoint, const CheckpointLayout& layout);
-
-/// \throws DamagedCheckpoint, or CheckpointError naming the block that another model has
-Checkpoint read_checkpoint(const std::string& path, const CheckpointLayout& layout);
-/// Without the vectors. \throws DamagedCheckpoint
-CheckpointHeader read_checkpoint_header(const std::string& path);
-/// θ and statistics alone, for evaluation. \throws as read_checkpoint
-void read_model(const std::string& path, const CheckpointLayout& layout, ModelState state);
 
 }  // namespace unisono

@@ -8,11 +8,11 @@
 
 namespace unisono {
 
-/// Rows of a block of θ that a rank holds, and where: row `series.first` of the block begins at float `offset` of the
-/// rank's own memory, and each further one of the series a row's stride behind the one before.
+/// Rows of a block that a rank holds: of its canonical form rows first, first + step, … They are stored in the rank's
+/// vector from float `offset` on, each Block::row_stride() behind the one before.
 struct HeldRows {
-  std::size_t block = 0;  ///< of ParameterLayout::blocks()
-  RowSeries series;
+  std::size_t block = 0;  ///< its number in the layout
+  Index first = 0, step = 1, count = 0;
   Index offset = 0;
 };
 

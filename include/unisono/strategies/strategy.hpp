@@ -126,6 +126,8 @@ class Strategy {
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
   /// otherwise share the work of one gradient.
   virtual bool has_workers(const Model&) const { return false; }
+  /// What a rank keeps beside θ, g and the optimizer's state, about.
+  virtual std::int64_t bytes_beside(const Model&, int /*ranks*/) const { return 0; }
 };
 
 /// \throws ConfigError

@@ -29,6 +29,7 @@ struct Block {
 
   Index size() const;         ///< numbers
   Index row_size() const;     ///< of one row along the first axis
+  Index row_stride() const;   ///< floats from where one row along the first axis is stored to where the next one is
   Index stored_size() const;  ///< floats from its first number to behind its last one
 };
 
@@ -67,10 +68,10 @@ class ParameterLayout {
   Index parameters_ = 0;
 };
 
-/// canonical[…] = stored[…], for one block. \param canonical [block.size()] \param stored the block's part of the
-/// vector
+/// canonical[…] = stored[…], for a block or some of its rows, one after the other. \param canonical [block.size()], or
+/// [rows · block.row_size()] \param stored the block's part of the vector, or what of it begins at the first of the rows
 void to_canonical(const Block& block, View stored, MutableView canonical);
-/// stored[…] = canonical[…], for one block.
+/// stored[…] = canonical[…], likewise.
 void from_canonical(const Block& block, View canonical, MutableView stored);
 
 /// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows

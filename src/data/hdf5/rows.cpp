@@ -34,10 +34,16 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   return stored >= all;
 }
 
-/// Chunked and compressed as asked for; values are not filled in beforehand.
-Handle creation_properties(const std::vector<hsize_t>& extent, std::uint64_t chunk_rows, int compression) {
+/// Values are not filled in beforehand.
+Handle contiguous_properties() {
   Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
   H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);
+  return properties;
+}
+
+/// Chunked and compressed as asked for.
+Handle creation_properties(const std::vector<hsize_t>& extent, std::uint64_t chunk_rows, int compression) {
+  Handle properties = contiguous_properties();
   if (chunk_rows == 0 || extent[0] == 0) return properties;
   std::vector<hsize_t> chunk = extent;
   chunk[0] = std::min<hsize_t>(chunk_rows, extent[0]);
@@ -50,6 +56,16 @@ Handle creation_properties(const std::vector<hsize_t>& extent, std::uint64_t chu
 }
 
 }  // namespace
+
+void File::State::create_dataset(const std::string& dataset, const std::vector<hsize_t>& extent, const Handle& type,
+                                 const Handle& properties) const {
+  const Handle space{H5Screate_simple(static_cast<int>(extent.size()), extent.data(), nullptr), H5Sclose};
+  const Handle parents = make_parents();
+  const Handle handle{
+      H5Dcreate2(file.get(), dataset.c_str(), type.get(), space.get(), parents.get(), properties.get(), H5P_DEFAULT),
+      H5Dclose};
+  if (!handle.valid()) fail_write(dataset, "cannot be created");
+}
 
 DatasetShape File::shape(const std::string& dataset) const {
   const LibraryLock lock;
@@ -107,14 +123,27 @@ void File::create(const std::string& dataset, const std::vector<std::uint64_t>& 
                   int compression) {
   const LibraryLock lock;
   const std::vector<hsize_t> dimensions(extent.begin(), extent.end());
-  const Handle space{H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr), H5Sclose};
-  const Handle type = memory_type<T>();
   const Handle properties = creation_properties(dimensions, chunk_rows, compression);
-  const Handle parents = make_parents();
-  const Handle handle{H5Dcreate2(state_->file.get(), dataset.c_str(), type.get(), space.get(), parents.get(),
-                                 properties.get(), H5P_DEFAULT),
-                      H5Dclose};
-  if (!handle.valid()) state_->fail_write(dataset, "cannot be created");
+  state_->create_dataset(dataset, dimensions, memory_type<T>(), properties);
+}
+
+template <typename T>
+std::uint64_t File::reserve(const std::string& dataset, const std::vector<std::uint64_t>& extent) {
+  const LibraryLock lock;
+  const Handle properties = contiguous_properties();
+  H5Pset_alloc_time(properties.get(), H5D_ALLOC_TIME_EARLY);
+  state_->create_dataset(dataset, {extent.begin(), extent.end()}, memory_type<T>(), properties);
+  return offset(dataset);
+}
+
+std::uint64_t File::offset(const std::string& dataset) const {
+  const LibraryLock lock;
+  const Handle handle = state_->open_dataset(dataset);
+  const Handle space{H5Dget_space(handle.get()), H5Sclose};
+  if (H5Sget_simple_extent_npoints(space.get()) == 0) return 0;
+  const haddr_t offset = H5Dget_offset(handle.get());
+  if (offset == HADDR_UNDEF) state_->fail_read(dataset, "does not lie in one piece of the file");
+  return offset;
 }
 
 template <typename T>
@@ -142,6 +171,7 @@ void File::write(const std::string& dataset, const std::vector<T>& values) {
   template void File::read_rows<T>(const std::string&, std::uint64_t, std::uint64_t, T*) const;             \
   template std::vector<T> File::read<T>(const std::string&) const;                                          \
   template void File::create<T>(const std::string&, const std::vector<std::uint64_t>&, std::uint64_t, int); \
+  template std::uint64_t File::reserve<T>(const std::string&, const std::vector<std::uint64_t>&);           \
   template void File::write_rows<T>(const std::string&, std::uint64_t, std::uint64_t, const T*);            \
   template void File::write<T>(const std::string&, const std::vector<T>&)
 UNISONO_INSTANTIATE(std::uint8_t);

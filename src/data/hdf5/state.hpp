@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "hdf5/handle.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -30,6 +31,8 @@ struct File::State {
   bool exists(const std::string& object) const;
   Handle open_object(const std::string& object) const;
   Handle open_dataset(const std::string& dataset) const;
+  void create_dataset(const std::string& dataset, const std::vector<hsize_t>& extent, const Handle& type,
+                      const Handle& properties) const;
 };
 
 /// "" is the root's own name, which the library calls "/".

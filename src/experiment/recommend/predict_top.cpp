@@ -58,9 +58,9 @@ struct Names {
 };
 
 void require_ratings(const TrainedModel& model) {
-  if (model.header.inputs.kind == SetKind::ratings) return;
+  if (model.checkpoint.header.inputs.kind == SetKind::ratings) return;
   throw ConfigError(fmt::format("--top: {} was trained on {}, but only a model of ratings has items to recommend",
-                                model.path, name_of(model.header.inputs.kind)));
+                                model.checkpoint.path, name_of(model.checkpoint.header.inputs.kind)));
 }
 
 void require_ending(const std::string& path) {
@@ -101,14 +101,14 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
   require_ending(options.output);
   TrainedModel model(world, options.model, log);
   require_ratings(model);
-  const ModelInputs& inputs = model.header.inputs;
+  const ModelInputs& inputs = model.checkpoint.header.inputs;
   const auto top = static_cast<std::size_t>(std::min(options.top, inputs.columns));
   std::optional<Names> names;
   std::vector<std::int32_t> users;
   std::unique_ptr<RecommendationSink> sink;
   if (world.is_root()) {
     names.emplace(model);
-    users = choose_users(options, names->users, model.path);
+    users = choose_users(options, names->users, model.checkpoint.path);
     sink = make_recommendation_sink({.path = options.output,
                                      .users = users.size(),
                                      .top = top,
@@ -129,7 +129,7 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
   if (sink) sink->finish();
   world.barrier();
   log.info(fmt::format("{}: for {} users the best {} items that they have not rated in {}, by {}", options.output,
-                       grouped(static_cast<std::int64_t>(users.size())), top, model.config.data.path, model.path));
+                       grouped(static_cast<std::int64_t>(users.size())), top, model.config.data.path, model.checkpoint.path));
 }
 
 }  // namespace unisono

@@ -43,7 +43,7 @@ void export_vectors(const ExportOptions& options, Log& log) {
               .read = [&](Index row, MutableView vector) { read_row(table, parameters, row, vector); }},
              options);
   log.info(fmt::format("{}: {} {} of {}, {} number{} each{}", options.output, grouped(table.rows), table.name,
-                       model.path, table.width, table.width == 1 ? "" : "s",
+                       model.checkpoint.path, table.width, table.width == 1 ? "" : "s",
                        options.format == "npy" ? fmt::format("; names in {}.names.txt", options.output) : ""));
 }
 

@@ -13,7 +13,7 @@ void neighbors(const NeighborOptions& options, Log& log) {
   const VectorTable table = choose_table(model, options.table);
   const NameTable names = names_of(model, table);
   std::vector<Index> asked;
-  for (const std::string& name : options.names) asked.push_back(row_of(names, name, model.path));
+  for (const std::string& name : options.names) asked.push_back(row_of(names, name, model.checkpoint.path));
   const auto found = nearest(table, model.parts->parameters.view(), asked, static_cast<std::size_t>(options.top));
 
   nlohmann::ordered_json lists = nlohmann::ordered_json::array();
@@ -29,7 +29,7 @@ void neighbors(const NeighborOptions& options, Log& log) {
   }
   if (!options.json) return;
   log.info(nlohmann::ordered_json{
-      {"checkpoint", model.path}, {"step", model.header.step}, {"table", table.name}, {"lists", std::move(lists)}}
+      {"checkpoint", model.checkpoint.path}, {"step", model.checkpoint.header.step}, {"table", table.name}, {"lists", std::move(lists)}}
                .dump());
 }
 

@@ -16,7 +16,7 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   if (tables.empty()) {
     throw ConfigError(
         fmt::format("{}: this model of model.kind = \"{}\" has no vectors of words, users, items or features",
-                    model.path, model.config.model.kind));
+                    model.checkpoint.path, model.config.model.kind));
   }
   if (name.empty() && tables.size() == 1) return tables.front();
   for (const VectorTable& table : tables) {
@@ -24,15 +24,15 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   }
   std::vector<std::string> names;
   for (const VectorTable& table : tables) names.push_back(table.name);
-  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.path,
+  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.checkpoint.path,
                                 fmt::join(names, " and of "),
                                 name.empty() ? "" : fmt::format(", but none of {}", name)));
 }
 
 NameTable names_of(const TrainedModel& model, const VectorTable& table) {
   NameTable names{.table = table.name};
-  if (has_names(model.header.inputs.kind)) {
-    const Dictionary dictionary = dictionary_of(model.path, model.config);
+  if (has_names(model.checkpoint.header.inputs.kind)) {
+    const Dictionary dictionary = dictionary_of(model.checkpoint.path, model.config);
     if (const NameTable* found = find_table(dictionary, table.name)) names = *found;
   }
   const auto rows = static_cast<std::size_t>(table.rows);
@@ -43,7 +43,7 @@ NameTable names_of(const TrainedModel& model, const VectorTable& table) {
   throw DataError(
       fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
                   "its set where that is missing; put the one back that it was trained with",
-                  model.path, rows, table.name, names.names.size()));
+                  model.checkpoint.path, rows, table.name, names.names.size()));
 }
 
 Index row_of(const NameTable& names, const std::string& name, const std::string& model) {

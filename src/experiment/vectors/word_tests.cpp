@@ -127,8 +127,8 @@ class WordTests {
         model_(world, options.model, log, TrainedModel::With::nothing),
         table_(choose_table(model_, "words")) {
     if (world.is_root()) vocabulary_.emplace(names_of(model_, table_));
-    report_ = {{"checkpoint", model_.path}, {"step", model_.header.step}};
-    say(fmt::format("{} (step {}): {} words, {} numbers each", model_.path, model_.header.step, grouped(table_.rows),
+    report_ = {{"checkpoint", model_.checkpoint.path}, {"step", model_.checkpoint.header.step}};
+    say(fmt::format("{} (step {}): {} words, {} numbers each", model_.checkpoint.path, model_.checkpoint.header.step, grouped(table_.rows),
                     table_.width));
   }
 

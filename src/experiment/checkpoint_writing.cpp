@@ -1,0 +1,165 @@
+#include "checkpoint_writing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <utility>
+
+#include "seal.hpp"
+#include "shared_file.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr std::chrono::milliseconds kLittle{100};
+constexpr std::string_view kMustBeShared =
+    "ranks hold parts of it that no other has, and not all of them see the file; choose a folder on a file system that "
+    "all nodes share (--output)";
+
+/// What went wrong; empty: nothing.
+template <typename Work>
+std::string error_of(Work work) {
+  try {
+    work();
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::uint64_t any_number() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header,
+                                     const HeldState& state, std::vector<float>& snapshot,
+                                     std::function<void(const std::string& aside)> publish)
+    : world_(world),
+      path_(std::move(path)),
+      aside_(path_ + ".tmp"),
+      snapshot_(snapshot),
+      publish_(std::move(publish)) {
+  const auto begins = create(header, state);
+  const bool shared = all_see(world_, aside_);
+  writers_ = shared ? world_.size() : 1;
+  const bool parted = std::any_of(state.begin(), state.end(), [](const auto& vector) { return !vector.common; });
+  if (parted && !shared) require_none({std::string(kMustBeShared)});
+  copy_rows(state, begins);
+  start_writing();
+}
+
+CheckpointWriting::~CheckpointWriting() {
+  if (work_.valid()) work_.wait();
+  if (stage_ != Stage::finished) give_up();
+}
+
+void CheckpointWriting::give_up() {
+  stage_ = Stage::finished;
+  std::error_code ignored;
+  if (world_.is_root()) std::filesystem::remove(aside_, ignored);
+}
+
+void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
+  const auto error = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
+  if (error == errors.end()) return;
+  give_up();
+  throw OutputError(
+      fmt::format("checkpoint {} could not be written: {}; earlier checkpoints are whole: free some space and go on "
+                  "with --resume",
+                  path_, *error));
+}
+
+std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {
+  std::vector<std::int64_t> begins;
+  const std::string error = error_of([&] {
+    if (world_.is_root()) begins = create_checkpoint(aside_, any_number(), header, state);
+  });
+  require_none({world_.broadcast_text(error)});
+  world_.broadcast_vector(begins);
+  return begins;
+}
+
+void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins) {
+  std::size_t floats = 0;
+  auto begin = begins.begin();  // of the vector's first block
+  for (const HeldVector& vector : state) {
+    const std::vector<Block>& blocks = vector.layout.blocks();
+    for (const HeldRows& rows : rows_to_write(vector, world_.rank(), writers_)) {
+      const Block& block = blocks[rows.block];
+      const auto count = static_cast<std::size_t>(rows.count * block.row_size());
+      parts_.push_back({.block = block,
+                        .rows = rows,
+                        .begin = begin[static_cast<std::ptrdiff_t>(rows.block)],
+                        .stored = View(vector.values).subspan(static_cast<std::size_t>(rows.offset)),
+                        .copy = floats,
+                        .count = count});
+      floats += count;
+    }
+    begin += static_cast<std::ptrdiff_t>(blocks.size());
+  }
+  snapshot_.resize(floats);
+  for (const Part& part : parts_) to_canonical(part.block, part.stored, copy_of(part));
+}
+
+void CheckpointWriting::write_rows() {
+  RawFile file(aside_, RawFile::Mode::update);
+  for (const Part& part : parts_) unisono::write_rows(file, part.block, part.rows, part.begin, copy_of(part));
+  file.sync();
+}
+
+/// A file that others wrote, too: it is opened anew, so that this node reads what theirs wrote through.
+void CheckpointWriting::hash() { hashes_ = hash_segments(aside_, world_.rank(), writers_); }
+
+void CheckpointWriting::seal() {
+  seal_file(aside_, hashes_);
+  publish_(aside_);
+}
+
+void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
+  stage_ = stage;
+  work_ = std::async(std::launch::async, [work] { return error_of(work); });
+}
+
+void CheckpointWriting::start_writing() {
+  start(Stage::writing, [this] {
+    if (world_.rank() >= writers_) return;
+    write_rows();
+    if (writers_ > 1) return;
+    hash();
+    seal();
+  });
+}
+
+void CheckpointWriting::start_next() {
+  if (stage_ == Stage::sealing || writers_ == 1) {
+    stage_ = Stage::finished;
+  } else if (stage_ == Stage::writing) {
+    start(Stage::hashing, [this] { hash(); });
+  } else {
+    hashes_ = gather_hashes(world_, hashes_, writers_);
+    start(Stage::sealing, [this] {
+      if (world_.is_root()) seal();
+    });
+  }
+}
+
+bool CheckpointWriting::advance() {
+  if (stage_ == Stage::finished) return true;
+  const bool busy = work_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+  if (world_.max(static_cast<std::int64_t>(busy)) != 0) return false;
+  require_none(world_.all_gather_text(work_.get()));
+  start_next();
+  return stage_ == Stage::finished;
+}
+
+void CheckpointWriting::wait_a_little() const {
+  if (work_.valid()) work_.wait_for(kLittle);
+}
+
+}  // namespace unisono

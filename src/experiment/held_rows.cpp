@@ -1,0 +1,34 @@
+#include "held_rows.hpp"
+
+#include <utility>
+
+namespace unisono {
+
+HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values) {
+  HeldVector vector{.group = std::move(group), .layout = layout, .values = values, .rows = {}};
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    vector.rows.push_back({.block = i, .first = 0, .step = 1, .count = block.shape.front(), .offset = block.offset});
+  }
+  return vector;
+}
+
+HeldRows some_of(const HeldRows& rows, const Block& block, Slice slice) {
+  return {.block = rows.block,
+          .first = rows.first + slice.first * rows.step,
+          .step = rows.step,
+          .count = slice.last - slice.first,
+          .offset = rows.offset + slice.first * block.row_stride()};
+}
+
+std::vector<HeldRows> rows_to_write(const HeldVector& vector, int writer, int writers) {
+  if (!vector.common) return vector.rows;
+  std::vector<HeldRows> shares;
+  for (const HeldRows& rows : vector.rows) {
+    if (writer >= writers) break;
+    shares.push_back(some_of(rows, vector.layout.blocks()[rows.block], slice_of(rows.count, writer, writers)));
+  }
+  return shares;
+}
+
+}  // namespace unisono

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+
+// What ranks find out together about a file. All are collective, and tell every rank the same.
+
+namespace unisono {
+
+/// Whether every rank finds the file that rank 0 finds under this path: as large, and with the same end.
+bool all_see(Communicator& world, const std::string& path);
+
+/// The hashes of all segments, of which rank r < readers brings its own: numbers r, r + readers, … (see hash_segments)
+std::vector<std::uint64_t> gather_hashes(Communicator& world, const std::vector<std::uint64_t>& own, int readers);
+
+/// What is wrong with a file that should be sealed, for a message; empty: nothing. Ranks [0, readers) read it.
+std::string broken_seal(Communicator& world, const std::string& path, int readers);
+
+}  // namespace unisono

@@ -1,0 +1,94 @@
+#include "stored_checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "checkpoint_file.hpp"
+#include "checkpoint_header.hpp"
+#include "shared_file.hpp"
+
+namespace unisono {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const std::string& name) { return name.starts_with("step-") && name.ends_with(".h5"); }
+
+/// What rank 0 reads of a whole file, for all. \return what is wrong with it nevertheless
+std::string read_for_all(Communicator& world, StoredCheckpoint& stored) {
+  std::string damage;
+  if (world.is_root()) {
+    try {
+      stored.header = read_header(stored.path);
+      stored.optimizer_states = optimizer_states(stored.path);
+    } catch (const DamagedCheckpoint& error) {
+      damage = error.what();
+    }
+  }
+  damage = world.broadcast_text(damage);
+  if (!damage.empty()) return damage;
+  const std::string config = world.broadcast_text(stored.header.config);
+  stored.header = header_from_json(world.broadcast_text(to_json(stored.header)));
+  stored.header.config = config;
+  stored.optimizer_states = static_cast<int>(world.max(stored.optimizer_states));
+  return "";
+}
+
+}  // namespace
+
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (is_checkpoint(entry.path().filename().string())) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) > std::pair(b.size(), b);  // ten digits are more than nine
+  });
+  if (const std::string best = (fs::path(folder) / "best.h5").string(); fs::exists(best, error)) paths.push_back(best);
+  return paths;
+}
+
+StoredCheckpoint open_checkpoint(Communicator& world, const std::string& path) {
+  StoredCheckpoint stored{.path = path, .seen_by_all = all_see(world, path), .header = {}};
+  std::string damage = broken_seal(world, path, stored.seen_by_all ? world.size() : 1);
+  if (damage.empty()) damage = read_for_all(world, stored);
+  if (!damage.empty()) throw DamagedCheckpoint(damage);
+  return stored;
+}
+
+std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::string& folder, Log& log,
+                                             std::vector<std::string>& damaged) {
+  std::vector<std::string> paths;
+  if (world.is_root()) paths = checkpoints_in(folder);
+  const auto count = static_cast<std::size_t>(world.max(static_cast<std::int64_t>(paths.size())));
+  paths.resize(count);
+  for (const std::string& path : paths) {
+    const std::string name = world.broadcast_text(fs::path(path).filename().string());
+    try {
+      return open_checkpoint(world, (fs::path(folder) / name).string());
+    } catch (const DamagedCheckpoint& error) {
+      damaged.emplace_back(error.what());
+      if (world.is_root()) log.warning(fmt::format("{}; the one before it is taken", error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+                 const HeldVector& vector) {
+  if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
+  if (!vector.common) {
+    throw OutputError(
+        fmt::format("{}: each rank must read its own part of it, and not all of them see it: put it on a file system "
+                    "that all nodes share",
+                    stored.path));
+  }
+  if (world.is_root()) read_vector(stored.path, groups, vector);
+  world.broadcast(std::as_writable_bytes(vector.values), 0);
+}
+
+}  // namespace unisono
