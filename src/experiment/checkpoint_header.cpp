@@ -40,6 +40,7 @@ nlohmann::json to_json(const ModelInputs& inputs) {
           {"rows", inputs.rows},
           {"columns", inputs.columns},
           {"mean_value", inputs.mean_value},
+          {"row_values", inputs.row_values},
           {"features", {inputs.features.channels, inputs.features.height, inputs.features.width}},
           {"classes", inputs.classes},
           {"target_size", inputs.target_size}};
@@ -52,6 +53,7 @@ ModelInputs inputs_from(const nlohmann::json& json) {
           .rows = json.at("rows"),
           .columns = json.at("columns"),
           .mean_value = json.at("mean_value"),
+          .row_values = json.at("row_values"),
           .classes = json.at("classes"),
           .target_size = json.at("target_size")};
 }

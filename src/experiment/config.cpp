@@ -20,7 +20,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "batch_size",
                  .meaning = "examples per optimizer step, over all ranks together; of a model that is updated in "
                             "place, with each example, those between two reports, averages or stops. 0: 64 of a "
-                            "table; else a hundredth of an epoch, at least 16384",
+                            "table; else a hundredth of an epoch, at least 4096",
                  .unit = "examples",
                  .minimum = 0,
                  .maximum = 1 << 30},

@@ -30,6 +30,7 @@ ModelInputs inputs_of(const DatasetInfo& info) {
           .rows = info.rows,
           .columns = info.columns,
           .mean_value = info.mean_value,
+          .row_values = info.row_values,
           .classes = info.classes,
           .target_size = info.target_size};
 }
@@ -88,7 +89,7 @@ SourceOptions source_options(const Communicator& world, const Config& config) {
 }
 
 Config& settle(Config& config, const DatasetInfo& data) {
-  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 16384;
+  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
   if (config.data.order == "strata" && data.kind == SetKind::ratings) {
     const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
     if (config.train.batch_size != 0 && config.train.batch_size != stratum) {

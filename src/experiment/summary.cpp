@@ -91,11 +91,10 @@ std::string doings_text(const Summary& summary) {
         "steps)\n",
         100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
   }
-  const double epochs = static_cast<double>(std::max<std::int64_t>(1, summary.epochs));
   const auto add_bytes = [&](const char* what, std::int64_t bytes) {
     if (bytes <= 0) return;
     text += fmt::format("  {:11} {:.1f} MB an epoch and rank\n", what,
-                        static_cast<double>(bytes) / summary.ranks / epochs * 1e-6);
+                        static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
   add_bytes("averages", doings.averaged_bytes);
   add_bytes("passed on", doings.passed_bytes);

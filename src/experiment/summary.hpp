@@ -18,6 +18,7 @@ struct Summary {
   bool complete = false;
   int ranks = 1, threads = 1;
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
+  double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
   Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads

@@ -296,6 +296,8 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
           .epochs = observer.steps() / source_->steps_per_epoch(),
           .steps = observer.steps(),
           .resumed_at_step = header_.step,
+          .epochs_made =
+              static_cast<double>(observer.steps() - header_.step) / static_cast<double>(source_->steps_per_epoch()),
           .examples = observer.examples(),
           .flops_per_example = parts_.model->flops_per_example(),
           .doings = sum_over_ranks(world_, training_.doings),

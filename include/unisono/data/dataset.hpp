@@ -60,6 +60,7 @@ struct DatasetInfo {
   Index rows = 0;         ///< ratings: users; text, co-occurrences: words
   Index columns = 0;      ///< ratings: items; co-occurrences: words
   double mean_value = 0;  ///< of the training ratings
+  double row_values = 0;  ///< sparse rows: how many values a training row has on average
   Index grid = 0;     ///< ratings: blocks along a side of the grid in which they are trained (unisono/data/grid.hpp)
   Index classes = 0;  ///< of labels; 0 where the set has none
   Index target_size = 0;  ///< values of a target; 0 where the set has none; features.size() for autoencoders

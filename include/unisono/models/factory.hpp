@@ -24,6 +24,7 @@ struct ModelInputs {
   FeatureShape features = {};
   Index rows = 0, columns = 0;  ///< users and items; words
   double mean_value = 0;        ///< of the training ratings
+  double row_values = 0;        ///< sparse rows: how many values a training row has on average
   Index classes = 0;            ///< 0: no labels
   Index target_size = 0;        ///< 0: no targets
 };

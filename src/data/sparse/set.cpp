@@ -114,15 +114,23 @@ std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
 /// The larger of what is known and one more than the largest number of a column.
 Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, bool rows) {
   if (known != 0) return known;
-  std::int64_t most = 0;
+  std::int64_t most = 0, ratings = 0;
   for (const auto& group : schema.groups) {
     if (!group) continue;
+    ratings += group->units;
     const EntryColumns columns = entry_columns(schema, *group);
     visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
                   rows ? columns.row_limit : columns.column_limit,
                   [&](std::int64_t, std::span<const std::int64_t> values) {
                     for (const std::int64_t value : values) most = std::max(most, value + 1);
                   });
+  }
+  const std::int64_t many = 64 * std::max<std::int64_t>(1024, ratings);
+  if (most > many) {
+    throw DataError(
+        fmt::format("{}: has {} ratings, but numbers its {} up to {}, which are rows of the model each; number them "
+                    "from 0 on without gaps, or use 'unisono data import ratings'",
+                    file.path(), ratings, rows ? "users" : "items", most - 1));
   }
   return most;
 }
@@ -155,6 +163,10 @@ DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSett
   if (schema.kind == SetKind::sparse) {
     info.features = {.channels = schema.columns};
     info.classes = count_classes(file, schema);
+    const auto& train = schema.group(Split::train);
+    if (train && train->units > 0) {
+      info.row_values = static_cast<double>(train->values) / static_cast<double>(train->units);
+    }
   }
   std::array<std::int64_t, 3> examples{};
   for (std::size_t i = 0; i < examples.size(); ++i) {

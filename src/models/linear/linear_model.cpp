@@ -51,6 +51,7 @@ LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInput
 LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : settings_(settings),
       loss_(kind_of(settings.loss, inputs)),
+      row_values_(inputs.row_values > 0 ? inputs.row_values : static_cast<double>(inputs.features.size())),
       features_(inputs.features.size()),
       classes_(inputs.classes),
       width_(loss_ == Kind::softmax ? round_up_to_line(classes_) : 1),
@@ -448,10 +449,8 @@ std::vector<LayerSummary> LinearModel::summary(Index) const {
            .activation_bytes = 0}};
 }
 
-/// Of a row without zeros: a multiplication and an addition each for the margin and for the gradient of every weight.
-double LinearModel::flops_per_example() const {
-  return 4.0 * static_cast<double>(features_) * static_cast<double>(outputs());
-}
+/// A multiplication and an addition each for the margin and for the gradient of every weight.
+double LinearModel::flops_per_example() const { return 4.0 * row_values_ * static_cast<double>(outputs()); }
 
 Index LinearModel::workspace_bytes(Index batch) const {
   return batch * (outputs() + 1) * static_cast<Index>(sizeof(float)) +

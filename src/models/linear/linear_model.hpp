@@ -90,6 +90,7 @@ class LinearModel final : public Model, public InPlace {
 
   LinearSettings settings_;
   Kind loss_;
+  double row_values_;  ///< of a row that are not 0
   Index features_, classes_;
   Index width_;  ///< of a row of weights: 1, or K rounded up
   std::unique_ptr<InPlaceKernels> kernels_;
