@@ -37,11 +37,31 @@ class Stratified final : public Strategy {
   std::optional<ItemRing> ring_;
 };
 
-/// A step's blocks of this rank.
-struct Diagonal {
-  double rate = 0;
-  std::vector<ExampleRange> blocks;  ///< [rows]
+/// Steps that are made without a pause, as far as they are this rank's.
+struct Stretch {
+  struct Diagonal {
+    double rate = 0;
+    std::vector<ExampleRange> blocks;  ///< [rows]
+  };
+  std::vector<Diagonal> diagonals;
+  SparseEntries entries;
+  StepRecord record;  ///< of the last one, with the examples of all
 };
+
+Stretch read_stretch(TrainContext& run, std::int64_t first, std::int64_t last) {
+  Stretch stretch;
+  Index examples = 0;
+  for (std::int64_t step = first; step < last; ++step) {
+    const Batch batch = next_batch(run);
+    const double rate = run.schedule.rate(step);
+    stretch.diagonals.push_back({rate, {batch.ranges.begin(), batch.ranges.end()}});
+    stretch.entries = std::get<SparseEntries>(*batch.set);
+    stretch.record = make_record(batch, step + 1, rate, /*consistent=*/true);
+    examples += batch.global_size;
+  }
+  stretch.record.global_size = examples;
+  return stretch;
+}
 
 void Stratified::require(const Model& model, int) const {
   if (model.in_place() != nullptr && model.in_place()->bipartite() != nullptr) return;
@@ -56,41 +76,28 @@ Division* Stratified::divide(const Model& model, const DatasetInfo& data, Commun
 }
 
 void Stratified::train(TrainContext& run) {
-  const auto rows = static_cast<std::size_t>(ring_->rows());
   ThreadTeam team(run.threads);
-  std::vector<LossSums> sums(rows);  // each row's, which one thread at a time adds to
-  std::vector<Diagonal> diagonals;
+  std::vector<LossSums> sums(
+      static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    const std::int64_t due = std::min(run.total_steps, run.observer.next_due(made));
-    diagonals.clear();
-    Batch batch;
-    Index examples = 0;
-    for (std::int64_t step = made; step < due; ++step) {
-      batch = next_batch(run);
-      diagonals.push_back({run.schedule.rate(step), {batch.ranges.begin(), batch.ranges.end()}});
-      examples += batch.global_size;
-    }
-    const auto entries = std::get<SparseEntries>(*batch.set);
+    const Stretch stretch = read_stretch(run, made, std::min(run.total_steps, run.observer.next_due(made)));
+    const std::int64_t sent_before = ring_->sent_bytes(), first = ring_->diagonal();
+    const auto update = [&](Index row, std::int64_t diagonal, const TableParts& parts) {
+      const Stretch::Diagonal& now = stretch.diagonals[static_cast<std::size_t>(diagonal - first)];
+      const ExampleRange block = now.blocks[static_cast<std::size_t>(row)];
+      ring_->model().update_part(
+          stretch.entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
+          now.rate, parts, sums[static_cast<std::size_t>(row)]);
+    };
     const Stopwatch watch;
-    const std::int64_t sent_before = ring_->sent_bytes();
-    std::int64_t first = ring_->diagonal();
-    const double waited = ring_->pass(
-        due - made, run.state.parameters, team, [&](Index row, std::int64_t diagonal, const TableParts& parts) {
-          const Diagonal& now = diagonals[static_cast<std::size_t>(diagonal - first)];
-          const ExampleRange block = now.blocks[static_cast<std::size_t>(row)];
-          ring_->model().update_part(
-              entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())), now.rate,
-              parts, sums[static_cast<std::size_t>(row)]);
-        });
+    const double waited = ring_->pass(std::ssize(stretch.diagonals), run.state.parameters, team, update);
     run.seconds.compute += watch.seconds() - waited;
     run.seconds.exposed_communication += waited;
     for (LossSums& row : sums) run.sums += std::exchange(row, {});
     run.doings.passed_bytes = std::max<std::int64_t>(0, run.doings.passed_bytes) + ring_->sent_bytes() - sent_before;
-    made = due;
-    StepRecord record = make_record(batch, made, run.schedule.rate(made - 1), /*consistent=*/true);
-    record.global_size = examples;
-    go_on = run.observer.step(record);
+    made = stretch.record.step;
+    go_on = run.observer.step(stretch.record);
   }
 }
 
