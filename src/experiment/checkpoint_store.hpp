@@ -11,8 +11,8 @@
 
 namespace unisono {
 
-/// The checkpoints of one run: step-000001234.h5 for the last `keep`, and best.h5. All ranks write them together, in the
-/// background, one at a time, from a copy; a step waits only for the copy, and for the checkpoint before.
+/// The checkpoints of one run: step-000001234.h5 for the last `keep`, and best.h5. All ranks write them together, in
+/// the background, one at a time, from a copy; a step waits only for the copy, and for the checkpoint before.
 /// Everything is collective, and errors come on all ranks alike.
 class CheckpointStore {
  public:

@@ -40,11 +40,7 @@ std::uint64_t any_number() {
 CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header,
                                      const HeldState& state, std::vector<float>& snapshot,
                                      std::function<void(const std::string& aside)> publish)
-    : world_(world),
-      path_(std::move(path)),
-      aside_(path_ + ".tmp"),
-      snapshot_(snapshot),
-      publish_(std::move(publish)) {
+    : world_(world), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
   const auto begins = create(header, state);
   const bool shared = all_see(world_, aside_);
   writers_ = shared ? world_.size() : 1;

@@ -8,8 +8,8 @@
 
 namespace unisono {
 
-/// Rows of a block that this rank holds: of its canonical form rows first, first + step, … They are stored in the rank's
-/// vector from float `offset` on, each Block::row_stride() behind the one before.
+/// Rows of a block that this rank holds: of its canonical form rows first, first + step, … They are stored in the
+/// rank's vector from float `offset` on, each Block::row_stride() behind the one before.
 struct HeldRows {
   std::size_t block = 0;  ///< its number in the layout
   Index first = 0, step = 1, count = 0;

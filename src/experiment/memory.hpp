@@ -29,8 +29,9 @@ struct MemoryContext {
 /// How many examples of a micro-batch the largest part of a rank has.
 Index largest_part(const Config& config, int ranks);
 
-/// The peak of a rank that sees the run's folder: where not all of them do, rank 0 copies all of a checkpoint. A pass over a few random examples
-/// shows what the kernels take for themselves; not collective where the model reduces over this rank alone.
+/// The peak of a rank that sees the run's folder: where not all of them do, rank 0 copies all of a checkpoint. A pass
+/// over a few random examples shows what the kernels take for themselves; not collective where the model reduces over
+/// this rank alone.
 std::vector<MemoryPart> predict_memory(const MemoryContext& context);
 
 std::int64_t sum(const std::vector<MemoryPart>& parts);

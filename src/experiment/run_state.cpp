@@ -19,8 +19,7 @@ HeldVector statistics_of(ModelParts& parts) {
 
 /// The groups that hold a vector's values for this rank.
 std::vector<std::string> groups_of(const std::string& vector, const ModelParts& parts, const StoredCheckpoint& stored) {
-  const bool own =
-      states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
+  const bool own = states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
   if (own) return {optimizer_group(parts.world.rank(), vector)};
   std::vector<std::string> groups;
   for (int state = 0; state < stored.optimizer_states; ++state) groups.push_back(optimizer_group(state, vector));

@@ -94,7 +94,8 @@ Dataset* needed_by(const ModelInputs& inputs, const SharedDataset* data) {
 }  // namespace
 
 TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with)
-    : checkpoint(find_checkpoint(world, options.model, log)), config(config_of(checkpoint.path, checkpoint.header, options)) {
+    : checkpoint(find_checkpoint(world, options.model, log)),
+      config(config_of(checkpoint.path, checkpoint.header, options)) {
   if (with == With::set) open_set(world, options);
   const ModelInputs& inputs = checkpoint.header.inputs;
   parts = std::make_unique<ModelParts>(world, config, inputs, log, needed_by(inputs, data.get()));

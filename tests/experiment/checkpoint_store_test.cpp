@@ -51,7 +51,8 @@ TEST_CASE("the last checkpoints are kept, and the best one", "[checkpoint_store]
   }
 }
 
-TEST_CASE("ranks go on with their steps while a checkpoint is written, until all know that it is", "[checkpoint_store]") {
+TEST_CASE("ranks go on with their steps while a checkpoint is written, until all know that it is",
+          "[checkpoint_store]") {
   const SampleModel model;
   const ScratchFolder folder;
   run_as_threads(2, [&](Communicator& world) {

@@ -81,7 +81,8 @@ TEST_CASE("ranks know one file by its size and its end", "[seal]") {
     });
     return all;
   };
-  for (const ScratchFolder* at : {&folder, &other}) append_open_trailer(at->file("a", "content"), at == &folder ? 1 : 2);
+  for (const ScratchFolder* at : {&folder, &other})
+    append_open_trailer(at->file("a", "content"), at == &folder ? 1 : 2);
   CHECK(seen(true));
   CHECK_FALSE(seen(false));
   std::filesystem::copy_file(folder.path("a"), other.path("a"), std::filesystem::copy_options::overwrite_existing);

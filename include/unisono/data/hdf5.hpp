@@ -53,8 +53,8 @@ class File {
   std::vector<std::string> children(const std::string& group) const;
   bool is_dataset(const std::string& object) const;
   DatasetShape shape(const std::string& dataset) const;
-  /// Bytes from the file's start to a contiguous dataset's first value, from which on they lie in canonical order; 0 for
-  /// one that has no values.
+  /// Bytes from the file's start to a contiguous dataset's first value, from which on they lie in canonical order; 0
+  /// for one that has no values.
   std::uint64_t offset(const std::string& dataset) const;
 
   /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint32_t, int32_t, int64_t,

@@ -7,10 +7,10 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
 
-// A checkpoint is one HDF5 file, followed by a trailer that HDF5 does not see: "unisono-xxh3-64M:" and the hash over the
-// hashes of all segments of 64 MiB before it. So any flipped byte and any truncation is found before HDF5 opens the file,
-// and ranks can hash it together. They write it together, too: rank 0 makes it with room for all values, and each rank
-// puts its rows of every dataset where they belong (docs/decisions/0004-parallel-checkpoints.md).
+// A checkpoint is one HDF5 file, followed by a trailer that HDF5 does not see: "unisono-xxh3-64M:" and the hash over
+// the hashes of all segments of 64 MiB before it. So any flipped byte and any truncation is found before HDF5 opens the
+// file, and ranks can hash it together. They write it together, too: rank 0 makes it with room for all values, and each
+// rank puts its rows of every dataset where they belong (docs/decisions/0004-parallel-checkpoints.md).
 //
 //   /parameters/<block>         float32, canonical shape, e.g. /parameters/convolution1.weight [20, 1, 5, 5]
 //   /statistics/<block>         running statistics of batch normalisation

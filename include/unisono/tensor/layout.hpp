@@ -69,7 +69,8 @@ class ParameterLayout {
 };
 
 /// canonical[…] = stored[…], for a block or some of its rows, one after the other. \param canonical [block.size()], or
-/// [rows · block.row_size()] \param stored the block's part of the vector, or what of it begins at the first of the rows
+/// [rows · block.row_size()] \param stored the block's part of the vector, or what of it begins at the first of the
+/// rows
 void to_canonical(const Block& block, View stored, MutableView canonical);
 /// stored[…] = canonical[…], likewise.
 void from_canonical(const Block& block, View canonical, MutableView stored);

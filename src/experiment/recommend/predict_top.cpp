@@ -129,7 +129,8 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
   if (sink) sink->finish();
   world.barrier();
   log.info(fmt::format("{}: for {} users the best {} items that they have not rated in {}, by {}", options.output,
-                       grouped(static_cast<std::int64_t>(users.size())), top, model.config.data.path, model.checkpoint.path));
+                       grouped(static_cast<std::int64_t>(users.size())), top, model.config.data.path,
+                       model.checkpoint.path));
 }
 
 }  // namespace unisono

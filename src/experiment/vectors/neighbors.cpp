@@ -28,8 +28,10 @@ void neighbors(const NeighborOptions& options, Log& log) {
     }
   }
   if (!options.json) return;
-  log.info(nlohmann::ordered_json{
-      {"checkpoint", model.checkpoint.path}, {"step", model.checkpoint.header.step}, {"table", table.name}, {"lists", std::move(lists)}}
+  log.info(nlohmann::ordered_json{{"checkpoint", model.checkpoint.path},
+                                  {"step", model.checkpoint.header.step},
+                                  {"table", table.name},
+                                  {"lists", std::move(lists)}}
                .dump());
 }
 

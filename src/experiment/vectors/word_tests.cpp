@@ -128,8 +128,8 @@ class WordTests {
         table_(choose_table(model_, "words")) {
     if (world.is_root()) vocabulary_.emplace(names_of(model_, table_));
     report_ = {{"checkpoint", model_.checkpoint.path}, {"step", model_.checkpoint.header.step}};
-    say(fmt::format("{} (step {}): {} words, {} numbers each", model_.checkpoint.path, model_.checkpoint.header.step, grouped(table_.rows),
-                    table_.width));
+    say(fmt::format("{} (step {}): {} words, {} numbers each", model_.checkpoint.path, model_.checkpoint.header.step,
+                    grouped(table_.rows), table_.width));
   }
 
   void run() {
