@@ -21,6 +21,7 @@ HeldVector statistics_of(ModelParts& parts) {
 std::vector<std::string> groups_of(const std::string& vector, const ModelParts& parts, const StoredCheckpoint& stored) {
   if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.world.rank(), vector)};
   std::vector<std::string> groups;
+  groups.reserve(static_cast<std::size_t>(stored.optimizer_states));
   for (int state = 0; state < stored.optimizer_states; ++state) groups.push_back(optimizer_group(state, vector));
   return groups;
 }
