@@ -152,7 +152,8 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
                       path, fmt::join(stored, ", "), fmt::join(names, ", ")));
     }
     for (const std::string& state : children(file, "optimizer")) {
-      for (const std::string& name : names) require_blocks(file, "optimizer/" + state + "/" + name, parameters);
+      for (const std::string& name : names)
+        require_blocks(file, fmt::format("optimizer/{}/{}", state, name), parameters);
     }
   });
 }
@@ -172,6 +173,7 @@ void read_vector(const std::string& path, const std::vector<std::string>& groups
     for (const HeldRows& rows : vector.rows) {
       const Block& block = vector.layout.blocks()[rows.block];
       std::vector<std::int64_t> begins;
+      begins.reserve(groups.size());
       for (const std::string& group : groups) {
         begins.push_back(static_cast<std::int64_t>(file.offset(group + "/" + block.name)));
       }

@@ -40,7 +40,7 @@ class CheckpointStore {
   Communicator& world_;
   std::string folder_;
   CheckpointSettings settings_;
-  std::vector<float> snapshot_;  ///< of the last one, whose memory the next one takes
+  Buffer snapshot_;  ///< of the last one, whose memory the next one takes
   std::optional<CheckpointWriting> writing_;
 };
 

@@ -38,7 +38,7 @@ std::uint64_t any_number() {
 }  // namespace
 
 CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header,
-                                     const HeldState& state, std::vector<float>& snapshot,
+                                     const HeldState& state, Buffer& snapshot,
                                      std::function<void(const std::string& aside)> publish)
     : world_(world), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
   const auto begins = create(header, state);
@@ -99,7 +99,10 @@ void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std:
     }
     begin += static_cast<std::ptrdiff_t>(blocks.size());
   }
-  snapshot_.resize(floats);
+  if (snapshot_.size() != static_cast<Index>(floats)) {
+    snapshot_ = Buffer();  // never both
+    snapshot_ = Buffer(static_cast<Index>(floats));
+  }
   for (const Part& part : parts_) to_canonical(part.block, part.stored, copy_of(part));
 }
 

@@ -22,7 +22,7 @@ class CheckpointWriting {
   /// \param publish by a thread of rank 0, at the end: renames the file aside
   /// \throws OutputError on all ranks, as all that follow; then nothing remains of the checkpoint
   CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header, const HeldState& state,
-                    std::vector<float>& snapshot, std::function<void(const std::string& aside)> publish);
+                    Buffer& snapshot, std::function<void(const std::string& aside)> publish);
   /// Waits for the thread. What is not finished is given up.
   ~CheckpointWriting();
   CheckpointWriting(const CheckpointWriting&) = delete;
@@ -46,7 +46,7 @@ class CheckpointWriting {
 
   std::vector<std::int64_t> create(const CheckpointHeader& header, const HeldState& state);
   void copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins);
-  MutableView copy_of(const Part& part) { return MutableView(snapshot_).subspan(part.copy, part.count); }
+  MutableView copy_of(const Part& part) { return snapshot_.view().subspan(part.copy, part.count); }
   void write_rows();
   void hash();
   void seal();
@@ -58,7 +58,7 @@ class CheckpointWriting {
 
   Communicator& world_;
   std::string path_, aside_;
-  std::vector<float>& snapshot_;
+  Buffer& snapshot_;
   std::function<void(const std::string& aside)> publish_;
   int writers_ = 1;
   std::vector<Part> parts_;

@@ -25,7 +25,7 @@ RawFile::~RawFile() { ::close(descriptor_); }
 void RawFile::fail(const std::string& what) const {
   const std::string text = fmt::format("{}: cannot {}: {}", path_, what, std::strerror(errno));
   if (mode_ == Mode::read) throw DataError(text);
-  throw OutputError(text + "; free some space or choose another folder with --output");
+  throw OutputError(text);
 }
 
 std::uint64_t RawFile::size() const {

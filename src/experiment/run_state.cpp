@@ -26,14 +26,18 @@ HeldVector statistics_of(ModelParts& parts) {
 
 /// The groups that hold a vector's values for this rank.
 std::vector<std::string> groups_of(const std::string& vector, const ModelParts& parts, const StoredCheckpoint& stored) {
-  const bool own = states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
-  if (own) return {optimizer_group(parts.world.rank(), vector)};
+  if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.world.rank(), vector)};
   std::vector<std::string> groups;
+  groups.reserve(static_cast<std::size_t>(stored.optimizer_states));
   for (int state = 0; state < stored.optimizer_states; ++state) groups.push_back(optimizer_group(state, vector));
   return groups;
 }
 
 }  // namespace
+
+bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
+  return states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
+}
 
 HeldState state_of(ModelParts& parts, TrainingParts& training) {
   HeldState state = {parameters_of(parts), statistics_of(parts)};

@@ -12,8 +12,12 @@ HeldState state_of(ModelParts& parts, TrainingParts& training);
 /// On rank 0. \throws CheckpointError naming the block or the optimizer that another run has
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
 
-/// Sets this rank's vectors from a checkpoint. Collective. Where ranks kept optimizer states of their own and there
-/// were others of them, or not all see the file, every rank gets the states' mean.
+/// Whether every rank gets back the optimizer state that it kept for itself: there are as many ranks as there were, and
+/// all see the file.
+bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored);
+
+/// Sets this rank's vectors from a checkpoint. Collective. Where ranks kept optimizer states of their own and do not
+/// get them back, every rank gets their mean.
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
 /// θ and the running statistics alone, for evaluation. Collective.
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored);

@@ -37,7 +37,7 @@ std::vector<std::uint64_t> gather_hashes(Communicator& world, const std::vector<
 }
 
 std::string broken_seal(Communicator& world, const std::string& path, int readers) {
-  const std::string missing = world.broadcast_text(world.is_root() ? missing_seal(path) : "");
+  std::string missing = world.broadcast_text(world.is_root() ? missing_seal(path) : "");
   if (!missing.empty()) return missing;
   const auto hashes = gather_hashes(world, hash_what_can_be_read(path, world.rank(), readers), readers);
   const bool fits = !world.is_root() || fits_seal(path, hashes);

@@ -3,10 +3,11 @@
 import os
 import random
 import signal
+import subprocess
 import time
 import unittest
 
-from harness import INTERRUPTED, BinaryTest, messages, ranks_of
+from harness import BINARY, CONFIG, INTERRUPTED, MPIRUN, BinaryTest, Result, messages, ranks_of
 
 ENDLESS = (
     "--set",
@@ -63,7 +64,7 @@ class Resuming(BinaryTest):
     def test_on_other_ranks_it_ends_within_rounding(self):
         # Rounding differences grow with the steps; SGD at a small rate keeps them comparable.
         sgd = ("--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=0.002")
-        for before, after in ((0, 3), (3, 2), (2, 0)):
+        for before, after in ((0, 3), (3, 2), (2, 0), (2, 3)):
             with self.subTest(before=before, after=after):
                 run = f"run{before}{after}"
                 longer = self.interrupt(run, 40, before, *sgd)
@@ -107,26 +108,81 @@ class Resuming(BinaryTest):
     def test_a_kill_while_checkpoints_are_written_costs_no_more_than_that_checkpoint(self):
         # Checkpoints of 5 MB after every step: one is nearly always being written.
         heavy = ("--set", "checkpoint.every_steps=1", "--set", "model.layers.0.channels=32", "--set", "train.epochs=3")
-        self.train("whole", *heavy)
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks):
+                whole, run = f"whole{ranks}", f"run{ranks}"
+                self.train(whole, *heavy, ranks=ranks)
+                reached = self.kill_now_and_then(run, heavy, ranks)
+                result = self.train(run, "--resume", *heavy, ranks=ranks)
+                self.assertIn(f"resumed at step {reached}\n", result.out)
+                self.assertNotIn("damaged", result.out + result.err)
+                self.assertEqual(list((self.folder / run / "checkpoints").glob("*.tmp")), [])
+                self.assert_same_bits(whole, run)
+
+    def kill_now_and_then(self, run, settings, ranks):
+        """Kills a job's ranks and resumes it, some times. Returns the step of its last checkpoint."""
         reached = 0
         for attempt in range(4):
             existing = ("--resume",) if attempt else ()
-            with self.started("train", "config.toml", "--output", "run", *heavy, *existing) as process:
-                self.wait_for_step("run", reached + 2, process)
+            with self.started("train", "config.toml", "--output", run, *settings, *existing, ranks=ranks) as process:
+                self.wait_for_step(run, reached + 2, process)
                 time.sleep(random.uniform(0, 0.05))
-                process.kill()
+                for rank in ranks_of(process):
+                    os.kill(rank, signal.SIGKILL)
                 process.wait()
-            steps = [int(path.stem.split("-")[1]) for path in self.checkpoints("run")]
+            steps = [int(path.stem.split("-")[1]) for path in self.checkpoints(run)]
             self.assertTrue(steps)
             reached = max(steps)
-            self.assertGreaterEqual(reached, self.last_step("run") - 2)
+            self.assertGreaterEqual(reached, self.last_step(run) - 2)
             if reached > 20:
                 break
-        result = self.train("run", "--resume", *heavy)
-        self.assertIn(f"resumed at step {reached}\n", result.out)
-        self.assertNotIn("damaged", result.out + result.err)
+        return reached
+
+    def side_by_side(self, first, second):
+        """Two ranks that are started with words and settings of their own."""
+        done = subprocess.run(
+            [*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second],
+            cwd=self.folder,
+            timeout=120,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    def test_ranks_that_see_no_common_folder_leave_the_checkpoints_to_the_first(self):
+        for name in ("first", "second"):
+            self.write(f"{name}/config.toml", CONFIG)
+            os.symlink(self.digits, self.folder / name / "digits.h5")
+
+        def train(*words):
+            train = (BINARY, "train", "config.toml", "--output", "run", *words)
+            return self.side_by_side(("-wdir", "first", *train), ("-wdir", "second", *train))
+
+        for existing, epochs in ((), 2), (("--resume",), 3):
+            result = train(*existing, "--set", f"train.epochs={epochs}")
+            self.assertEqual(result.code, 0, result)
+        self.assertIn("resumed at step 20", result.out)
+        self.assertFalse((self.folder / "second" / "run").exists())
+        self.train("run", "--set", "train.epochs=3", ranks=2)
+        self.assert_same_bits("run", "first/run")
+
+        result = train("--overwrite", *KEEP)
+        self.assertEqual(result.code, 1, result)
+        self.assertEqual(len(messages(result)), 1, result)
+        self.assertIn("a file system that all nodes share", messages(result)[0])
+
+    def test_a_disk_that_is_full_for_one_rank_costs_all_ranks_that_checkpoint_alone(self):
+        heavy = ("--set", "model.layers.0.channels=1200")  # 21 MB with Adam's moments
+        self.train("run", *heavy, "--set", "train.epochs=1", ranks=2)
+        train = (BINARY, "train", "config.toml", "--output", "run", "--resume", *heavy)
+        result = self.side_by_side(train, ("prlimit", f"--fsize={16 << 20}", *train))
+        self.assertEqual(result.code, 1, result)
+        self.assertEqual(len(messages(result)), 1, result)
+        self.assertRegex(messages(result)[0], r"step-000000020\.h5 could not be written.*File too large.*are whole")
         self.assertEqual(list((self.folder / "run" / "checkpoints").glob("*.tmp")), [])
-        self.assert_same_bits("whole", "run")
+        result = self.train("run", "--resume", *heavy, ranks=2)
+        self.assertIn("resumed at step 10", result.out)
 
     def test_another_reader_than_the_run_was_started_with_is_refused(self):
         self.train("run", "--set", "train.epochs=1", "--set", "data.reader=streaming")

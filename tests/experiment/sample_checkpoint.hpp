@@ -97,7 +97,7 @@ struct SampleState {
 /// Collective, to its end.
 inline void write_checkpoint(Communicator& world, const std::string& path, const CheckpointHeader& header,
                              const HeldState& state) {
-  std::vector<float> copy;
+  Buffer copy;
   CheckpointWriting writing(world, path, header, state, copy,
                             [path](const std::string& aside) { sync_and_rename(aside, path); });
   while (!writing.advance()) writing.wait_a_little();
