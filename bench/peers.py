@@ -153,11 +153,12 @@ def train(unisono, config, folder, settings, threads=1, ranks=1):
     return Run(folder)
 
 
-def accepts(unisono, config, settings):
-    """Whether a config may hold these settings."""
+def refusal(unisono, config, settings):
+    """What is wrong with a config with these settings, by `unisono config check`; empty where nothing is."""
     words = [unisono, "config", "check", config]
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return subprocess.run([str(word) for word in words], capture_output=True).returncode == 0
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode != 0 else ""
 
 
 def processor():
