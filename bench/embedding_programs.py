@@ -143,7 +143,7 @@ class FastText:
 
 
 class StanfordGlove:
-    """Its own counts of the co-occurrences, shuffled by its own program, and the time from one iteration to the next."""
+    """Its own counts of the co-occurrences, shuffled by its own program; timed from iteration to iteration."""
 
     def __init__(self, folder, text, work):
         self.folder, self.work = peers.built(folder, pathlib.Path("build") / "glove").parent, work

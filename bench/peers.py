@@ -30,12 +30,13 @@ def cache():
     return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "unisono-bench"
 
 
-def add_common_arguments(parser, venv, rounds):
+def add_common_arguments(parser, venv, rounds=None):
     parser.add_argument("--unisono", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "unisono")
     parser.add_argument(
         "--venv", type=pathlib.Path, default=cache() / venv, help="virtual environment, made if missing"
     )
-    parser.add_argument("--rounds", type=int, default=rounds)
+    if rounds:
+        parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "performance.md")
 
 
@@ -143,18 +144,21 @@ class Run:
 
 
 def train(unisono, config, folder, settings, threads=1, ranks=1):
-    """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}."""
+    """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}. Where there are more
+    threads than cores, those that wait give theirs away."""
     words = [unisono, "train", config, "--output", folder, "--overwrite", "--progress", "none"]
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    run([*MPIRUN, "-n", ranks, *words] if ranks > 1 else pinned(threads, words))
+    waiting = {"OMP_WAIT_POLICY": "passive"} if threads > len(os.sched_getaffinity(0)) else {}
+    run([*MPIRUN, "-n", ranks, *words] if ranks > 1 else pinned(threads, words), environment=waiting)
     return Run(folder)
 
 
-def accepts(unisono, config, settings):
-    """Whether a config may hold these settings."""
+def refusal(unisono, config, settings):
+    """What is wrong with a config with these settings, by `unisono config check`; empty where nothing is."""
     words = [unisono, "config", "check", config]
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-    return subprocess.run([str(word) for word in words], capture_output=True).returncode == 0
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    return done.stderr.strip() if done.returncode != 0 else ""
 
 
 def processor():
@@ -187,7 +191,7 @@ def mean_and_deviation(values, digits=4):
 def millions(rate):
     """1.23 M, with three digits."""
     value = rate / 1e6
-    return f"{value:.{max(0, 2 - max(0, math.floor(math.log10(value))))}f} M"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f} M"
 
 
 def markdown(header, rows):

@@ -1,0 +1,56 @@
+"""Those comparisons that need no network, on their quick settings: they run through and write their tables."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self.scratch.cleanup)
+        self.folder = pathlib.Path(self.scratch.name)
+        self.output = self.folder / "performance.md"
+        # An environment in which nothing is missing: this interpreter, which has numpy and h5py.
+        (self.folder / "venv" / "bin").mkdir(parents=True)
+        (self.folder / "venv" / "bin" / "python").symlink_to(sys.executable)
+
+    def run_script(self, name, *words, code=0):
+        words = [SOURCE / "bench" / name, "--unisono", os.environ["UNISONO"], "--output", self.output, *words]
+        words += ["--venv", self.folder / "venv", "--quick"]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache")}
+        done = subprocess.run([sys.executable, *words], text=True, capture_output=True, env=environment)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def test_factorization_without_its_peer(self):
+        done = self.run_script("compare-factorization")
+        self.assertIn("LIBMF: not given; name its folder with --libmf", done.stdout)
+        text = self.output.read_text()
+        self.assertIn("LIBMF: not given", text)
+        self.assertRegex(text, r"\| unisono, `serial` \| 1 \| [\d.]+ M \|  \| 0\.\d{4} \|")
+        self.assertRegex(text, r"\| unisono, `hogwild` \| 2 \| [\d.]+ M \|")
+
+    def test_locking_of_what_is_given(self):
+        done = self.run_script("compare-locking", "--models", "linear,factorization", "--threads", "1,2")
+        self.assertIn("linear: not given; name its data with --a9a", done.stdout)
+        text = self.output.read_text()
+        self.assertIn("**Logistic regression on a9a**: not given.", text)
+        rows = [line.split(" | ") for line in text.splitlines() if line.startswith(("| serial", "| lock-free | 1"))]
+        # The same bits, and so the same losses.
+        self.assertEqual(rows[0][2:7], rows[1][2:7])
+        for locking in ("lock-free", "striped", "global"):
+            self.assertRegex(text, rf"\| {locking} \| 2 \| .* × serial \|")
+
+    def test_a_model_that_there_is_not_is_named(self):
+        done = self.run_script("compare-locking", "--models", "linaer", code=1)
+        self.assertIn("compare-locking: unknown model linaer; there are linear,", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
