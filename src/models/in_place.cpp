@@ -10,7 +10,9 @@ TouchedRows::TouchedRows(const std::vector<RowSpace>& spaces) {
 }
 
 void TouchedRows::mark(std::size_t space, Index row) {
-  std::atomic_ref<std::uint8_t>(marks_[space][static_cast<std::size_t>(row)]).store(1, std::memory_order_relaxed);
+  const std::atomic_ref<std::uint8_t> mark(marks_[space][static_cast<std::size_t>(row)]);
+  const std::uint8_t before = mark.load(std::memory_order_relaxed);
+  if (before < 255) mark.store(static_cast<std::uint8_t>(before + 1), std::memory_order_relaxed);
 }
 
 ConflictMeter::ConflictMeter(const std::vector<RowSpace>& spaces, int threads)
@@ -51,10 +53,6 @@ std::int64_t ConflictMeter::conflicts() const {
   std::int64_t conflicts = 0;
   for (const Thread& thread : threads_) conflicts += thread.conflicts;
   return conflicts;
-}
-
-void TouchedRows::clear() {
-  for (auto& marks : marks_) std::fill(marks.begin(), marks.end(), std::uint8_t{0});
 }
 
 }  // namespace unisono

@@ -27,7 +27,7 @@ class Averaging final : public Strategy {
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
   std::int64_t bytes_beside(const Model& model, int ranks) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks);
+    return ParameterAverage::bytes(model, settings_, ranks);
   }
 
  private:
@@ -61,7 +61,7 @@ void Averaging::train(TrainContext& run) {
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
-  ParameterAverage parameters(run, settings_.merge);
+  ParameterAverage parameters(run, settings_);
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
@@ -69,7 +69,11 @@ void Averaging::train(TrainContext& run) {
     seen += batch.rank_step_size;
     const std::int64_t made = step + 1;
     const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
-    if (averages) average(run, parameters, std::exchange(seen, 0));
+    if (averages) {
+      average(run, parameters, std::exchange(seen, 0));
+    } else {
+      parameters.merge_early();
+    }
     go_on = run.observer.step(make_record(batch, made, rate, /*consistent=*/averages)) || !averages;
   }
 }

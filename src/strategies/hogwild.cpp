@@ -40,7 +40,7 @@ class Hogwild final : public Strategy {
   bool optimizer_state_is_local() const override { return false; }
   bool has_workers(const Model& model) const override { return model.in_place() == nullptr; }
   std::int64_t bytes_beside(const Model& model, int ranks) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks);
+    return ParameterAverage::bytes(model, settings_, ranks);
   }
 
  private:
@@ -253,7 +253,7 @@ std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) c
 }
 
 void Hogwild::train(TrainContext& run) {
-  ParameterAverage parameters(run, settings_.merge);
+  ParameterAverage parameters(run, settings_);
   if (run.model.in_place() != nullptr) {
     InPlaceSteps steps(run, locks(), parameters.touched());
     train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step); });
@@ -277,6 +277,8 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
       const Index examples = std::exchange(seen, 0);
       average_local_statistics(run, examples);
       parameters.average(examples);
+    } else {
+      parameters.merge_early();
     }
     record.consistent = averages || run.communicator.size() == 1;
     go_on = run.observer.step(record) || !record.consistent;

@@ -45,25 +45,31 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 /// else becomes the mean over all ranks, weighted likewise.
 class ParameterAverage {
  public:
-  /// \param merge auto, mean or sum: of rows
-  ParameterAverage(TrainContext& run, const std::string& merge);
+  /// \param settings of which `merge` and `merge_after` are taken
+  ParameterAverage(TrainContext& run, const StrategySettings& settings);
 
   /// What one on each of so many ranks takes.
-  static std::int64_t bytes(const Model& model, const std::string& merge, int ranks);
+  static std::int64_t bytes(const Model& model, const StrategySettings& settings, int ranks);
 
   /// What the model's steps are to mark; null where there are no rows, or no other rank.
   TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
   /// Collective. \param examples of this rank since the last average
   void average(Index examples);
+  /// Between averages, after every step: what is to be merged before the next one. Collective; the ranks' models differ
+  /// in all else afterwards, too.
+  void merge_early();
 
  private:
-  void average_rows(std::size_t space, float weight);
+  bool sums() const { return !old_.empty(); }
+  bool merges_early() const { return sums() && merge_after_ > 0; }
+  void merge_rows(std::size_t space, float weight, std::int64_t least);
   void average_rest(double weight);
   void sum(std::span<float> values);
   void give(Index at, float share, std::span<float> to) const;
   void take(Index at, std::span<const float> sum);
 
   TrainContext& run_;
+  std::int64_t merge_after_;
   std::vector<RowSpace> spaces_;
   std::optional<TouchedRows> touched_;
   std::vector<float> weights_, packed_;

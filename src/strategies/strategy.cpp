@@ -15,6 +15,12 @@ void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
       {{"auto", "mean for linear models, sum for all others"},
        {"sum", "the ranks' changes add up, as one rank would have made them all"},
        {"mean", "the mean of the ranks that changed it"}});
+  visitor.field({.name = "merge_after",
+                 .meaning = "sum: a row is merged after the step in which all ranks together have touched it so often, "
+                            "not only with the next average; 0: only then",
+                 .minimum = 0,
+                 .maximum = 255},
+                settings.merge_after);
 }
 
 void describe_averaging(ConfigVisitor& visitor, StrategySettings& settings) {

@@ -43,7 +43,7 @@ double mean_loss(const LossSums& sums) { return sums.loss / static_cast<double>(
 
 }  // namespace
 
-TEST_CASE("rows that were touched are known until they are cleared", "[in_place]") {
+TEST_CASE("rows that were touched are counted until they are forgotten", "[in_place]") {
   TouchedRows touched({{.name = "a", .rows = 3}, {.name = "b", .rows = 2}});
   touched.mark(0, 2);
   touched.mark(1, 0);
@@ -52,9 +52,13 @@ TEST_CASE("rows that were touched are known until they are cleared", "[in_place]
   CHECK(touched.is_touched(0, 2));
   CHECK(touched.is_touched(1, 0));
   CHECK_FALSE(touched.is_touched(1, 1));
-  touched.clear();
+  CHECK(touched.count(0, 2) == 1);
+  CHECK(touched.count(1, 0) == 2);
+  touched.forget(0, 2);
   CHECK_FALSE(touched.is_touched(0, 2));
-  CHECK_FALSE(touched.is_touched(1, 0));
+  CHECK(touched.is_touched(1, 0));
+  for (int i = 0; i < 300; ++i) touched.mark(1, 0);
+  CHECK(touched.count(1, 0) == 255);
 }
 
 TEST_CASE("training piece by piece is training on all at once, bit for bit", "[in_place]") {

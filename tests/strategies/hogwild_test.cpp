@@ -250,6 +250,53 @@ TEST_CASE("a row that ranks changed becomes their mean, or the sum of their chan
   }
 }
 
+TEST_CASE("rows that were touched often enough are merged before the average", "[averaging]") {
+  // As above, six steps of a row each: a rank touches its own feature once a step, and both the shared one.
+  SharedFeature features;
+  features.columns.clear();
+  features.offsets = {0};
+  features.answers.assign(12, 1.0F);
+  for (std::uint32_t row = 0; row < 12; ++row) {
+    features.columns.insert(features.columns.end(), {row % 2, 2U});
+    features.offsets.push_back(features.columns.size());
+  }
+  constexpr float kRate = 0x1p-6F;
+  InPlaceCase one{.name = "hinge"};
+  one.model.kind = "linear";
+  one.model.linear.loss = "hinge";
+  one.model.linear.bias = false;
+  one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
+  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
+  one.set = LabelledRows{.rows = {.offsets = features.offsets, .columns = features.columns, .values = {}, .width = 4},
+                         .answers = features.answers};
+  one.units = one.examples = 12;
+  for (const std::string kind : {"averaging", "hogwild"}) {
+    for (const std::int64_t merge_after : {0, 4}) {
+      INFO(kind << ", merged after " << merge_after);
+      Training training =
+          one.training({.kind = kind, .period = 100, .merge = "sum", .merge_after = merge_after, .threads = 1});
+      training.batch_size = 2;
+      training.epochs = 1;
+      training.ranks = 2;
+      const auto ranks = train({}, training);
+      CHECK(ranks_agree(ranks));
+      // What rank 0 holds after each step, in steps of the rate.
+      std::vector<float> shared, others;
+      for (const auto& theta : ranks[0].trajectory) {
+        shared.push_back(theta[2] / kRate);
+        others.push_back(theta[1] / kRate);
+      }
+      if (merge_after == 0) {
+        CHECK(shared == std::vector<float>{1, 2, 3, 4, 5, 12});
+        CHECK(others == std::vector<float>{0, 0, 0, 0, 0, 6});
+      } else {
+        CHECK(shared == std::vector<float>{1, 4, 5, 8, 9, 12});
+        CHECK(others == std::vector<float>{0, 0, 0, 4, 4, 6});
+      }
+    }
+  }
+}
+
 TEST_CASE("threads that work on the same rows at the same time are noticed", "[hogwild]") {
   ConflictMeter meter({{"rows", 0, 16, 4}}, 2);
   meter.begin(0);

@@ -26,13 +26,15 @@ struct RowSeries {
   Index first = 0, step = 1, count = 0;
 };
 
-/// One that counts which rows were touched since somebody looked: a byte a row. Threads mark at the same time.
+/// How often each row was touched since it was forgotten, up to 255: a byte a row. Threads mark at the same time; of
+/// two marks at once one may be lost, but never both.
 class TouchedRows {
  public:
   explicit TouchedRows(const std::vector<RowSpace>& spaces);
   void mark(std::size_t space, Index row);
-  bool is_touched(std::size_t space, Index row) const { return marks_[space][static_cast<std::size_t>(row)] != 0; }
-  void clear();
+  int count(std::size_t space, Index row) const { return marks_[space][static_cast<std::size_t>(row)]; }
+  bool is_touched(std::size_t space, Index row) const { return count(space, row) != 0; }
+  void forget(std::size_t space, Index row) { marks_[space][static_cast<std::size_t>(row)] = 0; }
 
  private:
   std::vector<std::vector<std::uint8_t>> marks_;

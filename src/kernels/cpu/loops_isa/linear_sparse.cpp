@@ -24,10 +24,13 @@ __attribute__((always_inline)) inline Row row_of(const SparseExamples& rows, Cou
 }
 
 /// Asks for the weights of values after this row's. (Not for spreads and sums, which are off the chain.)
-__attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row row, Count last,
-                                                 const float* weights) {
+__attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row row, Count last, const float* weights,
+                                                 const float* spread) {
   const Count end = row.end + kAhead < last ? row.end + kAhead : last;
-  for (Count k = row.begin + kAhead; k < end; ++k) __builtin_prefetch(weights + rows.columns[k], 1);
+  for (Count k = row.begin + kAhead; k < end; ++k) {
+    __builtin_prefetch(weights + rows.columns[k], 1);
+    if (spread != nullptr) __builtin_prefetch(spread + rows.columns[k]);
+  }
 }
 
 /// w · x, in four sums.
@@ -72,7 +75,7 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
     const Count count = rows.last - start < kMarginBlock ? rows.last - start : kMarginBlock;
     for (Count i = 0; i < count; ++i) {
       const Row row = row_of(rows, start + i);
-      if (far) fetch(rows, row, last_value, weights.weights);
+      if (far) fetch(rows, row, last_value, weights.weights, kPenalties ? work.step.spread : nullptr);
       float z = dot<kValues>(rows, row, weights.weights);
       if (weights.bias != nullptr) z += *weights.bias;
       margins[i] = z;

@@ -15,6 +15,7 @@ struct Shrinking {
 /// w after a step of −`move` and both penalties, `spread` times each; neither goes beyond 0.
 __attribute__((always_inline)) static inline float shrunk(float w, float move, const Shrinking& by, float spread) {
   const float decay = spread * by.l2, keep = decay > 1.0F ? 0.0F : 1.0F - decay;
+  if (by.l1 == 0.0F) return keep * w - move;
   const float moved = keep * w - move, size = __builtin_fabsf(moved), less = spread * by.l1;
   return size < less ? 0.0F : moved - __builtin_copysignf(less, moved);
 }
