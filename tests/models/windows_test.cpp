@@ -22,7 +22,28 @@ std::vector<std::int32_t> counting(std::size_t n) {
   return words;
 }
 
+/// A whole window. \return whether there is a context
+bool draw(const WindowSampler& sampler, const std::vector<std::int32_t>& words, std::size_t i, FastRandom& random,
+          Window& window) {
+  sampler.draw_context(words, i, random, window.context);
+  if (window.context.empty()) return false;
+  sampler.draw_outputs(words[i], random, window);
+  return true;
+}
+
 }  // namespace
+
+TEST_CASE("negatives are shared where that is wanted and possible", "[windows]") {
+  const std::vector<std::int64_t> counts(9, 1);
+  const auto group = [&](const std::string& architecture, const std::string& output) {
+    return WindowSampler({.architecture = architecture, .output = output, .window = 5, .negatives_shared_by = 3},
+                         counts)
+        .group();
+  };
+  CHECK(group("skip_gram", "negative_sampling") == 3);
+  CHECK(group("cbow", "negative_sampling") == 10);
+  CHECK(group("skip_gram", "hierarchical_softmax") == 10);
+}
 
 TEST_CASE("windows reach 1 to so many words, each as often", "[windows]") {
   const WindowSampler sampler({.window = 4, .negatives = 1, .subsample = 0}, std::vector<std::int64_t>(100, 1));
@@ -32,7 +53,7 @@ TEST_CASE("windows reach 1 to so many words, each as often", "[windows]") {
   std::vector<int> reached(5);
   constexpr int kDraws = 40'000;
   for (int i = 0; i < kDraws; ++i) {
-    REQUIRE(sampler.draw(words, 50, random, window));
+    REQUIRE(draw(sampler, words, 50, random, window));
     const std::size_t reach = window.context.size() / 2;
     REQUIRE((reach >= 1 && reach <= 4));
     ++reached[reach];
@@ -52,12 +73,12 @@ TEST_CASE("a window ends where the sentence does", "[windows]") {
   Window window;
   const std::vector<std::int32_t> words = {4, 7};
   for (int i = 0; i < 20; ++i) {
-    REQUIRE(sampler.draw(words, 0, random, window));
+    REQUIRE(draw(sampler, words, 0, random, window));
     CHECK(window.context == std::vector<std::int32_t>{7});
-    REQUIRE(sampler.draw(words, 1, random, window));
+    REQUIRE(draw(sampler, words, 1, random, window));
     CHECK(window.context == std::vector<std::int32_t>{4});
   }
-  CHECK_FALSE(sampler.draw(std::vector<std::int32_t>{4}, 0, random, window));
+  CHECK_FALSE(draw(sampler, std::vector<std::int32_t>{4}, 0, random, window));
 }
 
 TEST_CASE("negatives are distinct, never the word itself, and drawn by count^0.75", "[windows]") {
@@ -69,7 +90,7 @@ TEST_CASE("negatives are distinct, never the word itself, and drawn by count^0.7
   std::vector<double> first(9);
   constexpr int kDraws = 40'000;
   for (int i = 0; i < kDraws; ++i) {
-    REQUIRE(sampler.draw(words, 1, random, window));
+    REQUIRE(draw(sampler, words, 1, random, window));
     REQUIRE(window.outputs.size() == 4);
     REQUIRE(window.outputs[0] == 3);
     REQUIRE(std::set<std::int32_t>(window.outputs.begin(), window.outputs.end()).size() == 4);
@@ -88,17 +109,17 @@ TEST_CASE("where there are too few words, there are fewer negatives", "[windows]
   const WindowSampler sampler({.window = 1, .negatives = 10, .subsample = 0}, std::vector<std::int64_t>{5, 1, 1, 0});
   FastRandom random = random_at(4);
   Window window;
-  REQUIRE(sampler.draw(std::vector<std::int32_t>{0, 1}, 0, random, window));
+  REQUIRE(draw(sampler, std::vector<std::int32_t>{0, 1}, 0, random, window));
   CHECK(std::set<std::int32_t>(window.outputs.begin(), window.outputs.end()) == std::set<std::int32_t>{0, 1, 2});
 
   // A vocabulary of one word has none; the window of a pair of them is still one.
   const WindowSampler one({.window = 1, .negatives = 10, .subsample = 0}, std::vector<std::int64_t>{5});
-  REQUIRE(one.draw(std::vector<std::int32_t>{0, 0}, 0, random, window));
+  REQUIRE(draw(one, std::vector<std::int32_t>{0, 0}, 0, random, window));
   CHECK(window.outputs.size() == 1);
   // One word takes nearly all draws: they end all the same.
   const WindowSampler uneven({.window = 1, .negatives = 2, .subsample = 0},
                              std::vector<std::int64_t>{std::int64_t{1} << 50, 1, 1});
-  REQUIRE(uneven.draw(std::vector<std::int32_t>{0, 1}, 0, random, window));
+  REQUIRE(draw(uneven, std::vector<std::int32_t>{0, 1}, 0, random, window));
   CHECK(window.outputs.size() >= 1);
 }
 
@@ -132,7 +153,7 @@ TEST_CASE("hierarchical softmax has a word's path for its outputs", "[windows]")
   FastRandom random = random_at(6);
   Window window;
   for (std::int32_t word = 0; word < 4; ++word) {
-    REQUIRE(sampler.draw(std::vector<std::int32_t>{0, word}, 1, random, window));
+    REQUIRE(draw(sampler, std::vector<std::int32_t>{0, word}, 1, random, window));
     CHECK(std::equal(window.outputs.begin(), window.outputs.end(), tree.nodes(word).begin(), tree.nodes(word).end()));
     CHECK(
         std::equal(window.targets.begin(), window.targets.end(), tree.targets(word).begin(), tree.targets(word).end()));

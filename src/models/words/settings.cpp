@@ -26,10 +26,17 @@ void Word2vecSettings::describe(ConfigVisitor& visitor) {
                  .maximum = kMaximumWindow / 2},
                 window);
   visitor.field({.name = "negatives",
-                 .meaning = "negative_sampling: words drawn with probability ~ count^0.75, shared by a window",
+                 .meaning = "negative_sampling: words drawn with probability ~ count^0.75",
                  .minimum = 1,
                  .maximum = kMaximumOutputs - 1},
                 negatives);
+  visitor.field({.name = "negatives_shared_by",
+                 .meaning = "skip_gram with negative_sampling: how many words of a context predict the same negatives; "
+                            "more are faster, 1 is word2vec's way",
+                 .unit = "words",
+                 .minimum = 1,
+                 .maximum = kMaximumWindow},
+                negatives_shared_by);
   visitor.field(
       {.name = "subsample",
        .meaning = "t: an occurrence of a word of frequency f is kept with probability (√(f/t) + 1) · t/f; 0: all",

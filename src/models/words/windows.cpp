@@ -29,6 +29,9 @@ std::vector<std::uint32_t> keep_thresholds(std::span<const std::int64_t> counts,
 
 WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const std::int64_t> counts)
     : settings_(settings), hierarchical_(settings.output == "hierarchical_softmax") {
+  // CBOW's context is one mean, and a path of the tree is not drawn.
+  const bool grouped = settings.architecture == "skip_gram" && !hierarchical_;
+  group_ = static_cast<std::size_t>(grouped ? settings.negatives_shared_by : 2 * settings.window);
   if (settings.subsample > 0) keep_ = keep_thresholds(counts, settings.subsample);
   first_is_right_[0] = 1;
   if (hierarchical_) {
@@ -72,22 +75,23 @@ void WindowSampler::draw_negatives(std::int32_t word, FastRandom& random, Window
   window.targets = {first_is_right_.data(), count};
 }
 
-bool WindowSampler::draw(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random, Window& window) const {
+void WindowSampler::draw_context(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random,
+                                 std::vector<std::int32_t>& context) const {
   const std::size_t reach = 1 + random.below(static_cast<std::uint32_t>(settings_.window));
   const std::size_t first = i > reach ? i - reach : 0, last = std::min(kept.size(), i + reach + 1);
-  window.context.clear();
+  context.clear();
   for (std::size_t k = first; k < last; ++k) {
-    if (k != i) window.context.push_back(kept[k]);
+    if (k != i) context.push_back(kept[k]);
   }
-  if (window.context.empty()) return false;
-  const std::int32_t word = kept[i];
+}
+
+void WindowSampler::draw_outputs(std::int32_t word, FastRandom& random, Window& window) const {
   if (hierarchical_) {
     window.outputs = tree_.nodes(word);
     window.targets = tree_.targets(word);
   } else {
     draw_negatives(word, random, window);
   }
-  return true;
 }
 
 }  // namespace unisono

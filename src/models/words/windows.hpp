@@ -12,7 +12,7 @@
 
 namespace unisono {
 
-/// A word's context and the outputs that it is to predict.
+/// A word's context, or some words of it, and the outputs that they are to predict.
 struct Window {
   std::vector<std::int32_t> context;
   std::array<std::int32_t, kMaximumOutputs> drawn{};
@@ -28,8 +28,13 @@ class WindowSampler {
 
   /// The words of a sentence that subsampling keeps. \param kept overwritten
   void subsample(std::span<const std::int32_t> sentence, FastRandom& random, std::vector<std::int32_t>& kept) const;
-  /// The window around place i. False where there is no other word.
-  bool draw(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random, Window& window) const;
+  /// The words around place i, overwriting.
+  void draw_context(std::span<const std::int32_t> kept, std::size_t i, FastRandom& random,
+                    std::vector<std::int32_t>& context) const;
+  /// How many words of a context predict the same outputs; the next ones have negatives of their own.
+  std::size_t group() const { return group_; }
+  /// What some words of the context of `word` are to predict.
+  void draw_outputs(std::int32_t word, FastRandom& random, Window& window) const;
 
  private:
   void draw_negatives(std::int32_t word, FastRandom& random, Window& window) const;
@@ -37,7 +42,7 @@ class WindowSampler {
   Word2vecSettings settings_;
   std::vector<std::uint32_t> keep_;  ///< of 2³²; empty: all are kept
   AliasTable negatives_;
-  std::size_t outputs_ = 0;
+  std::size_t outputs_ = 0, group_;
   std::array<float, kMaximumOutputs> first_is_right_{};
   HuffmanTree tree_;  ///< of hierarchical softmax
   bool hierarchical_;

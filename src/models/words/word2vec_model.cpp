@@ -16,7 +16,7 @@ constexpr std::size_t kWindowsOfALoss = 64;  // of which one is looked at
 
 class WordScratch final : public Scratch {
  public:
-  std::vector<std::int32_t> kept;
+  std::vector<std::int32_t> kept, context;
   std::array<Window, 2> windows;  ///< the one that is trained on, and the next one, whose rows are on their way
   RowLocks::Set locked;
 };
@@ -114,13 +114,19 @@ void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPla
     sampler_->subsample(text.words.subspan(text.sentences[at], text.sentences[at + 1] - text.sentences[at]), random,
                         own.kept);
     for (std::size_t i = 0; i < own.kept.size(); ++i) {
-      Window& window = own.windows[next];
-      if (!sampler_->draw(own.kept, i, random, window)) continue;
-      kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
-      kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
-      train();
-      waiting = &window;
-      next = 1 - next;
+      sampler_->draw_context(own.kept, i, random, own.context);
+      for (std::size_t first = 0; first < own.context.size(); first += sampler_->group()) {
+        Window& window = own.windows[next];
+        const auto some =
+            std::span(own.context).subspan(first, std::min(sampler_->group(), own.context.size() - first));
+        window.context.assign(some.begin(), some.end());
+        sampler_->draw_outputs(own.kept[i], random, window);
+        kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
+        kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
+        train();
+        waiting = &window;
+        next = 1 - next;
+      }
     }
   }
   train();

@@ -10,7 +10,7 @@ namespace unisono {
 
 /// Word vectors from text: skip-gram and continuous bag of words, with negative sampling or hierarchical softmax.
 ///   Mikolov, Sutskever, Chen, Corrado & Dean, NIPS 2013; Mikolov, Chen, Corrado & Dean, ICLR workshop 2013. Windows
-///   share their negatives: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
+///   share their negatives, some at a time: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
 /// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output: of all windows
 /// where it is evaluated, of every 64th where it is trained.
 class Word2vecModel final : public InPlaceModel {
