@@ -469,7 +469,8 @@ class Wikipedia(BinaryTest):
         result = json.loads(
             self.succeed("evaluate", "run", "--json", "--analogies", tests[0], "--similarity", tests[1]).out
         )
-        self.assertGreater(result["analogies"][0]["total"]["accuracy"], 0.1)
+        # By chance one analogy of 30,000 is right, and ρ is 0; after three epochs it is 0.3 and 0.64.
+        self.assertGreater(result["analogies"][0]["total"]["accuracy"], 0.05)
         self.assertGreater(result["similarity"][0]["spearman"], 0.5)
 
 
