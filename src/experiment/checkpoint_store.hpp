@@ -24,6 +24,7 @@ class CheckpointStore {
   /// Waits for the one before, copies what this rank writes, and starts writing it.
   /// \param best whether it is to be kept as the best, too \throws OutputError that either writing met
   void write(const CheckpointHeader& header, const HeldState& state, bool best);
+  bool is_writing() const { return writing_.has_value(); }
   /// To be called now and then while one is being written. \throws OutputError that the writing met
   void advance();
   /// Waits. \throws OutputError that the writing met

@@ -115,6 +115,7 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
     require_same_vectors(parts_, training_, checkpoint);
     check_resumable(stored);
   }
+  world_.barrier();  // nobody reads vectors that rank 0 refuses
   if (checkpoint.optimizer_states > 1 && !keeps_states_apart(parts_, checkpoint)) {
     log_.info(fmt::format("{} ranks kept optimizer states of their own: every rank goes on with their mean",
                           checkpoint.optimizer_states));

@@ -71,6 +71,8 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
+  // A checkpoint is done only where all ranks meet.
+  if (context_.checkpoints.is_writing()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
 }
 

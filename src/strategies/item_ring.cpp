@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -102,13 +103,16 @@ class ItemRing::Pass {
     }
   }
 
-  /// Sleeps until a message has arrived or gone. What other threads finish meanwhile is sent late, but no rank waits
-  /// for ever: a send is received once the peer's send of two diagonals before is, and so on.
+  /// Sleeps until a message has arrived or gone, where this is safe: what another thread finishes meanwhile nobody
+  /// sends. With a send under way that is no matter: it is received once the peer's send of two diagonals before is,
+  /// and so on. Else the other thread is at the column that a peer may be waiting for, and this one looks on.
   void wait_for_message() {
-    if (receiving_) {
+    if (receiving_ && (sending_ || sent_ == last_)) {
       end_receive();
     } else if (sending_) {
       end_send();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   }
 

@@ -50,6 +50,7 @@ std::int64_t ParameterAverage::bytes(const Model& model, const StrategySettings&
 
 void ParameterAverage::sum(std::span<float> values) {
   run_.communicator.allreduce_sum(values);
+  run_.doings.averaged_bytes = std::max<std::int64_t>(0, run_.doings.averaged_bytes);
   run_.doings.averaged_bytes += static_cast<std::int64_t>(values.size_bytes());
 }
 

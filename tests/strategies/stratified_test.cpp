@@ -1,10 +1,14 @@
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "../data/support.hpp"
 #include "expect.hpp"
+#include "item_ring.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -237,6 +241,34 @@ TEST_CASE("a run in strata goes on anywhere, on another number of ranks", "[stra
       CHECK(on.parameters == whole.parameters);
     }
   }
+}
+
+TEST_CASE("threads that are slow with the column that a peer waits for hold nobody up", "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  run_as_threads(6, [&](Communicator& communicator) {
+    DataSettings settings;
+    settings.path = path;
+    settings.order = "strata";
+    const auto data = open_dataset(settings, kSeed);
+    const auto backend = make_cpu_backend(1);
+    LocalReducer reducer;
+    ModelSettings model_settings;
+    model_settings.kind = "factorization";
+    const auto model = make_model(
+        model_settings, {.kind = SetKind::ratings, .rows = kUsers, .columns = kItems},
+        {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = "sgd"});
+    ItemRing ring(*model, data->info(), communicator);
+    std::vector<float> theta(static_cast<std::size_t>(ring.size()));
+    ThreadTeam team(2);
+    std::atomic<int> visits{0};
+    // One row a rank: one thread is at it, longer than the other one has patience, which sees to the messages or not.
+    ring.pass(4, theta, team, [&](Index, std::int64_t, const TableParts&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      ++visits;
+    });
+    EXPECT(visits == 4);
+  });
 }
 
 TEST_CASE("strata are refused where they cannot be", "[stratified]") {
