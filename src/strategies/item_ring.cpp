@@ -208,28 +208,27 @@ void ItemRing::add_held(std::size_t space, RowSeries series, Index offset, std::
   }
 }
 
-std::vector<HeldRows> ItemRing::held() const {
-  std::vector<HeldRows> held;
+template <typename See>
+void ItemRing::for_each_part(See see) const {
   Index users_before = 0;
   for (Index row = first_row_; row < last_row_; ++row) {
     const Index users = users_.size(row), column = column_of(row, diagonal_);
-    add_held(0, {.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride, held);
-    add_held(1, {.first = column, .step = items_.parts, .count = items_.size(column)}, place_of(row, diagonal_), held);
+    see(0, RowSeries{.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride);
+    see(1, RowSeries{.first = column, .step = items_.parts, .count = items_.size(column)}, place_of(row, diagonal_));
     users_before += users;
   }
+}
+
+std::vector<HeldRows> ItemRing::held() const {
+  std::vector<HeldRows> held;
+  for_each_part([&](std::size_t space, RowSeries series, Index offset) { add_held(space, series, offset, held); });
   return held;
 }
 
 void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
-  Index users_before = 0;
-  for (Index row = first_row_; row < last_row_; ++row) {
-    const Index users = users_.size(row), column = column_of(row, diagonal_);
-    model_.initialise_rows(seed, 0, {.first = row, .step = users_.parts, .count = users},
-                           parameters.data() + users_before * user_space_.stride);
-    model_.initialise_rows(seed, 1, {.first = column, .step = items_.parts, .count = items_.size(column)},
-                           parameters.data() + place_of(row, diagonal_));
-    users_before += users;
-  }
+  for_each_part([&](std::size_t space, RowSeries series, Index offset) {
+    model_.initialise_rows(seed, space, series, parameters.data() + offset);
+  });
 }
 
 double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit) {

@@ -12,6 +12,11 @@
 
 namespace unisono {
 
+/// The ratings of a block.
+inline SparseEntries ratings_of(SparseEntries entries, ExampleRange block) {
+  return entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size()));
+}
+
 /// The rows of a grid of ratings lie on the ranks, part by part, each with its users; its columns, with their items,
 /// travel round them. On diagonal w, row i meets column i + w (mod side). So after each diagonal a rank passes the
 /// column of its first row on to the rank before it, and gets one for its last row from the rank behind it. Diagonals
@@ -50,6 +55,9 @@ class ItemRing final : public Division {
   Index place_of(std::int64_t row, std::int64_t diagonal) const;
   Index column_of(std::int64_t row, std::int64_t diagonal) const { return (row + diagonal) % items_.parts; }
   Index column_floats(Index column) const { return items_.size(column) * item_space_.stride; }
+  /// see(space, series of its rows, where they begin in the memory) for all that this rank holds now.
+  template <typename See>
+  void for_each_part(See see) const;
   void add_held(std::size_t space, RowSeries series, Index offset, std::vector<HeldRows>& held) const;
 
   const Bipartite& model_;

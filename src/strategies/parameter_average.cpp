@@ -50,16 +50,19 @@ std::int64_t ParameterAverage::bytes(const Model& model, const StrategySettings&
 
 void ParameterAverage::sum(std::span<float> values) {
   run_.communicator.allreduce_sum(values);
-  run_.doings.averaged_bytes = std::max<std::int64_t>(0, run_.doings.averaged_bytes);
-  run_.doings.averaged_bytes += static_cast<std::int64_t>(values.size_bytes());
+  count_bytes(values.size_bytes());
+}
+
+void ParameterAverage::count_bytes(std::size_t bytes) {
+  std::int64_t& count = run_.doings.averaged_bytes;
+  count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
 }
 
 void ParameterAverage::average(Index examples) {
   const ScopedTimer timer(run_.seconds.exposed_communication);
-  run_.doings.averaged_bytes = std::max<std::int64_t>(0, run_.doings.averaged_bytes);
   if (!touched_) {
     run_.communicator.allreduce_weighted_mean(run_.state.parameters, static_cast<double>(examples));
-    run_.doings.averaged_bytes += static_cast<std::int64_t>(run_.state.parameters.size_bytes());
+    count_bytes(run_.state.parameters.size_bytes());
     return;
   }
   for (std::size_t space = 0; space < spaces_.size(); ++space) merge_rows(space, static_cast<float>(examples), 1);
@@ -148,7 +151,7 @@ void ParameterAverage::average_rest(double weight) {
   for_each_rest([&](float& value) { packed_.push_back(value); });
   if (packed_.empty()) return;
   run_.communicator.allreduce_weighted_mean(packed_, weight);
-  run_.doings.averaged_bytes += static_cast<std::int64_t>(packed_.size() * sizeof(float));
+  count_bytes(packed_.size() * sizeof(float));
   std::size_t i = 0;
   for_each_rest([&](float& value) { value = packed_[i++]; });
 }

@@ -65,6 +65,7 @@ class ParameterAverage {
   void merge_rows(std::size_t space, float weight, std::int64_t least);
   void average_rest(double weight);
   void sum(std::span<float> values);
+  void count_bytes(std::size_t bytes);
   void give(Index at, float share, std::span<float> to) const;
   void take(Index at, std::span<const float> sum);
 

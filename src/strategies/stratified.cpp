@@ -85,10 +85,8 @@ void Stratified::train(TrainContext& run) {
     const std::int64_t sent_before = ring_->sent_bytes(), first = ring_->diagonal();
     const auto update = [&](Index row, std::int64_t diagonal, const TableParts& parts) {
       const Stretch::Diagonal& now = stretch.diagonals[static_cast<std::size_t>(diagonal - first)];
-      const ExampleRange block = now.blocks[static_cast<std::size_t>(row)];
-      ring_->model().update_part(
-          stretch.entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
-          now.rate, parts, sums[static_cast<std::size_t>(row)]);
+      const auto i = static_cast<std::size_t>(row);
+      ring_->model().update_part(ratings_of(stretch.entries, now.blocks[i]), now.rate, parts, sums[i]);
     };
     const Stopwatch watch;
     const double waited = ring_->pass(std::ssize(stretch.diagonals), run.state.parameters, team, update);

@@ -17,7 +17,7 @@ struct Sparsity {
 };
 
 /// Of sparse rows and ratings; for rows, ρ is that of the 64 examples whose features are most frequent, and of 64 at
-/// random. Reads the training group twice or three times. \throws DataError
+/// random. Reads the training group's ratings twice, or the numbers of its features four times. \throws DataError
 std::optional<Sparsity> sparsity_of(const DataSettings& settings);
 
 }  // namespace unisono

@@ -168,8 +168,9 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   data::Agreement agreement(alone);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
-  data::check_order(settings, data::kind_of(file));
-  if (data::kind_of(file) != SetKind::table) return data::inspect_sparse_set(settings, file);
+  const SetKind kind = data::kind_of(file);
+  data::check_order(settings, kind);
+  if (kind != SetKind::table) return data::inspect_sparse_set(settings, file);
   data::SetPlan plan;
   plan.schema = data::read_schema(file, data::rules_of(settings, false));
   data::choose_reader(plan, settings, alone, agreement);

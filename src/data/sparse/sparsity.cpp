@@ -1,7 +1,7 @@
 #include "unisono/data/sparsity.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <bitset>
 #include <numeric>
 #include <vector>
 
@@ -14,7 +14,8 @@ namespace unisono {
 namespace data {
 namespace {
 
-constexpr std::int64_t kWatched = 64;  // examples: a bit each
+constexpr std::int64_t kWatched = 64;       // of the examples with the most neighbours, and as many at random …
+using Watched = std::bitset<2 * kWatched>;  // … a bit each
 
 double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
@@ -33,20 +34,19 @@ void visit_row_columns(const hdf5::File& file, const SparseSchema& schema, const
                 });
 }
 
-/// How many examples share a feature with each of the watched ones. \param watched at most 64 rows
+/// How many examples share a feature with each of the watched ones. \param watched rows, of which one may come twice
 std::vector<std::int64_t> count_neighbours(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
                                            const std::vector<std::uint64_t>& offsets,
                                            const std::vector<std::size_t>& watched) {
-  std::vector<std::uint64_t> bit_of_row(static_cast<std::size_t>(group.units));
-  for (std::size_t i = 0; i < watched.size(); ++i) bit_of_row[watched[i]] = std::uint64_t{1} << i;
-  std::vector<std::uint64_t> of_column(static_cast<std::size_t>(schema.columns)), of_row(bit_of_row.size());
+  std::vector<Watched> bits_of_row(static_cast<std::size_t>(group.units));
+  for (std::size_t i = 0; i < watched.size(); ++i) bits_of_row[watched[i]].set(i);
+  std::vector<Watched> of_column(static_cast<std::size_t>(schema.columns)), of_row(bits_of_row.size());
   const auto visit_all = [&](auto visit) { visit_row_columns(file, schema, group, offsets, visit); };
-  visit_all([&](std::size_t row, std::size_t column) { of_column[column] |= bit_of_row[row]; });
+  visit_all([&](std::size_t row, std::size_t column) { of_column[column] |= bits_of_row[row]; });
   visit_all([&](std::size_t row, std::size_t column) { of_row[row] |= of_column[column]; });
   std::vector<std::int64_t> neighbours(watched.size());
-  for (const std::uint64_t bits : of_row) {
-    for (std::uint64_t left = bits; left != 0; left &= left - 1)
-      ++neighbours[static_cast<std::size_t>(std::countr_zero(left))];
+  for (const Watched& bits : of_row) {
+    for (std::size_t i = 0; i < watched.size(); ++i) neighbours[i] += bits[i] ? 1 : 0;
   }
   return neighbours;
 }
@@ -70,13 +70,14 @@ Sparsity sparsity_of_rows(const hdf5::File& file, const SparseSchema& schema, co
   std::partial_sort(order.begin(), order.begin() + watched, order.end(),
                     [&](std::size_t a, std::size_t b) { return frequencies[a] > frequencies[b]; });
   order.resize(static_cast<std::size_t>(watched));
-  const auto most = count_neighbours(file, schema, group, offsets, order);
-  sparsity.rho = share(*std::max_element(most.begin(), most.end()), group.units);
-
   const KeyedPermutation permuted(rows, RandomStream(0, Purpose::order));
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::size_t>(permuted(i));
-  const auto random = count_neighbours(file, schema, group, offsets, order);
-  sparsity.rho_at_random = share(std::accumulate(random.begin(), random.end(), std::int64_t{0}),
+  for (std::ptrdiff_t i = 0; i < watched; ++i) {
+    order.push_back(static_cast<std::size_t>(permuted(static_cast<std::uint64_t>(i))));
+  }
+  const auto neighbours = count_neighbours(file, schema, group, offsets, order);
+  const auto random = neighbours.begin() + watched;
+  sparsity.rho = share(*std::max_element(neighbours.begin(), random), group.units);
+  sparsity.rho_at_random = share(std::accumulate(random, neighbours.end(), std::int64_t{0}),
                                  group.units * static_cast<std::int64_t>(watched));
   return sparsity;
 }

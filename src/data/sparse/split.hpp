@@ -1,9 +1,8 @@
 #pragma once
 
-#include <vector>
-
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "set/agreement.hpp"
 #include "sparse/rating_grid.hpp"
