@@ -335,6 +335,34 @@ class InPlace(BinaryTest):
         self.assertEqual((summary["status"], summary["threads"], summary["steps"]), ("complete", 2, 60))
         self.assertGreater(summary["test"]["accuracy"], 0.5)
 
+    def test_softmax_on_digits_is_a_network_of_one_dense_layer(self):
+        dense = '{ kind = "flatten" }, { kind = "dense", units = 10, initialiser = "zeros" }'
+        models = {"linear": 'loss = "softmax"', "network": f'loss = "softmax_cross_entropy"\nlayers = [{dense}]'}
+        for kind, model in models.items():
+            config = HEAD.format(path="digits.h5", epochs=4, rule="sgd", rate=0.01, kind=kind, model=model)
+            self.write(f"softmax-{kind}.toml", config)
+        # Updated in place, a linear model makes a step for each example, whatever the batch.
+        for strategy, ranks, batches in (("serial", 0, (24, 1)), ("allreduce", 2, (24, 24))):
+            with self.subTest(strategy=strategy):
+                for kind, batch in zip(models, batches):
+                    settings = ("--set", f"strategy.kind={strategy}", "--set", f"train.batch_size={batch}")
+                    self.train(f"{kind}-{strategy}", *settings, ranks=ranks, config=f"softmax-{kind}.toml")
+                # Each step rounds a sum over the batch, an update, and, before them, a product of 784 pixels; the
+                # errors are independent of each other.
+                tolerance = numpy.sqrt(4 * 240 / batches[1] * (784 + batches[1])) * 2.0**-24
+                self.assert_alike(f"linear-{strategy}", f"network-{strategy}", tolerance)
+
+    def assert_alike(self, linear, network, tolerance):
+        a, b = self.parameters(linear), self.parameters(network)
+        for name in ("weight", "bias"):
+            one = a[f"linear.{name}"].T
+            (other,) = (values for key, values in b.items() if key.endswith(name))
+            self.assertGreater(numpy.abs(one).max(), 0.001)
+            self.assertLess(numpy.abs(one - other.reshape(one.shape)).max(), tolerance * numpy.abs(one).max())
+        one, other = self.summary(linear)["test"], self.summary(network)["test"]
+        self.assertEqual(one["accuracy"], other["accuracy"])
+        self.assertAlmostEqual(one["loss"], other["loss"], delta=tolerance * other["loss"])
+
     def test_validation_examples_are_the_same_when_a_run_is_evaluated(self):
         for name in ("linear", "factorization"):
             run = f"validated-{name}"
