@@ -56,7 +56,7 @@ class Unisono:
             "seed": job.seed,
         }
         if job.ranks > 1:
-            settings |= {"strategy.kind": "averaging", "strategy.period": 4, "train.threads": 1}
+            settings |= {"strategy.kind": "averaging", "train.threads": 1}
         else:
             settings["strategy.threads"] = job.threads
         trained = self.train("word2vec.toml", settings, job)
