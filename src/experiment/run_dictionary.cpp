@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "seal.hpp"
@@ -37,6 +38,23 @@ Dictionary dictionary_of(const std::string& checkpoint, const Config& config) {
         fmt::format("{}: its run's {} is missing, and the set that it was trained on cannot be asked for names: {}; "
                     "put one of them back",
                     checkpoint, kName, error.what()));
+  }
+}
+
+void require_same_names(const std::string& checkpoint, const Config& config, const std::string& set) {
+  const Dictionary known = dictionary_of(checkpoint, config);
+  for (const NameTable& there : read_dictionary(set)) {
+    const NameTable* const own = find_table(known, there.table);
+    if (own == nullptr || own->names.empty()) continue;
+    const auto compared = static_cast<std::ptrdiff_t>(std::min(own->names.size(), there.names.size()));
+    const auto [name, other] =
+        std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
+    const auto row = name - own->names.begin();
+    if (row == compared) continue;
+    throw DataError(fmt::format(
+        "{}: its {} have other numbers than those that {} was trained on: number {} is '{}' here and '{}' there; give "
+        "a group of the set that it was trained on, or one that was imported with it",
+        set, there.table, checkpoint, row, *other, *name));
   }
 }
 

@@ -20,4 +20,8 @@ void keep_dictionary(const std::string& set, const std::string& file);
 /// trained on. \throws DataError where neither is to be had
 Dictionary dictionary_of(const std::string& checkpoint, const Config& config);
 
+/// What a number stands for in a set must be what it stood for when the checkpoint's model was trained, as far as both
+/// have names. \throws DataError
+void require_same_names(const std::string& checkpoint, const Config& config, const std::string& set);
+
 }  // namespace unisono

@@ -299,6 +299,41 @@ class InPlace(BinaryTest):
         """Parameters by their names, in their shapes."""
         return {name.split("/")[-1]: values for name, values in self.vectors(run).items() if "parameters" in name}
 
+    def test_averaged_weights_are_exported_as_they_predict(self):
+        self.run_kind("averaged", "run", *SERIAL)
+        values = {}
+        for table in ("features", "bias"):
+            self.succeed("export", "run", "--table", table, "--format", "npy", "--output", f"{table}.npy")
+            values[table] = numpy.load(self.folder / f"{table}.npy").astype("f8").reshape(-1)
+        self.succeed("predict", "run", "--split", "test", "--output", "out.h5")
+        with h5py.File(self.folder / "rows.h5", "r") as file, h5py.File(self.folder / "out.h5", "r") as out:
+            features = file["test/features"]
+            columns, x = (features[name][:].reshape(200, 6) for name in ("indices", "data"))
+            expected = 1 / (1 + numpy.exp(-((values["features"][columns] * x).sum(1) + values["bias"][0])))
+            self.assertLess(numpy.abs(out["predictions"][:, 1] - expected).max(), 1e-5)
+        last = self.parameters("run")["linear.weight"]
+        self.assertGreater(numpy.abs(values["features"] - last).max(), 1e-3, "no mean, but the last weights")
+
+    def test_a_set_with_other_names_is_no_set_to_be_tested_on(self):
+        for name, table in (("factorization", "items"), ("skip_gram", "words"), ("glove", "words")):
+            self.run_kind(name, f"names-{name}", *SERIAL)
+            path = self.folder / KINDS[name].path
+            (self.folder / "other.h5").write_bytes(path.read_bytes())
+            arguments = ("evaluate", f"names-{name}", "--data", "other.h5")
+            self.succeed(*arguments)
+            with h5py.File(self.folder / "other.h5", "a") as file:
+                names = file[f"dictionary/{table}"]
+                names[3], names[4] = names[4], names[3]
+            for ranks in (0, 2):
+                with self.subTest(model=name, ranks=ranks):
+                    result = self.unisono(*arguments, ranks=ranks)
+                    self.assertEqual(result.code, 3, result)
+                    self.assertEqual(len(messages(result)), 1, result)
+                    singular = table[:-1]
+                    self.assertRegex(
+                        result.err, rf"other\.h5: its {table} have other numbers .* number 3 is '{singular}s?4' here"
+                    )
+
     def test_word_vectors_predict_nothing_and_say_what_does(self):
         for name in ("skip_gram", "glove"):
             self.run_kind(name, name, *SERIAL)

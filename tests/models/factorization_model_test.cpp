@@ -165,7 +165,7 @@ TEST_CASE("what a factorization is made of", "[factorization]") {
   CHECK(spaces[0].rows == 6);
   CHECK(spaces[1].rows == 4);
   CHECK(spaces[1].offset == 6 * 48);
-  const auto tables = plain.model.vectors();
+  const auto tables = plain.model.vectors({});
   REQUIRE(tables.size() == 2);
   CHECK(tables[0].name == "users");
   CHECK(tables[1].width == 20);

@@ -89,7 +89,7 @@ TEST_CASE("GloVe's vectors begin at ±½/D, and a word's is the sum of two", "[g
     for (const double value : trial.read(name)) CHECK(std::abs(value) <= 0.125);
   }
   CHECK(trial.read("words.weight") != trial.read("contexts.weight"));
-  const auto tables = trial.model.vectors();
+  const auto tables = trial.model.vectors({});
   REQUIRE(tables.size() == 1);
   CHECK(tables[0].parts.size() == 2);
   CHECK(trial.model.layout().parameters() == 2 * 3 * 5);

@@ -78,7 +78,7 @@ TEST_CASE("word2vec's initial vectors are ±½/D, its outputs 0", "[word2vec]") 
     CHECK(largest <= 0.5F / 7);
     CHECK(largest > 0.4F / 7);
     for (const float value : part(View(one.theta.view()), output)) CHECK(value == 0);
-    const auto tables = one.model->vectors();
+    const auto tables = one.model->vectors({});
     REQUIRE(tables.size() == 1);
     CHECK(tables[0].name == "words");
     CHECK(tables[0].rows == 12);

@@ -36,10 +36,11 @@ struct LayerSummary {
 };
 
 /// A matrix in θ whose rows stand for things that have names: words, users, items. Row i is the sum of its parts' rows,
-/// each `width` floats from offset + i · stride on.
+/// each `scale` times the `width` floats from offset + i · stride on.
 struct VectorTable {
   struct Part {
     Index offset = 0, stride = 0;
+    float scale = 1;
   };
   std::string name;  ///< "words": the dictionary's, too
   Index rows = 0, width = 0;
@@ -76,8 +77,8 @@ class Model {
   virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
 
-  /// What can be exported, and searched for neighbours.
-  virtual std::vector<VectorTable> vectors() const { return {}; }
+  /// What can be exported, and searched for neighbours, of these parameters.
+  virtual std::vector<VectorTable> vectors(View) const { return {}; }
 
   /// The figures of sums that were added up over all ranks: loss, then accuracy, top-5, RMSE, MAE, R² as they apply.
   virtual std::vector<Metric> metrics(const LossSums& sums) const = 0;

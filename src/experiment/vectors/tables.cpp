@@ -12,7 +12,7 @@
 namespace unisono {
 
 VectorTable choose_table(const TrainedModel& model, const std::string& name) {
-  const std::vector<VectorTable> tables = model.parts->model->vectors();
+  const std::vector<VectorTable> tables = model.parts->model->vectors(model.parts->state().parameters);
   if (tables.empty()) {
     throw ConfigError(
         fmt::format("{}: this model of model.kind = \"{}\" has no vectors of words, users, items or features",
@@ -58,7 +58,7 @@ void read_row(const VectorTable& table, View parameters, Index row, MutableView 
   std::fill(vector.begin(), vector.end(), 0.0F);
   for (const VectorTable::Part& part : table.parts) {
     const float* const values = parameters.data() + part.offset + row * part.stride;
-    for (std::size_t k = 0; k < vector.size(); ++k) vector[k] += values[k];
+    for (std::size_t k = 0; k < vector.size(); ++k) vector[k] += part.scale * values[k];
   }
 }
 

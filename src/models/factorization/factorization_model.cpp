@@ -62,7 +62,7 @@ std::vector<RowSpace> FactorizationModel::row_spaces() const {
   return {{"users", users_, stride_, user_count_}, {"items", items_, stride_, item_count_}};
 }
 
-std::vector<VectorTable> FactorizationModel::vectors() const {
+std::vector<VectorTable> FactorizationModel::vectors(View) const {
   return {{.name = "users", .rows = user_count_, .width = settings_.dimension, .parts = {{users_, stride_}}},
           {.name = "items", .rows = item_count_, .width = settings_.dimension, .parts = {{items_, stride_}}}};
 }

@@ -23,7 +23,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
-  std::vector<VectorTable> vectors() const override;
+  std::vector<VectorTable> vectors(View parameters) const override;
 
   const Bipartite* bipartite() const override { return this; }
   void update_part(SparseEntries entries, double rate, const TableParts& parts, LossSums& sums) const override;

@@ -18,7 +18,7 @@ class LinearScratch final : public Scratch {
   std::vector<float> answers;
 };
 
-double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+float* pointer_at(Index offset, MutableView values) { return offset < 0 ? nullptr : values.data() + offset; }
 
 }  // namespace
 
@@ -68,11 +68,11 @@ void LinearModel::declare() {
     if (loss_ != Kind::softmax) return layout_.add(block(std::move(name), {features_}, role));
     return layout_.add_rows({{block(std::move(name), {features_, classes_}, role)}}, width_);
   };
-  weights_ = matrix("linear.weight", Role::weight);
-  if (settings_.bias) bias_ = layout_.add(block("linear.bias", {outputs()}, Role::bias));
+  weights_.weights = matrix("linear.weight", Role::weight);
+  if (settings_.bias) weights_.bias = layout_.add(block("linear.bias", {outputs()}, Role::bias));
   if (!settings_.averaged) return;
-  weight_sums_ = matrix("linear.weight_sum", Role::state);
-  if (settings_.bias) bias_sum_ = layout_.add(block("linear.bias_sum", {outputs()}, Role::state));
+  sums_.weights = matrix("linear.weight_sum", Role::state);
+  if (settings_.bias) sums_.bias = layout_.add(block("linear.bias_sum", {outputs()}, Role::state));
   updates_ = layout_.add(block("linear.updates", {1}, Role::state));
 }
 
@@ -94,17 +94,13 @@ MarginLoss LinearModel::margin_loss() const {
   return loss_ == Kind::hinge ? MarginLoss::hinge : loss_ == Kind::squared ? MarginLoss::squared : MarginLoss::logistic;
 }
 
-LinearWeights LinearModel::margin_weights(MutableView parameters) const {
-  const auto at = [&](Index offset) { return offset < 0 ? nullptr : parameters.data() + offset; };
-  return {.weights = at(weights_), .bias = at(bias_), .weight_sums = at(weight_sums_), .bias_sum = at(bias_sum_)};
+LinearWeights LinearModel::margin_weights(Place at, MutableView parameters) const {
+  return {.weights = pointer_at(at.weights, parameters), .bias = pointer_at(at.bias, parameters)};
 }
 
-SoftmaxWeights LinearModel::softmax_weights(MutableView parameters) const {
-  const auto at = [&](Index offset) { return offset < 0 ? nullptr : parameters.data() + offset; };
-  return {.weights = {.values = at(weights_), .stride = width_, .width = width_},
-          .bias = at(bias_),
-          .weight_sums = {.values = at(weight_sums_), .stride = width_, .width = width_},
-          .bias_sum = at(bias_sum_),
+SoftmaxWeights LinearModel::softmax_weights(Place at, MutableView parameters) const {
+  return {.weights = {.values = pointer_at(at.weights, parameters), .stride = width_, .width = width_},
+          .bias = pointer_at(at.bias, parameters),
           .classes = classes_};
 }
 
@@ -114,16 +110,25 @@ SoftmaxWeights LinearModel::softmax_weights(MutableView parameters) const {
 std::unique_ptr<Scratch> LinearModel::make_scratch() const { return std::make_unique<LinearScratch>(); }
 
 std::vector<RowSpace> LinearModel::row_spaces() const {
-  std::vector<RowSpace> spaces = {{"features", weights_, width_, features_}};
-  if (weight_sums_ >= 0) spaces.push_back({"sums", weight_sums_, width_, features_});
+  std::vector<RowSpace> spaces = {{"features", weights_.weights, width_, features_}};
+  if (sums_.weights >= 0) spaces.push_back({"sums", sums_.weights, width_, features_});
   return spaces;
 }
 
-std::vector<VectorTable> LinearModel::vectors() const {
-  if (settings_.averaged) return {};
-  std::vector<VectorTable> tables = {
-      {.name = "features", .rows = features_, .width = outputs(), .parts = {{weights_, width_}}}};
-  if (bias_ >= 0) tables.push_back({.name = "bias", .rows = 1, .width = outputs(), .parts = {{bias_, outputs()}}});
+float LinearModel::share_of_sums(View parameters) const {
+  const float updates = updates_ < 0 ? 0.0F : parameters[static_cast<std::size_t>(updates_)];
+  return updates == 0 ? 0.0F : -1 / updates;
+}
+
+std::vector<VectorTable> LinearModel::vectors(View parameters) const {
+  const float share = share_of_sums(parameters);
+  const auto table = [&](std::string name, Index rows, Index stride, Index values, Index sums) {
+    VectorTable made{.name = std::move(name), .rows = rows, .width = outputs(), .parts = {{values, stride}}};
+    if (share != 0) made.parts.push_back({sums, stride, share});
+    return made;
+  };
+  std::vector<VectorTable> tables = {table("features", features_, width_, weights_.weights, sums_.weights)};
+  if (settings_.bias) tables.push_back(table("bias", 1, outputs(), weights_.bias, sums_.bias));
   return tables;
 }
 
@@ -156,14 +161,19 @@ void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t
                          LossSums& sums) const {
   const LinearStep with = linear_step(step, examples_before);
   if (loss_ == Kind::softmax) {
-    const SoftmaxWeights weights = softmax_weights(step.parameters);
+    SoftmaxWeights weights = softmax_weights(weights_, step.parameters);
+    const SoftmaxWeights kept = softmax_weights(sums_, step.parameters);
+    weights.weight_sums = kept.weights;
+    weights.bias_sum = kept.bias;
     add(part.rows != nullptr
             ? kernels_->softmax(*part.rows, part.answers, part.first, part.first + part.count, with, weights)
             : kernels_->softmax(part.values, part.answers, part.count, features_, with, weights),
         sums);
     return;
   }
-  const LinearWeights weights = margin_weights(step.parameters);
+  LinearWeights weights = margin_weights(weights_, step.parameters);
+  weights.weight_sums = pointer_at(sums_.weights, step.parameters);
+  weights.bias_sum = pointer_at(sums_.bias, step.parameters);
   add(part.rows != nullptr
           ? kernels_->linear(*part.rows, part.answers, part.first, part.first + part.count, margin_loss(), with,
                              weights)
@@ -198,7 +208,7 @@ void LinearModel::for_each_feature(const Part& part, Visit visit) const {
 void LinearModel::mark(const Part& part, TouchedRows& touched) const {
   for_each_feature(part, [&](Index j) {
     touched.mark(0, j);
-    if (weight_sums_ >= 0) touched.mark(1, j);
+    if (sums_.weights >= 0) touched.mark(1, j);
   });
 }
 
@@ -241,202 +251,6 @@ void LinearModel::update_in_place(const Batch& batch, ExampleRange range, const 
   note_updates(step.parameters, step.examples_before + range.size());
 }
 
-// On whole batches
-// -------------------------------------------------------------------------------------------------------------------
-
-MutableView LinearModel::effective(MutableView parameters) {
-  if (updates_ < 0) return parameters;
-  mean_.assign(parameters.begin(), parameters.end());
-  const float updates = parameters[static_cast<std::size_t>(updates_)];
-  if (updates == 0) return mean_;
-  const auto subtract = [&](Index values, Index sums, Index count) {
-    if (values < 0) return;
-    for (Index i = 0; i < count; ++i) {
-      mean_[static_cast<std::size_t>(values + i)] -= parameters[static_cast<std::size_t>(sums + i)] / updates;
-    }
-  };
-  subtract(weights_, weight_sums_, features_ * width_);
-  subtract(bias_, bias_sum_, outputs());
-  return mean_;
-}
-
-void LinearModel::margins(const Batch& batch, MutableView parameters, std::vector<float>& margins) const {
-  const Index k = outputs();
-  margins.resize(static_cast<std::size_t>(batch.size * k));
-  if (batch.set != nullptr) {
-    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
-    MutableView left = margins;
-    for (const ExampleRange& range : batch.ranges) {
-      const auto count = static_cast<std::size_t>(range.size() * k);
-      if (loss_ == Kind::softmax) {
-        kernels_->margins(rows, range.first, range.last, softmax_weights(parameters), left.first(count));
-      } else {
-        kernels_->margins(rows, range.first, range.last, margin_weights(parameters), left.first(count));
-      }
-      left = left.subspan(count);
-    }
-    return;
-  }
-  const float* const weights = parameters.data() + weights_;
-  for (Index i = 0; i < batch.size; ++i) {
-    float* const z = margins.data() + i * k;
-    for (Index c = 0; c < k; ++c) z[c] = bias_ < 0 ? 0.0F : parameters[static_cast<std::size_t>(bias_ + c)];
-    const float* const x = batch.features.data() + i * features_;
-    for (Index j = 0; j < features_; ++j) {
-      if (x[j] == 0) continue;
-      for (Index c = 0; c < k; ++c) z[c] += x[j] * weights[j * width_ + c];
-    }
-  }
-}
-
-namespace {
-
-/// −ln softmax(z)[label]; z becomes softmax(z).
-double softmax_loss(std::span<float> z, std::size_t label) {
-  const float largest = *std::max_element(z.begin(), z.end());
-  double sum = 0;
-  const double own = static_cast<double>(z[label] - largest);
-  for (float& value : z) {
-    value = std::exp(value - largest);
-    sum += static_cast<double>(value);
-  }
-  for (float& value : z) value = static_cast<float>(static_cast<double>(value) / sum);
-  return std::log(sum) - own;
-}
-
-}  // namespace
-
-void LinearModel::score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const {
-  const auto k = static_cast<std::size_t>(outputs());
-  sums.examples += static_cast<std::int64_t>(answers.size());
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    float& z = margins[i * k];
-    const float answer = answers[i];
-    if (loss_ == Kind::softmax) {
-      const std::span<float> row(&z, k);
-      const auto label = static_cast<std::size_t>(answer);
-      const bool hit = std::max_element(row.begin(), row.end()) - row.begin() == static_cast<std::ptrdiff_t>(label);
-      sums.correct += hit ? 1 : 0;
-      sums.loss += softmax_loss(row, label);
-      if (gradient) row[label] -= 1;
-    } else if (loss_ == Kind::squared) {
-      const double error = static_cast<double>(z) - static_cast<double>(answer);
-      sums.loss += error * error / 2;
-      sums.squared_error += error * error;
-      sums.absolute_error += std::abs(error);
-      ++sums.values;
-      if (gradient) z = static_cast<float>(error);
-    } else {
-      const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
-      sums.correct += yz > 0 ? 1 : 0;
-      sums.loss += loss_ == Kind::hinge ? std::max(0.0, 1 - yz) : softplus(-yz);
-      if (std::isnan(z)) sums.loss = yz;
-      if (collect) (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
-      if (!gradient) continue;
-      z = static_cast<float>(loss_ == Kind::hinge ? (yz < 1 ? -y : 0.0) : -y / (1 + std::exp(yz)));
-    }
-  }
-}
-
-std::vector<float> LinearModel::answers_of(const Batch& batch) const {
-  if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
-  if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
-  std::vector<float> answers;
-  const View all = std::get<LabelledRows>(*batch.set).answers;
-  for (const ExampleRange& range : batch.ranges) {
-    answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
-  }
-  return answers;
-}
-
-void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz, float scale,
-                               MutableView gradient) const {
-  const Index k = outputs();
-  float* const weights = gradient.data() + weights_;
-  const auto add_feature = [&](Index j, float x, const float* d) {
-    for (Index c = 0; c < k; ++c) weights[j * width_ + c] += scale * x * d[c];
-  };
-  const float* d = dz.data();
-  if (batch.set == nullptr) {
-    for (Index i = 0; i < batch.size; ++i, d += k) {
-      const float* const x = batch.features.data() + i * features_;
-      for (Index j = 0; j < features_; ++j) {
-        if (x[j] != 0) add_feature(j, x[j], d);
-      }
-    }
-  } else {
-    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
-    for (const ExampleRange& range : batch.ranges) {
-      for (std::int64_t i = range.first; i < range.last; ++i, d += k) {
-        const auto last = rows.offsets[static_cast<std::size_t>(i) + 1];
-        for (auto e = rows.offsets[static_cast<std::size_t>(i)]; e < last; ++e) {
-          add_feature(rows.columns[e], rows.values.empty() ? 1.0F : rows.values[e], d);
-        }
-      }
-    }
-  }
-  if (bias_ < 0) return;
-  d = dz.data();
-  for (Index i = 0; i < batch.size; ++i, d += k) {
-    for (Index c = 0; c < k; ++c) gradient[static_cast<std::size_t>(bias_ + c)] += scale * d[c];
-  }
-}
-
-void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {
-  if (!penalised()) return;
-  const auto l1 = static_cast<float>(settings_.l1), l2 = static_cast<float>(settings_.l2);
-  for (Index i = weights_; i < weights_ + features_ * width_; ++i) {
-    const float w = parameters[static_cast<std::size_t>(i)];
-    gradient[static_cast<std::size_t>(i)] += share * (l2 * w + (w > 0 ? l1 : w < 0 ? -l1 : 0.0F));
-  }
-}
-
-void LinearModel::require_gradient() const {
-  if (!settings_.averaged) return;
-  throw ConfigError(
-      "model.averaged: the strategy trains on gradients of batches, and only updates in place can be averaged; set "
-      "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
-}
-
-void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
-                                    Write write, const GradientReady& ready, LossSums& sums) {
-  require_gradient();
-  if (write == Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
-  std::vector<float> z;
-  margins(batch, state.parameters, z);
-  score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
-  add_gradient(batch, z, scale, gradient);
-  add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
-  if (ready) ready(0, layout_.size());
-}
-
-void LinearModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
-  if (batch.size == 0) return;
-  std::vector<float> z;
-  margins(batch, effective(state.parameters), z);
-  score(answers_of(batch), z, /*gradient=*/false, /*collect=*/true, sums);
-}
-
-void LinearModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
-  if (batch.size == 0) return;
-  std::vector<float> z;
-  margins(batch, effective(state.parameters), z);
-  const auto k = static_cast<std::size_t>(this->outputs());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size); ++i) {
-    if (loss_ == Kind::softmax) {
-      softmax_loss(std::span<float>(z).subspan(i * k, k), 0);
-      std::copy_n(z.begin() + static_cast<std::ptrdiff_t>(i * k), k,
-                  outputs.begin() + static_cast<std::ptrdiff_t>(i * k));
-    } else if (loss_ == Kind::squared) {
-      outputs[i] = z[i];
-    } else {
-      const float one = loss_ == Kind::hinge ? z[i] : 1 / (1 + std::exp(-z[i]));
-      outputs[2 * i] = loss_ == Kind::hinge ? -one : 1 - one;
-      outputs[2 * i + 1] = one;
-    }
-  }
-}
-
 std::vector<LayerSummary> LinearModel::summary(Index) const {
   return {{.name = "linear",
            .kind = loss_ == Kind::softmax    ? "softmax"
@@ -453,8 +267,7 @@ std::vector<LayerSummary> LinearModel::summary(Index) const {
 double LinearModel::flops_per_example() const { return 4.0 * row_values_ * static_cast<double>(outputs()); }
 
 Index LinearModel::workspace_bytes(Index batch) const {
-  return batch * (outputs() + 1) * static_cast<Index>(sizeof(float)) +
-         (updates_ >= 0 ? layout_.size() * static_cast<Index>(sizeof(float)) : 0);
+  return batch * ((settings_.averaged ? 2 : 1) * outputs() + 1) * static_cast<Index>(sizeof(float));
 }
 
 }  // namespace unisono

@@ -37,8 +37,8 @@ class LinearModel final : public Model, public InPlace {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
-  /// "features", and "bias"; none where SGD is averaged, whose weights are no sums of what θ holds.
-  std::vector<VectorTable> vectors() const override;
+  /// "features", and "bias": of averaged SGD the means.
+  std::vector<VectorTable> vectors(View parameters) const override;
   std::string_view usual_merge() const override { return "mean"; }
 
   std::vector<Metric> metrics(const LossSums& sums) const override;
@@ -61,8 +61,6 @@ class LinearModel final : public Model, public InPlace {
   };
   Part part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const;
   void update(const Part& part, const InPlaceStep& step, std::int64_t examples_before, LossSums& sums) const;
-  template <typename Weights>
-  InPlaceSums step_kernel(const Part& part, const LinearStep& step, const Weights& weights) const;
   void mark(const Part& part, TouchedRows& touched) const;
   Part one_of(const Part& part, Index i) const;
   template <typename Visit>
@@ -71,18 +69,24 @@ class LinearModel final : public Model, public InPlace {
   std::optional<RowLocks::Guard> enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
-  LinearWeights margin_weights(MutableView parameters) const;
-  SoftmaxWeights softmax_weights(MutableView parameters) const;
   LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
-  /// θ, or where SGD is averaged its mean over the updates so far.
-  MutableView effective(MutableView parameters);
-  /// z of every example of a batch. \param margins [B, 1] or [B, K]
-  void margins(const Batch& batch, MutableView parameters, std::vector<float>& margins) const;
+  /// Where weights or their sums are in θ; −1: nowhere.
+  struct Place {
+    Index weights = -1, bias = -1;
+  };
+  LinearWeights margin_weights(Place at, MutableView parameters) const;
+  SoftmaxWeights softmax_weights(Place at, MutableView parameters) const;
+  /// z of every example of a batch. \return [B, 1] or [B, K]
+  std::vector<float> margins(const Batch& batch, Place at, MutableView parameters) const;
+  /// … by the weights, or where SGD is averaged by their mean.
+  std::vector<float> mean_margins(const Batch& batch, MutableView parameters) const;
+  /// w̄ = w + share · u (see LinearStep); 0 where nothing was averaged.
+  float share_of_sums(View parameters) const;
   /// The answers of a batch, in the order of its examples.
   std::vector<float> answers_of(const Batch& batch) const;
   /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
   void score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const;
-  void add_gradient(const Batch& batch, const std::vector<float>& margins, float scale, MutableView gradient) const;
+  void add_gradient(const Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
   void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
   Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }
   MarginLoss margin_loss() const;
@@ -95,9 +99,9 @@ class LinearModel final : public Model, public InPlace {
   Index width_;  ///< of a row of weights: 1, or K rounded up
   std::unique_ptr<InPlaceKernels> kernels_;
   ParameterLayout layout_, statistics_;
-  Index weights_ = 0, bias_ = -1, weight_sums_ = -1, bias_sum_ = -1, updates_ = -1;  ///< offsets in θ; -1: none
-  std::vector<float> spread_;                                                        ///< s_j; empty: no penalty
-  std::vector<float> mean_;  ///< of averaged SGD: θ with the weights' means
+  Place weights_, sums_;       ///< sums_: u of averaged SGD
+  Index updates_ = -1;         ///< offset in θ of how many averaged SGD has made; -1: it is not averaged
+  std::vector<float> spread_;  ///< s_j; empty: no penalty
 };
 
 /// The share of pairs of a positive and a negative example in which the positive one has the higher score; of equals,

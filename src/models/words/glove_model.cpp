@@ -55,7 +55,7 @@ std::vector<RowSpace> GloveModel::row_spaces() const {
   return {{"words", word_rows_, 2 * width_, words_}, {"contexts", context_rows_, 2 * width_, words_}};
 }
 
-std::vector<VectorTable> GloveModel::vectors() const {
+std::vector<VectorTable> GloveModel::vectors(View) const {
   return {{.name = "words",
            .rows = words_,
            .width = dimension_,

@@ -23,7 +23,7 @@ class GloveModel final : public InPlaceModel {
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
   std::vector<RowSpace> row_spaces() const override;
-  std::vector<VectorTable> vectors() const override;
+  std::vector<VectorTable> vectors(View parameters) const override;
 
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;

@@ -58,7 +58,7 @@ std::vector<RowSpace> Word2vecModel::row_spaces() const {
   return {{"inputs", inputs_, width_, words_}, {"outputs", outputs_, width_, (layout_.size() - outputs_) / width_}};
 }
 
-std::vector<VectorTable> Word2vecModel::vectors() const {
+std::vector<VectorTable> Word2vecModel::vectors(View) const {
   return {{.name = "words", .rows = words_, .width = dimension_, .parts = {{inputs_, width_}}}};
 }
 

@@ -1,0 +1,196 @@
+#include <algorithm>
+#include <cmath>
+
+#include "linear/linear_model.hpp"
+#include "unisono/base/errors.hpp"
+
+// Linear models on whole batches: losses, gradients, predictions.
+
+namespace unisono {
+namespace {
+
+double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+
+/// −ln softmax(z)[label]; z becomes softmax(z).
+double softmax_loss(std::span<float> z, std::size_t label) {
+  const float largest = *std::max_element(z.begin(), z.end());
+  double sum = 0;
+  const double own = static_cast<double>(z[label] - largest);
+  for (float& value : z) {
+    value = std::exp(value - largest);
+    sum += static_cast<double>(value);
+  }
+  for (float& value : z) value = static_cast<float>(static_cast<double>(value) / sum);
+  return std::log(sum) - own;
+}
+
+}  // namespace
+
+std::vector<float> LinearModel::margins(const Batch& batch, Place at, MutableView parameters) const {
+  const Index k = outputs();
+  std::vector<float> margins(static_cast<std::size_t>(batch.size * k));
+  if (batch.set != nullptr) {
+    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
+    MutableView left = margins;
+    for (const ExampleRange& range : batch.ranges) {
+      const auto count = static_cast<std::size_t>(range.size() * k);
+      if (loss_ == Kind::softmax) {
+        kernels_->margins(rows, range.first, range.last, softmax_weights(at, parameters), left.first(count));
+      } else {
+        kernels_->margins(rows, range.first, range.last, margin_weights(at, parameters), left.first(count));
+      }
+      left = left.subspan(count);
+    }
+    return margins;
+  }
+  const float* const weights = parameters.data() + at.weights;
+  for (Index i = 0; i < batch.size; ++i) {
+    float* const z = margins.data() + i * k;
+    for (Index c = 0; c < k; ++c) z[c] = at.bias < 0 ? 0.0F : parameters[static_cast<std::size_t>(at.bias + c)];
+    const float* const x = batch.features.data() + i * features_;
+    for (Index j = 0; j < features_; ++j) {
+      if (x[j] == 0) continue;
+      for (Index c = 0; c < k; ++c) z[c] += x[j] * weights[j * width_ + c];
+    }
+  }
+  return margins;
+}
+
+std::vector<float> LinearModel::mean_margins(const Batch& batch, MutableView parameters) const {
+  std::vector<float> z = margins(batch, weights_, parameters);
+  if (const float share = share_of_sums(parameters); share != 0) {
+    const std::vector<float> of_sums = margins(batch, sums_, parameters);
+    for (std::size_t i = 0; i < z.size(); ++i) z[i] += share * of_sums[i];
+  }
+  return z;
+}
+
+void LinearModel::score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const {
+  const auto k = static_cast<std::size_t>(outputs());
+  sums.examples += static_cast<std::int64_t>(answers.size());
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    float& z = margins[i * k];
+    const float answer = answers[i];
+    if (loss_ == Kind::softmax) {
+      const std::span<float> row(&z, k);
+      const auto label = static_cast<std::size_t>(answer);
+      const bool hit = std::max_element(row.begin(), row.end()) - row.begin() == static_cast<std::ptrdiff_t>(label);
+      sums.correct += hit ? 1 : 0;
+      sums.loss += softmax_loss(row, label);
+      if (gradient) row[label] -= 1;
+    } else if (loss_ == Kind::squared) {
+      const double error = static_cast<double>(z) - static_cast<double>(answer);
+      sums.loss += error * error / 2;
+      sums.squared_error += error * error;
+      sums.absolute_error += std::abs(error);
+      ++sums.values;
+      if (gradient) z = static_cast<float>(error);
+    } else {
+      const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
+      sums.correct += yz > 0 ? 1 : 0;
+      sums.loss += loss_ == Kind::hinge ? std::max(0.0, 1 - yz) : softplus(-yz);
+      if (std::isnan(z)) sums.loss = yz;
+      if (collect) (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
+      if (!gradient) continue;
+      z = static_cast<float>(loss_ == Kind::hinge ? (yz < 1 ? -y : 0.0) : -y / (1 + std::exp(yz)));
+    }
+  }
+}
+
+std::vector<float> LinearModel::answers_of(const Batch& batch) const {
+  if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
+  if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
+  std::vector<float> answers;
+  const View all = std::get<LabelledRows>(*batch.set).answers;
+  for (const ExampleRange& range : batch.ranges) {
+    answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
+  }
+  return answers;
+}
+
+void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz, float scale,
+                               MutableView gradient) const {
+  const Index k = outputs();
+  float* const weights = gradient.data() + weights_.weights;
+  const auto add_feature = [&](Index j, float x, const float* d) {
+    for (Index c = 0; c < k; ++c) weights[j * width_ + c] += scale * x * d[c];
+  };
+  const float* d = dz.data();
+  if (batch.set == nullptr) {
+    for (Index i = 0; i < batch.size; ++i, d += k) {
+      const float* const x = batch.features.data() + i * features_;
+      for (Index j = 0; j < features_; ++j) {
+        if (x[j] != 0) add_feature(j, x[j], d);
+      }
+    }
+  } else {
+    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
+    for (const ExampleRange& range : batch.ranges) {
+      for (std::int64_t i = range.first; i < range.last; ++i, d += k) {
+        const auto last = rows.offsets[static_cast<std::size_t>(i) + 1];
+        for (auto e = rows.offsets[static_cast<std::size_t>(i)]; e < last; ++e) {
+          add_feature(rows.columns[e], rows.values.empty() ? 1.0F : rows.values[e], d);
+        }
+      }
+    }
+  }
+  if (!settings_.bias) return;
+  d = dz.data();
+  for (Index i = 0; i < batch.size; ++i, d += k) {
+    for (Index c = 0; c < k; ++c) gradient[static_cast<std::size_t>(weights_.bias + c)] += scale * d[c];
+  }
+}
+
+void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {
+  if (!penalised()) return;
+  const auto l1 = static_cast<float>(settings_.l1), l2 = static_cast<float>(settings_.l2);
+  for (Index i = weights_.weights; i < weights_.weights + features_ * width_; ++i) {
+    const float w = parameters[static_cast<std::size_t>(i)];
+    gradient[static_cast<std::size_t>(i)] += share * (l2 * w + (w > 0 ? l1 : w < 0 ? -l1 : 0.0F));
+  }
+}
+
+void LinearModel::require_gradient() const {
+  if (!settings_.averaged) return;
+  throw ConfigError(
+      "model.averaged: the strategy trains on gradients of batches, and only updates in place can be averaged; set "
+      "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
+}
+
+void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
+                                    Write write, const GradientReady& ready, LossSums& sums) {
+  require_gradient();
+  if (write == Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
+  std::vector<float> z = margins(batch, weights_, state.parameters);
+  score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
+  add_gradient(batch, z, scale, gradient);
+  add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
+  if (ready) ready(0, layout_.size());
+}
+
+void LinearModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+  if (batch.size == 0) return;
+  std::vector<float> z = mean_margins(batch, state.parameters);
+  score(answers_of(batch), z, /*gradient=*/false, /*collect=*/true, sums);
+}
+
+void LinearModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+  if (batch.size == 0) return;
+  std::vector<float> z = mean_margins(batch, state.parameters);
+  const auto k = static_cast<std::size_t>(this->outputs());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch.size); ++i) {
+    if (loss_ == Kind::softmax) {
+      softmax_loss(std::span<float>(z).subspan(i * k, k), 0);
+      std::copy_n(z.begin() + static_cast<std::ptrdiff_t>(i * k), k,
+                  outputs.begin() + static_cast<std::ptrdiff_t>(i * k));
+    } else if (loss_ == Kind::squared) {
+      outputs[i] = z[i];
+    } else {
+      const float one = loss_ == Kind::hinge ? z[i] : 1 / (1 + std::exp(-z[i]));
+      outputs[2 * i] = loss_ == Kind::hinge ? -one : 1 - one;
+      outputs[2 * i + 1] = one;
+    }
+  }
+}
+
+}  // namespace unisono
