@@ -15,9 +15,6 @@ namespace unisono {
 namespace {
 
 constexpr std::chrono::milliseconds kLittle{100};
-constexpr std::string_view kMustBeShared =
-    "ranks hold parts of it that no other has, and not all of them see the file; choose a folder on a file system that "
-    "all nodes share (--output)";
 
 /// What went wrong; empty: nothing.
 template <typename Work>
@@ -44,8 +41,7 @@ CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, cons
   const auto begins = create(header, state);
   const bool shared = all_see(world_, aside_);
   writers_ = shared ? world_.size() : 1;
-  const bool parted = std::any_of(state.begin(), state.end(), [](const auto& vector) { return !vector.common; });
-  if (parted && !shared) require_none({std::string(kMustBeShared)});
+  if (is_parted(state) && !shared) require_none({std::string(kMustBeShared)});
   copy_rows(state, begins);
   start_writing();
 }

@@ -1,8 +1,13 @@
 #include "held_rows.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace unisono {
+
+bool is_parted(const HeldState& state) {
+  return std::any_of(state.begin(), state.end(), [](const HeldVector& vector) { return !vector.common; });
+}
 
 HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values) {
   HeldVector vector{.group = std::move(group), .layout = layout, .values = values, .rows = {}};

@@ -18,6 +18,9 @@ struct HeldVector {
 };
 using HeldState = std::vector<HeldVector>;
 
+/// Whether a rank holds what no other has.
+bool is_parted(const HeldState& state);
+
 /// A vector that this rank holds all of, in the layout's order.
 HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values);
 

@@ -47,8 +47,7 @@ void require_same_names(const std::string& checkpoint, const Config& config, con
     const NameTable* const own = find_table(known, there.table);
     if (own == nullptr || own->names.empty()) continue;
     const auto compared = static_cast<std::ptrdiff_t>(std::min(own->names.size(), there.names.size()));
-    const auto [name, other] =
-        std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
+    const auto [name, other] = std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
     const auto row = name - own->names.begin();
     if (row == compared) continue;
     throw DataError(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
@@ -9,6 +10,10 @@
 // What ranks find out together about a file. All are collective, and tell every rank the same.
 
 namespace unisono {
+
+inline constexpr std::string_view kMustBeShared =
+    "ranks hold parts of the state that no other has, and not all of them see this folder; choose one on a file system "
+    "that all nodes share (--output)";
 
 /// Whether every rank finds the file that rank 0 finds under this path: as large, and with the same end.
 bool all_see(Communicator& world, const std::string& path);

@@ -23,7 +23,8 @@ std::array<Part, 8> parts_of(const Seconds& seconds) {
   return {
       {{seconds.compute, "compute", ""},
        {seconds.exposed_communication, "exposed communication",
-        "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer"},
+        "ranks waited for messages: a larger train.batch_size, strategy.kind = \"averaging\", or a longer period sends "
+        "fewer"},
        {seconds.straggler_wait, "straggler wait",
         "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
        {seconds.input, "input",

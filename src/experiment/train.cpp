@@ -19,6 +19,7 @@
 #include "run_dictionary.hpp"
 #include "run_folder.hpp"
 #include "run_state.hpp"
+#include "shared_file.hpp"
 #include "stop.hpp"
 #include "summary.hpp"
 #include "training_observer.hpp"
@@ -60,6 +61,7 @@ class Run {
   void say_differences(const CheckpointHeader& stored) const;
   CheckpointHeader fresh_header() const;
   void open_records(const TrainOptions& options);
+  void require_shared_folder();
   bool is_complete() const;
   void say_start() const;
   std::string batch_statistics() const;
@@ -95,6 +97,14 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
   header_ = fresh_header();
   begin(options);
   open_records(options);
+  require_shared_folder();
+}
+
+/// Before hours of training, and not only at the first checkpoint.
+void Run::require_shared_folder() {
+  if (!is_parted(state_of(parts_, training_))) return;
+  if (all_see(world_, config_.run_folder() + "/config.toml")) return;
+  throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));
 }
 
 /// Where the run stands before its first step: at initial values, or at a checkpoint.

@@ -171,6 +171,7 @@ class Resuming(BinaryTest):
         self.assertEqual(result.code, 1, result)
         self.assertEqual(len(messages(result)), 1, result)
         self.assertIn("a file system that all nodes share", messages(result)[0])
+        self.assertEqual(self.metrics("first/run"), [], "steps were made")
 
     def test_a_disk_that_is_full_for_one_rank_costs_all_ranks_that_checkpoint_alone(self):
         heavy = ("--set", "model.layers.0.channels=1200")  # 21 MB with Adam's moments
