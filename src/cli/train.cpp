@@ -10,7 +10,7 @@ namespace {
 
 struct Arguments {
   ConfigArguments config;
-  std::string output;
+  std::string output, compare_with;
   bool resume = false, overwrite = false;
   std::string progress = "auto";
 };
@@ -24,7 +24,8 @@ Watching watching(const std::string& name) {
 ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& session, Log& log) {
   Config config = parse_config(read_config(arguments.config.path, arguments.config.overrides), models);
   if (!arguments.output.empty()) config.output = arguments.output;
-  TrainOptions options{.existing = Existing::refuse, .watching = watching(arguments.progress)};
+  TrainOptions options{
+      .existing = Existing::refuse, .watching = watching(arguments.progress), .compare_with = arguments.compare_with};
   if (arguments.resume) options.existing = Existing::resume;
   if (arguments.overwrite) options.existing = Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
@@ -42,6 +43,11 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command.add_option("--output", arguments->output, "the run folder itself (default: runs/<name>)")->type_name("DIR");
   auto* resume = command.add_flag("--resume", arguments->resume, "go on with the run in the run folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
+  command
+      .add_option("--compare-with", arguments->compare_with,
+                  "a run's folder or a checkpoint, e.g. of the serial run: the summary tells how far from it this run "
+                  "ends")
+      ->type_name("RUN");
   command.add_option("--progress", arguments->progress, "auto (a bar on a terminal, else lines), bar, lines, none")
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->capture_default_str();

@@ -166,7 +166,8 @@ std::string optimizer_group(int state, const std::string& vector) {
   return fmt::format("optimizer/{}/{}", state, vector);
 }
 
-void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
+void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
+                  const std::function<void(const Block& block, const HeldRows& rows, View canonical)>& see) {
   with_file(path, [&](const hdf5::File& file) {
     const RawFile raw(path, RawFile::Mode::read);
     std::vector<float> canonical;
@@ -182,9 +183,15 @@ void read_vector(const std::string& path, const std::vector<std::string>& groups
         const HeldRows some = some_of(rows, block, {first, std::min(first + at_once, rows.count)});
         canonical.resize(static_cast<std::size_t>(some.count * block.row_size()));
         read_mean(raw, block, some, begins, canonical);
-        from_canonical(block, canonical, vector.values.subspan(static_cast<std::size_t>(some.offset)));
+        see(block, some, canonical);
       }
     }
+  });
+}
+
+void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
+  visit_vector(path, groups, vector, [&](const Block& block, const HeldRows& rows, View canonical) {
+    from_canonical(block, canonical, vector.values.subspan(static_cast<std::size_t>(rows.offset)));
   });
 }
 

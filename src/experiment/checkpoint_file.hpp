@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,11 @@ int optimizer_states(const std::string& path);
 /// "optimizer/1/velocity"
 std::string optimizer_group(int state, const std::string& vector);
 
-/// Sets the rows that this rank holds: to those of a group, or to the mean of several. They pass through some MiB.
+/// Calls see(block, rows, their canonical values) for the rows that this rank holds, some MiB at a time: those of a
+/// group, or the mean of several.
+void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
+                  const std::function<void(const Block& block, const HeldRows& rows, View canonical)>& see);
+/// Sets the rows that this rank holds to these.
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
 
 }  // namespace unisono

@@ -9,17 +9,6 @@ bool states_are_local(const ModelParts& parts) {
   return parts.world.size() > 1 && parts.strategy->optimizer_state_is_local();
 }
 
-HeldVector parameters_of(ModelParts& parts) {
-  if (parts.division != nullptr) {
-    return {.group = "parameters",
-            .layout = parts.model->layout(),
-            .values = parts.parameters.view(),
-            .rows = parts.division->held(),
-            .common = false};
-  }
-  return whole_vector("parameters", parts.model->layout(), parts.parameters.view());
-}
-
 HeldVector statistics_of(ModelParts& parts) {
   return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics.view());
 }
@@ -34,6 +23,17 @@ std::vector<std::string> groups_of(const std::string& vector, const ModelParts& 
 }
 
 }  // namespace
+
+HeldVector parameters_of(ModelParts& parts) {
+  if (parts.division != nullptr) {
+    return {.group = "parameters",
+            .layout = parts.model->layout(),
+            .values = parts.parameters.view(),
+            .rows = parts.division->held(),
+            .common = false};
+  }
+  return whole_vector("parameters", parts.model->layout(), parts.parameters.view());
+}
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
   return states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;

@@ -6,6 +6,9 @@
 
 namespace unisono {
 
+/// θ, as far as this rank holds it.
+HeldVector parameters_of(ModelParts& parts);
+
 /// What a run's checkpoints hold, and what of it this rank has: θ, the running statistics, and the optimizer's state.
 HeldState state_of(ModelParts& parts, TrainingParts& training);
 

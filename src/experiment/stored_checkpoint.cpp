@@ -8,6 +8,7 @@
 
 #include "checkpoint_file.hpp"
 #include "checkpoint_header.hpp"
+#include "run_folder.hpp"
 #include "shared_file.hpp"
 
 namespace unisono {
@@ -76,6 +77,26 @@ std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::str
     }
   }
   return std::nullopt;
+}
+
+StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
+  std::error_code ignored;
+  if (world.is_root() && !fs::exists(path, ignored)) {
+    throw CheckpointError(
+        fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
+                    "checkpoints/*.h5",
+                    path));
+  }
+  if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
+    try {
+      return open_checkpoint(world, path);
+    } catch (const DamagedCheckpoint& error) {
+      throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
+    }
+  }
+  std::vector<std::string> damaged;
+  if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
+  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
 }
 
 void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,

@@ -27,6 +27,10 @@ StoredCheckpoint open_checkpoint(Communicator& world, const std::string& path);
 std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged);
 
+/// The one that a user means by the path of a run's folder (the newest whole one) or of a checkpoint. Collective.
+/// \throws CheckpointError
+StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log);
+
 /// Sets the rows that this rank holds, to those of a group, or to the mean of several: each rank reads for itself, or
 /// gets what rank 0 read where not all see the file. Collective.
 /// \throws OutputError where ranks hold only parts and do not see the file

@@ -133,6 +133,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   add_doings(summary, json);
+  if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
   json["seed"] = config.seed;
@@ -156,7 +157,9 @@ std::string to_text(const Summary& summary, const Config& config) {
              config.strategy.kind, summary.ranks, summary.threads,
              local_batch_text(config.train.batch_size, summary.ranks), result_line(summary),
              grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
-         doings_text(summary) + advice_line(summary.seconds) +
+         doings_text(summary) +
+         (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
+         advice_line(summary.seconds) +
          fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
 }

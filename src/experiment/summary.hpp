@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "comparison.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
@@ -29,6 +31,7 @@ struct Summary {
   std::string batch_statistics;        ///< global, local or none
   std::string device;
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
+  std::optional<Comparison> comparison = {};  ///< with another run, where one was named
 
   /// Over the time of training, without evaluations and checkpoints.
   double examples_per_second() const;

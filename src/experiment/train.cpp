@@ -12,6 +12,7 @@
 
 #include "agreement.hpp"
 #include "checkpoint_store.hpp"
+#include "comparison.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
 #include "parts.hpp"
@@ -81,6 +82,7 @@ class Run {
   CheckpointHeader header_;
   std::unique_ptr<RootFiles> root_;               // null but on rank 0
   std::unique_ptr<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
+  std::optional<StoredCheckpoint> compared_;      ///< with which the result will be
 };
 
 Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
@@ -95,6 +97,9 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
       source_(data_->train(source_options(world, config_))) {
   require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
   header_ = fresh_header();
+  if (!options.compare_with.empty()) {
+    compared_ = find_compared(parts_, options.compare_with, config_.run_folder(), log_);
+  }
   begin(options);
   open_records(options);
   require_shared_folder();
@@ -103,6 +108,7 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
 /// Before hours of training, and not only at the first checkpoint.
 void Run::require_shared_folder() {
   if (!is_parted(state_of(parts_, training_))) return;
+  world_.barrier();  // rank 0 has written it
   if (all_see(world_, config_.run_folder() + "/config.toml")) return;
   throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));
 }
@@ -289,7 +295,8 @@ ExitCode Run::train() {
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
   observer.finish();
-  const Summary summary = summarise(observer, watch.seconds());
+  Summary summary = summarise(observer, watch.seconds());
+  if (compared_ && summary.complete) summary.comparison = compare(parts_, *compared_, log_);
   if (root_) {
     write_text_file(folder_->summary(), to_json(summary, config_).dump(2) + "\n");
     root_->progress->line(to_text(summary, config_));

@@ -4,39 +4,16 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <span>
 
 #include "agreement.hpp"
 #include "checkpoint_file.hpp"
 #include "evaluator.hpp"
 #include "run_dictionary.hpp"
-#include "run_folder.hpp"
 #include "run_state.hpp"
 
 namespace unisono {
 namespace {
-
-/// The checkpoint that the user means. Collective. \throws CheckpointError
-StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
-  std::error_code ignored;
-  if (world.is_root() && !std::filesystem::exists(path, ignored)) {
-    throw CheckpointError(
-        fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
-                    "checkpoints/*.h5",
-                    path));
-  }
-  if (world.max(world.is_root() && std::filesystem::is_directory(path, ignored) ? 1 : 0) == 0) {
-    try {
-      return open_checkpoint(world, path);
-    } catch (const DamagedCheckpoint& error) {
-      throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
-    }
-  }
-  std::vector<std::string> damaged;
-  if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
-  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
-}
 
 Config config_of(const std::string& path, const CheckpointHeader& header, const ApplyOptions& options) {
   Config config =

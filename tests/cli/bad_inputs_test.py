@@ -629,6 +629,7 @@ def plain_hdf5(folder):
 
 
 RESUME = ("train", "config.toml", "--resume", "--output", "trained")
+COMPARED = ("train", "config.toml", "--output")
 
 
 def targets_for_labels(path):
@@ -645,6 +646,24 @@ CHECKPOINTS = [
         ("train", "config.toml", "--resume", "--output", "nowhere"),
     ),
     Case("no such run", CHECKPOINT, r"nowhere: there is no such run or checkpoint", ("evaluate", "nowhere")),
+    Case(
+        "no run to compare with",
+        CHECKPOINT,
+        r"nowhere: there is no such run",
+        (*COMPARED, "new", "--compare-with", "nowhere"),
+    ),
+    Case(
+        "a run to compare with itself",
+        CONFIGURATION,
+        r"--compare-with trained: that is this run's own folder",
+        (*COMPARED, "trained", "--overwrite", "--compare-with", "trained"),
+    ),
+    Case(
+        "a run to compare with that is of another model",
+        CHECKPOINT,
+        r"trained/checkpoints.*another model",
+        (*COMPARED, "new", "--compare-with", "trained", "--set", "model.layers.0.channels=5"),
+    ),
     Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no whole checkpoint", ("evaluate", "earlier")),
     Case(
         "all checkpoints truncated",

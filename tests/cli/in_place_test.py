@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import unittest
@@ -60,6 +61,7 @@ KINDS = {
 
 EVALUATE = ("evaluate", "--json", "--split")
 RARELY = ("--set", "checkpoint.every_epochs=0", "--set", "train.evaluate_every_epochs=0")
+MODELLED = {"linear.weight", "linear.bias", "words.input", "words.output"}  # parameters of two kinds
 AT_A_TIME = 4  # runs: they mostly wait for MPI to start and to end
 SERIAL = ("--set", "strategy.kind=serial")
 
@@ -175,6 +177,44 @@ class InPlace(BinaryTest):
             for name in KINDS:
                 with self.subTest(model=name, strategy=kind):
                     self.check(name, f"{kind}-{name}", ranks=2, threads=1)
+
+    def test_the_summary_tells_how_far_from_the_serial_run_it_ends(self):
+        self.run_all((name, f"serial-{name}", SERIAL, 0) for name in ("averaged", "skip_gram"))
+        ways = (("one", 0, hogwild(1)), ("two", 0, hogwild(2)), ("ranks", 2, AVERAGING))
+        for name in ("averaged", "skip_gram"):
+            for run, ranks, strategy in ways:
+                with self.subTest(model=name, run=run):
+                    other = f"serial-{name}"
+                    told = self.run_kind(name, f"{run}-{name}", *strategy, "--compare-with", other, ranks=ranks).out
+                    self.check_comparison(f"{run}-{name}", other)
+                    self.assertRegex(told, rf"compared +.* parameters of {other}/checkpoints/step-\d+\.h5, ")
+                    if run != "two":  # whose threads may come one after the other
+                        self.assertEqual("bit for bit" in told, run == "one")
+
+    def check_comparison(self, run, other):
+        compared, summary = self.summary(run)["compared_with"], self.summary(other)
+        a, b = (
+            numpy.concatenate([values.reshape(-1) for name, values in self.parameters(one).items() if name in MODELLED])
+            for one in (run, other)
+        )
+        difference = a.astype("f8") - b
+        self.assertEqual(compared["different_parameters"], (a.view("u4") != b.view("u4")).sum())
+        relative = numpy.linalg.norm(difference) / numpy.linalg.norm(b.astype("f8"))
+        self.assertAlmostEqual(compared["relative_distance"], relative, places=12)
+        self.assertEqual(compared["largest_difference"], numpy.abs(difference).max())
+        self.assertEqual((compared["step"], compared["test"]), (summary["steps"], summary["test"]))
+
+    def test_a_run_whose_other_one_is_gone_ends_without_the_comparison(self):
+        self.run_kind("linear", "other", *SERIAL)
+        arguments = ("--compare-with", "other", "--set", "train.epochs=300", "--set", "checkpoint.every_epochs=0")
+        with self.started("train", "linear.toml", "--output", "run", *SERIAL, *arguments) as process:
+            self.wait_for_step("run", 1, process)
+            shutil.rmtree(self.folder / "other")
+            output = process.communicate(timeout=60)[0]
+            self.assertEqual(process.returncode, 0, output)
+        self.assertIn("not compared with other/checkpoints/step-", output)
+        self.assertEqual(self.summary("run")["status"], "complete")
+        self.assertNotIn("compared_with", self.summary("run"))
 
     def check(self, name, run, ranks, threads):
         kind, summary, lines = KINDS[name], self.summary(run), self.metrics(run)

@@ -73,9 +73,11 @@ class Stratified(BinaryTest):
         for ranks, options in ((0, ()), (0, TWO_THREADS), (2, TWO_THREADS), (3, ()), (4, ())):
             with self.subTest(ranks=ranks, options=options):
                 run = f"run{ranks}-{len(options)}"
-                self.train(run, *options, ranks=ranks)
+                told = self.train(run, *options, "--compare-with", "serial", ranks=ranks).out
                 self.assert_same_bits("serial", run)
                 summary = self.summary(run)
+                self.assertIn("compared    the parameters of serial/checkpoints/step-000000020.h5, bit for bit", told)
+                self.assertEqual(summary["compared_with"]["relative_distance"], 0)
                 self.assertEqual(summary["steps"], 4 * GRID)
                 for part in ("train", "test"):
                     self.assertAlmostEqual(summary[part]["rmse"], serial[part]["rmse"], places=12)

@@ -27,6 +27,7 @@ enum class Watching {
 struct TrainOptions {
   Existing existing = Existing::refuse;
   Watching watching = Watching::automatic;
+  std::string compare_with = {};  ///< a run's folder, or a checkpoint: the summary tells how far from it this run ends
 };
 
 /// From now on SIGTERM, SIGINT and SIGUSR1 wait until `train` heeds them: one that comes while MPI starts, or while the

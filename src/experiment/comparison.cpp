@@ -1,0 +1,136 @@
+#include "comparison.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "checkpoint_file.hpp"
+#include "progress.hpp"
+#include "run_state.hpp"
+#include "unisono/base/config.hpp"
+
+namespace unisono {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What one rank adds up.
+struct Distance {
+  std::int64_t different = 0;
+  double squared = 0, squared_norm = 0, largest = 0;
+
+  void add(View own, View other) {
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const double value = static_cast<double>(other[i]), difference = static_cast<double>(own[i]) - value;
+      different += std::bit_cast<std::uint32_t>(own[i]) == std::bit_cast<std::uint32_t>(other[i]) ? 0 : 1;
+      squared += difference * difference;
+      squared_norm += value * value;
+      largest = std::max(largest, std::abs(difference));
+    }
+  }
+};
+
+Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
+  HeldVector vector = parameters_of(parts);
+  vector.rows = rows_to_write(vector, parts.world.rank(), other.seen_by_all ? parts.world.size() : 1);
+  std::erase_if(vector.rows, [&](const HeldRows& rows) {
+    return vector.layout.blocks()[rows.block].role == Role::state || rows.count == 0;
+  });
+  Distance distance;
+  std::vector<float> own;
+  visit_vector(other.path, {"parameters"}, vector, [&](const Block& block, const HeldRows& rows, View canonical) {
+    own.resize(canonical.size());
+    to_canonical(block, View(vector.values).subspan(static_cast<std::size_t>(rows.offset)), own);
+    distance.add(own, canonical);
+  });
+  return distance;
+}
+
+/// Of the run whose checkpoint it is, if that is its last one.
+nlohmann::ordered_json figures_of(const StoredCheckpoint& other) {
+  const fs::path file = fs::absolute(other.path).parent_path().parent_path() / "summary.json";
+  const auto summary = nlohmann::ordered_json::parse(std::ifstream(file), nullptr, /*allow_exceptions=*/false);
+  auto figures = nlohmann::ordered_json::object();
+  if (!summary.is_object() || summary.value("steps", nlohmann::ordered_json()) != other.header.step) return figures;
+  for (const char* group : {"train", "validation", "test"}) {
+    if (summary.contains(group)) figures[group] = summary[group];
+  }
+  return figures;
+}
+
+}  // namespace
+
+StoredCheckpoint find_compared(const ModelParts& parts, const std::string& path, const std::string& own, Log& log) {
+  std::error_code ignored;
+  const bool same =
+      parts.world.is_root() && (fs::equivalent(path, own, ignored) ||
+                                fs::equivalent(fs::path(path).parent_path(), own + "/checkpoints", ignored));
+  if (same) {
+    throw ConfigError(fmt::format(
+        "--compare-with {}: that is this run's own folder; name another one's, or give this run another --output",
+        path));
+  }
+  StoredCheckpoint other = find_checkpoint(parts.world, path, log);
+  if (parts.world.is_root()) {
+    require_same_model(other.path, parts.model->layout(), parts.model->statistics_layout());
+  }
+  return other;
+}
+
+std::optional<Comparison> compare(ModelParts& parts, const StoredCheckpoint& other, Log& log) {
+  Distance distance;
+  std::string error;
+  try {
+    distance = distance_of(parts, other);
+  } catch (const Error& caught) {
+    error = caught.what();
+  }
+  const auto errors = parts.world.all_gather_text(error);
+  const auto first = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
+  if (first != errors.end()) {
+    if (parts.world.is_root()) log.warning(fmt::format("not compared with {}: {}", other.path, *first));
+    return std::nullopt;
+  }
+  std::array<double, 2> sums = {distance.squared, distance.squared_norm};
+  std::array<double, 1> largest = {distance.largest};
+  parts.world.allreduce_sum(sums);
+  parts.world.allreduce_max(largest);
+  return Comparison{.checkpoint = other.path,
+                    .step = other.header.step,
+                    .different = parts.world.sum(distance.different),
+                    .relative_distance = sums[0] == 0 ? 0 : std::sqrt(sums[0] / sums[1]),
+                    .largest_difference = largest[0],
+                    .figures = parts.world.is_root() ? figures_of(other) : nlohmann::ordered_json()};
+}
+
+nlohmann::ordered_json to_json(const Comparison& comparison) {
+  nlohmann::ordered_json json = {{"checkpoint", comparison.checkpoint},
+                                 {"step", comparison.step},
+                                 {"different_parameters", comparison.different},
+                                 {"relative_distance", comparison.relative_distance},
+                                 {"largest_difference", comparison.largest_difference}};
+  json.update(comparison.figures);
+  return json;
+}
+
+std::string to_text(const Comparison& comparison) {
+  std::string text =
+      comparison.different == 0
+          ? fmt::format("the parameters of {}, bit for bit", comparison.checkpoint)
+          : fmt::format("{:.3g} % of their norm away from the parameters of {}, one of them by {:.3g}", 100 * comparison.relative_distance, comparison.checkpoint, comparison.largest_difference);
+  for (const auto& [group, figures] : comparison.figures.items()) {
+    text += text.find("; there ") == std::string::npos ? "; there " : "; ";
+    text += group;
+    for (const auto& [name, value] : figures.items()) {
+      if (value.is_number()) text += fmt::format(" {} {:.4g}", name, value.get<double>());
+    }
+  }
+  return text;
+}
+
+}  // namespace unisono
