@@ -122,7 +122,8 @@ std::string to_text(const Comparison& comparison) {
   std::string text =
       comparison.different == 0
           ? fmt::format("the parameters of {}, bit for bit", comparison.checkpoint)
-          : fmt::format("{:.3g} % of their norm away from the parameters of {}, one of them by {:.3g}", 100 * comparison.relative_distance, comparison.checkpoint, comparison.largest_difference);
+          : fmt::format("{:.3g} % of their norm away from the parameters of {}, one of them by {:.3g}",
+                        100 * comparison.relative_distance, comparison.checkpoint, comparison.largest_difference);
   for (const auto& [group, figures] : comparison.figures.items()) {
     text += text.find("; there ") == std::string::npos ? "; there " : "; ";
     text += group;

@@ -95,6 +95,8 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_->info()), *data_),
       source_(data_->train(source_options(world, config_))) {
+  require_same(world, "CPU's instruction set", hash_bytes(cpu_instruction_set()),
+               "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
   require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
   header_ = fresh_header();
   if (!options.compare_with.empty()) {

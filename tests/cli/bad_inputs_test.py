@@ -887,6 +887,18 @@ LAUNCHES = [
         ((), ("--set", "train.epochs=3")),
     ),
     two_programs(
+        "different instruction sets",
+        r"the CPU's instruction set of rank 1 on .* is not that of rank 0 .*UNISONO_MAX_ISA=",
+        (("-x", "UNISONO_MAX_ISA=portable"), ()),
+    ),
+    Case(
+        "an instruction set that nobody knows",
+        CONFIGURATION,
+        r"UNISONO_MAX_ISA is 'sse' in the environment; it may be portable, avx2, avx512",
+        TRAIN_NEW,
+        environment={"UNISONO_MAX_ISA": "sse"},
+    ),
+    two_programs(
         "different data",
         r"the data set of rank 1 on .* is not that of rank 0",
         (("-wdir", "other"), ()),

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstdlib>
 
 #include "cpu/parallel.hpp"
 #include "cpu_fixture.hpp"
@@ -29,6 +32,23 @@ TEST_CASE("the backend takes the best instruction set that the CPU has, and says
   CHECK(backend->threads() == 2);
   CHECK(backend->description() == std::string("CPU, ") + best.name + ", 2 threads");
   CHECK(make_cpu_backend(1)->description() == std::string("CPU, ") + best.name + ", 1 thread");
+}
+
+TEST_CASE("the environment can allow less than the best instruction set", "[cpu_backend]") {
+  const std::vector<InstructionSet> sets = available_instruction_sets();
+  const std::array<const char*, 3> names = {"portable", "avx2", "avx512"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    setenv("UNISONO_MAX_ISA", names[i], 1);
+    const InstructionSet expected = sets[std::min(i, sets.size() - 1)];
+    CHECK(chosen_instruction_set() == expected);
+    CHECK(cpu_instruction_set() == loops_for(expected).name);
+    CHECK(make_cpu_backend(1)->description() == std::string("CPU, ") + loops_for(expected).name + ", 1 thread");
+    CHECK(make_in_place_kernels()->name() == cpu_instruction_set());
+  }
+  setenv("UNISONO_MAX_ISA", "sse", 1);
+  CHECK_THROWS_WITH(chosen_instruction_set(), Catch::Contains("UNISONO_MAX_ISA is 'sse'") && Catch::Contains("avx2"));
+  unsetenv("UNISONO_MAX_ISA");
+  CHECK(chosen_instruction_set() == sets.back());
 }
 
 TEST_CASE("scratch memory grows with the first call and not again", "[cpu_backend]") {

@@ -187,4 +187,8 @@ class Backend {
 /// \param threads at least 1
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
+/// What the CPU's kernels are compiled for, here: "AVX-512", "AVX2" or "portable". Others round otherwise.
+/// \throws ConfigError where the environment's UNISONO_MAX_ISA is none of these
+std::string cpu_instruction_set();
+
 }  // namespace unisono

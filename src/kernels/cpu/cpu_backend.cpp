@@ -25,4 +25,6 @@ std::unique_ptr<Backend> make_cpu_backend(int threads) {
   return std::make_unique<cpu::CpuBackend>(cpu::CpuSettings{.threads = threads});
 }
 
+std::string cpu_instruction_set() { return cpu::loops_for(cpu::chosen_instruction_set()).name; }
+
 }  // namespace unisono

@@ -7,10 +7,10 @@
 
 namespace unisono::cpu {
 
-/// What a test may choose; users get the best of what there is.
+/// What a test may choose.
 struct CpuSettings {
   int threads = 1;
-  InstructionSet instruction_set = available_instruction_sets().back();
+  InstructionSet instruction_set = chosen_instruction_set();
 };
 
 /// Kernels on activations as `Lanes` describes them. Within a call threads share the work, so that a backend is used by

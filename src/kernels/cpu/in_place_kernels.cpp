@@ -145,7 +145,7 @@ std::unique_ptr<InPlaceKernels> in_place_kernels_for(InstructionSet set) {
 }  // namespace cpu
 
 std::unique_ptr<InPlaceKernels> make_in_place_kernels() {
-  return cpu::in_place_kernels_for(cpu::available_instruction_sets().back());
+  return cpu::in_place_kernels_for(cpu::chosen_instruction_set());
 }
 
 }  // namespace unisono

@@ -1,12 +1,27 @@
 #include "cpu/instruction_set.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
+
+#include "unisono/base/errors.hpp"
 
 #ifdef UNISONO_X86
 #include <cpuid.h>
 #endif
 
 namespace unisono::cpu {
+namespace {
+
+constexpr std::array<std::string_view, 3> kNames = {"portable", "avx2", "avx512"};  // in the order of InstructionSet
+
+}  // namespace
+
 #ifdef UNISONO_X86
 namespace {
 
@@ -34,6 +49,18 @@ std::vector<InstructionSet> available_instruction_sets() {
   if (v3 && v4) sets.push_back(InstructionSet::avx512);
 #endif
   return sets;
+}
+
+InstructionSet chosen_instruction_set() {
+  const std::vector<InstructionSet> sets = available_instruction_sets();
+  const char* const most = std::getenv("UNISONO_MAX_ISA");
+  if (most == nullptr) return sets.back();
+  const auto named = std::find(kNames.begin(), kNames.end(), std::string_view(most));
+  if (named == kNames.end()) {
+    throw ConfigError(
+        fmt::format("UNISONO_MAX_ISA is '{}' in the environment; it may be {}", most, fmt::join(kNames, ", ")));
+  }
+  return std::min(sets.back(), static_cast<InstructionSet>(named - kNames.begin()));
 }
 
 Loops loops_for(InstructionSet set) {

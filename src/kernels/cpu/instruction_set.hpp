@@ -12,6 +12,10 @@ enum class InstructionSet { portable, avx2, avx512 };
 /// Those that both this build and this CPU have, slowest first; never empty.
 std::vector<InstructionSet> available_instruction_sets();
 
+/// The fastest of them up to the one that the environment's UNISONO_MAX_ISA names: portable, avx2 or avx512.
+/// \throws ConfigError where that is something else
+InstructionSet chosen_instruction_set();
+
 /// \pre available
 Loops loops_for(InstructionSet set);
 
