@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <deque>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -14,7 +15,6 @@ namespace unisono {
 namespace {
 
 constexpr int kTag = 83;
-constexpr double kPatience = 0.01;  // seconds of looking again and again before a thread sleeps
 
 }  // namespace
 
@@ -80,19 +80,22 @@ class ItemRing::Pass {
     while (!is_ready(row, diagonal)) {
       if (failed_) return false;
       if (thread == 0) see_to_messages();
-      if (thread == 0 && watch.seconds() > kPatience) wait_for_message();
+      if (thread == 0) wait_for_message([&] { return is_ready(row, diagonal); });
       std::this_thread::yield();
     }
     if (thread == 0 && row + 1 == ring_.rows() && !ring_.is_alone()) waited_ += watch.seconds();
     return true;
   }
 
-  /// Starts what can be started, and notes what is done. At most one message each way is under way.
+  /// Starts what can be started, and notes what is done: at most one receive is under way, and sends of all columns
+  /// that may leave.
   void see_to_messages() {
     if (ring_.is_alone()) return;
-    if (sending_ && sending_->test()) end_send();
-    if (!sending_ && sent_ < last_ && is_made(0, sent_)) {
-      sending_ = ring_.communicator_.start_send(std::as_bytes(column_at(ring_.first_row_, sent_)), before(), kTag);
+    while (!sending_.empty() && sending_.front()->test()) end_send();
+    while (may_send()) {
+      const std::span<float> column = column_at(ring_.first_row_, next_to_send());
+      sending_.push_back(ring_.communicator_.start_send(std::as_bytes(column), before(), kTag));
+      ring_.sent_bytes_ += static_cast<std::int64_t>(column.size_bytes());
     }
     if (receiving_ && receiving_->test()) end_receive();
     // The place of the column that comes next was that of one that has been sent.
@@ -103,23 +106,24 @@ class ItemRing::Pass {
     }
   }
 
-  /// Sleeps until a message has arrived or gone, where this is safe: what another thread finishes meanwhile nobody
-  /// sends. With a send under way that is no matter: it is received once the peer's send of two diagonals before is,
-  /// and so on. Else the other thread is at the column that a peer may be waiting for, and this one looks on.
-  void wait_for_message() {
-    if (receiving_ && (sending_ || sent_ == last_)) {
-      end_receive();
-    } else if (sending_) {
-      end_send();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+  /// Until the message that comes next is through (the column to be received; where there is no place for it, the one
+  /// whose place it needs), or `enough`, or there is something to send. Whoever waited for a message alone could wait
+  /// for ever: for a peer that waits for what this rank has made, or could make, meanwhile.
+  void wait_for_message(const std::function<bool()>& enough) {
+    const auto interrupted = [&] { return failed_ || enough() || may_send(); };
+    if (receiving_) {
+      if (receiving_->wait_unless(interrupted)) end_receive();
+    } else if (!sending_.empty()) {
+      if (sending_.front()->wait_unless(interrupted)) end_send();
     }
   }
 
+  std::int64_t next_to_send() const { return sent_ + std::ssize(sending_); }
+  bool may_send() const { return next_to_send() < last_ && is_made(0, next_to_send()); }
+
   void end_send() {
-    sending_->wait();
-    sending_.reset();
-    ring_.sent_bytes_ += static_cast<std::int64_t>(column_at(ring_.first_row_, sent_).size_bytes());
+    sending_.front()->wait();
+    sending_.pop_front();
     ++sent_;
   }
 
@@ -134,7 +138,7 @@ class ItemRing::Pass {
     while (!ring_.is_alone() && (sent_ < last_ || arrived_ < last_)) {
       if (failed_) return;
       see_to_messages();
-      if (watch.seconds() > kPatience) wait_for_message();
+      wait_for_message([] { return false; });
       std::this_thread::yield();
     }
     waited_ += watch.seconds();
@@ -159,7 +163,8 @@ class ItemRing::Pass {
   std::atomic<std::int64_t> next_{0};  ///< block to be taken
   std::atomic<bool> failed_{false};
   // The first thread's
-  RequestPtr sending_, receiving_;
+  std::deque<RequestPtr> sending_;
+  RequestPtr receiving_;
   std::int64_t sent_;                  ///< the columns of all diagonals before this one have been sent …
   std::atomic<std::int64_t> arrived_;  ///< … and those of the diagonals up to this one are here
   double waited_ = 0;

@@ -4,6 +4,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import unittest
 
 import h5py
@@ -83,6 +85,17 @@ class Stratified(BinaryTest):
                     self.assertAlmostEqual(summary[part]["rmse"], serial[part]["rmse"], places=12)
                 passed = 4 * ranks * ITEMS * STRIDE * 4 if ranks > 1 else 0
                 self.assertEqual(summary["passed_bytes"], passed)
+
+    def test_ranks_that_lose_their_cores_now_and_then_wait_for_nothing_that_never_comes(self):
+        patience = ("--set", "communication.timeout_seconds=20", "--set", "checkpoint.every_epochs=5")
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+        try:
+            self.train("run", *patience, "--set", "train.epochs=100", ranks=2)
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        self.assertEqual(self.summary("run")["steps"], 100 * GRID)
 
     def test_a_validation_part_and_other_checkpoints_change_nothing(self):
         held_back = ("--set", "data.validation_fraction=0.2", "--set", "checkpoint.every_steps=3")

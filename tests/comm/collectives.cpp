@@ -273,6 +273,28 @@ void messages_keep_their_order_and_their_tags(Communicator& communicator) {
   EXPECT(numbers == (std::vector<std::int64_t>{10, 20, 11, 21}));
 }
 
+void a_wait_for_a_message_can_be_ended(Communicator& communicator) {
+  if (communicator.size() < 2 || communicator.rank() > 1) return;
+  const int peer = 1 - communicator.rank();
+  std::int64_t sent = 5, received = 0;
+  const auto bytes = [](std::int64_t& number) { return std::as_writable_bytes(std::span(&number, 1)); };
+  if (communicator.rank() == 0) {
+    const RequestPtr request = communicator.start_receive(bytes(received), peer, 4);
+    int asked = 0;
+    EXPECT(!request->wait_unless([&] { return ++asked == 3; }));  // before the peer is asked to send
+    EXPECT(asked == 3 && received == 0);
+    communicator.send(bytes(sent), peer, 4);
+    EXPECT(request->wait_unless([] { return false; }));
+    request->wait();
+    EXPECT(received == 5);
+  } else {
+    communicator.receive(bytes(received), peer, 4);
+    const RequestPtr request = communicator.start_send(bytes(received), peer, 4);
+    EXPECT(request->wait_unless([] { return false; }));
+    request->wait();
+  }
+}
+
 void weighted_means_count_examples(Communicator& communicator) {
   // Rank r of P has r examples of value 3 + r: rank 0 has none, and no number in its place.
   const int ranks = communicator.size(), rank = communicator.rank();
@@ -360,6 +382,7 @@ const std::vector<Promise>& promises() {
       {"texts travel", texts_travel},
       {"a ring of messages closes", a_ring_of_messages_closes},
       {"messages keep their order and their tags", messages_keep_their_order_and_their_tags},
+      {"a wait for a message can be ended", a_wait_for_a_message_can_be_ended},
       {"weighted means count examples", weighted_means_count_examples},
       {"groups split by colour and key", groups_split_by_colour_and_key},
       {"sums of two groups may be in flight together", sums_of_two_groups_may_be_in_flight_together},

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -243,32 +244,63 @@ TEST_CASE("a run in strata goes on anywhere, on another number of ranks", "[stra
   }
 }
 
+using Slowness = std::function<std::chrono::microseconds(Index row, std::int64_t diagonal)>;
+
+/// Passes of `diagonals` each over a ring whose blocks take as long as they are told. Ranks that wait for a message
+/// longer than 5 seconds fail.
+void pass_round(const std::string& path, int ranks, int threads, std::int64_t diagonals, int passes,
+                const Slowness& slowness) {
+  CAPTURE(ranks, threads);
+  run_as_threads(
+      ranks,
+      [&](Communicator& communicator) {
+        DataSettings settings;
+        settings.path = path;
+        settings.order = "strata";
+        const auto data = open_dataset(settings, kSeed);
+        const auto backend = make_cpu_backend(1);
+        LocalReducer reducer;
+        ModelSettings model_settings;
+        model_settings.kind = "factorization";
+        const auto model = make_model(
+            model_settings, {.kind = SetKind::ratings, .rows = kUsers, .columns = kItems},
+            {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = "sgd"});
+        ItemRing ring(*model, data->info(), communicator);
+        std::vector<float> theta(static_cast<std::size_t>(ring.size()));
+        ThreadTeam team(threads);
+        std::atomic<std::int64_t> visits{0};
+        for (int pass = 0; pass < passes; ++pass) {
+          ring.pass(diagonals, theta, team, [&](Index row, std::int64_t diagonal, const TableParts&) {
+            const auto time = slowness(communicator.rank() * 7 + row, diagonal);
+            if (time.count() > 0) std::this_thread::sleep_for(time);
+            ++visits;
+          });
+        }
+        EXPECT(visits == passes * diagonals * ring.rows());
+      },
+      5);
+}
+
+constexpr std::chrono::milliseconds kLong{12};
+
 TEST_CASE("threads that are slow with the column that a peer waits for hold nobody up", "[stratified]") {
   const TempDir folder;
   const std::string path = write_ratings(folder / "a.h5");
-  run_as_threads(6, [&](Communicator& communicator) {
-    DataSettings settings;
-    settings.path = path;
-    settings.order = "strata";
-    const auto data = open_dataset(settings, kSeed);
-    const auto backend = make_cpu_backend(1);
-    LocalReducer reducer;
-    ModelSettings model_settings;
-    model_settings.kind = "factorization";
-    const auto model = make_model(
-        model_settings, {.kind = SetKind::ratings, .rows = kUsers, .columns = kItems},
-        {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = "sgd"});
-    ItemRing ring(*model, data->info(), communicator);
-    std::vector<float> theta(static_cast<std::size_t>(ring.size()));
-    ThreadTeam team(2);
-    std::atomic<int> visits{0};
-    // One row a rank: one thread is at it, longer than the other one has patience, which sees to the messages or not.
-    ring.pass(4, theta, team, [&](Index, std::int64_t, const TableParts&) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(25));
-      ++visits;
-    });
-    EXPECT(visits == 4);
-  });
+  pass_round(path, 6, 2, 4, 1, [](Index, std::int64_t) { return 2 * kLong; });
+}
+
+TEST_CASE("ranks that are slow now and then hold nobody up for good", "[stratified]") {
+  const TempDir folder;
+  const std::string path = write_ratings(folder / "a.h5");
+  for (const int ranks : {2, 3, 6}) {
+    for (const int threads : {1, 2, 3}) {
+      pass_round(path, ranks, threads, 5, 12, [](Index row, std::int64_t diagonal) {
+        RandomStream random(kSeed, Purpose::test, static_cast<std::uint64_t>(row),
+                            static_cast<std::uint32_t>(diagonal));
+        return random.below(6) == 0 ? kLong : std::chrono::microseconds(random.below(100));
+      });
+    }
+  }
 }
 
 TEST_CASE("strata are refused where they cannot be", "[stratified]") {

@@ -28,6 +28,9 @@ class Request {
   virtual void wait() = 0;
   /// Whether it is done; drives progress.
   virtual bool test() = 0;
+  /// Blocks until it is done or `enough()`, which is asked again and again, is quick, and calls nothing of a
+  /// communicator. \return whether it is done: `wait` is yet to be called \throws CommunicationError
+  virtual bool wait_unless(const std::function<bool()>& enough) = 0;
   /// Blocks until every rank has started this operation, where the room can tell; else returns at once. Whoever times
   /// it before `wait` knows how long it waited for the last rank, and how long for the transfer alone.
   virtual void wait_for_arrivals() {}

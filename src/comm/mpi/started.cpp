@@ -31,6 +31,12 @@ bool Started::test() {
   return entry_.done();
 }
 
+bool Started::wait_unless(const std::function<bool()>& enough) {
+  bool done = false;
+  job_.wait([&] { return (done = entry_.done()) || enough(); }, place_);
+  return done;
+}
+
 void Started::wait_for_arrivals() {
   job_.wait([this] { return entry_.done() || operation_->all_arrived(); }, place_);
 }

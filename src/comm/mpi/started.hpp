@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "job.hpp"
@@ -21,6 +22,7 @@ class Started final : public Request, private Operation {
 
   void wait() override;
   bool test() override;
+  bool wait_unless(const std::function<bool()>& enough) override;
   void wait_for_arrivals() override;
 
  private:
@@ -41,6 +43,7 @@ class NothingToDo final : public Request {
  public:
   void wait() override {}
   bool test() override { return true; }
+  bool wait_unless(const std::function<bool()>&) override { return true; }
 };
 
 }  // namespace unisono::mpi

@@ -53,6 +53,7 @@ class ThreadRequest final : public Request {
 
   void wait() override { group_->wait(*meeting_); }
   bool test() override { return group_->test(*meeting_); }
+  bool wait_unless(const std::function<bool()>& enough) override { return group_->wait_unless(*meeting_, enough); }
   void wait_for_arrivals() override { group_->wait(*meeting_); }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono::threads {
@@ -84,21 +85,40 @@ MeetingPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int pee
 
 void Group::wait(const Meeting& meeting) {
   std::unique_lock lock(world_->mutex);
-  const bool in_time = world_->changed.wait_for(lock, std::chrono::duration<double>(world_->timeout_seconds), [&] {
-    return meeting.done || !world_->failure.empty() || !missing_locked(meeting, true).empty();
-  });
-  if (in_time) return check_locked(meeting);
-  const std::string reason = fmt::format("{} did not arrive at {} within {} s", missing_locked(meeting, false),
-                                         meeting.name, world_->timeout_seconds);
-  world_->fail_locked(reason);
-  throw CommunicationError(reason);
+  const std::chrono::duration<double> timeout(world_->timeout_seconds);
+  if (!world_->changed.wait_for(lock, timeout, [&] { return is_over_locked(meeting); })) time_out_locked(meeting);
+  check_locked(meeting);
 }
 
 bool Group::test(const Meeting& meeting) {
   const std::lock_guard lock(world_->mutex);
-  if (!meeting.done && world_->failure.empty() && missing_locked(meeting, true).empty()) return false;
+  if (!is_over_locked(meeting)) return false;
   check_locked(meeting);
   return true;
+}
+
+bool Group::wait_unless(const Meeting& meeting, const std::function<bool()>& enough) {
+  const Stopwatch watch;
+  while (!test(meeting)) {
+    if (enough()) return false;
+    std::unique_lock lock(world_->mutex);
+    if (watch.seconds() > world_->timeout_seconds) time_out_locked(meeting);
+    // Nobody tells when it is enough.
+    world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] { return is_over_locked(meeting); });
+  }
+  return true;
+}
+
+/// It happened, or never will.
+bool Group::is_over_locked(const Meeting& meeting) const {
+  return meeting.done || !world_->failure.empty() || !missing_locked(meeting, true).empty();
+}
+
+void Group::time_out_locked(const Meeting& meeting) {
+  const std::string reason = fmt::format("{} did not arrive at {} within {} s", missing_locked(meeting, false),
+                                         meeting.name, world_->timeout_seconds);
+  world_->fail_locked(reason);
+  throw CommunicationError(reason);
 }
 
 void Group::abandon(const Meeting& meeting) noexcept {

@@ -75,11 +75,15 @@ class Group {
   /// Blocks until all have arrived or it happened.
   void wait_for_arrivals(const Meeting& meeting) { wait(meeting); }
   bool test(const Meeting& meeting);
+  /// \return whether it happened
+  bool wait_unless(const Meeting& meeting, const std::function<bool()>& enough);
   /// Where its buffers go away before it happened, nobody can go on.
   void abandon(const Meeting& meeting) noexcept;
 
  private:
+  bool is_over_locked(const Meeting& meeting) const;
   void check_locked(const Meeting& meeting);
+  [[noreturn]] void time_out_locked(const Meeting& meeting);
   std::string missing_locked(const Meeting& meeting, bool ended_only) const;
 
   std::shared_ptr<World> world_;
