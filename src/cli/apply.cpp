@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "checks.hpp"
 #include "commands.hpp"
 #include "unisono/experiment/evaluate.hpp"
 #include "warn.hpp"
@@ -38,7 +39,7 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
            ->type_name("FILE");
   command.add_option("--words", words.words, "how many of the most frequent ones analogies are asked of")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber)
+      ->check(kPositive)
       ->needs(&analogies);
   CLI::Option& similarity =
       *command.add_option("--similarity", words.similarity, "of words: files of lines 'word word score'")
@@ -51,7 +52,7 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
 /// The best items of users, in place of a split's predictions.
 CLI::Option& add_top(CLI::App& command, TopOptions& options) {
   CLI::Option& top = *command.add_option("--top", options.top, "of ratings: the best items of each user, so many")
-                          ->check(CLI::PositiveNumber)
+                          ->check(kPositive)
                           ->excludes(command.get_option("--split"))
                           ->type_name("N");
   command.add_option("--users", options.users, "only of these, with commas between")

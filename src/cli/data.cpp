@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "checks.hpp"
 #include "data_commands.hpp"
 #include "unisono/data/describe.hpp"
 #include "unisono/data/digits.hpp"
@@ -13,11 +14,11 @@ void add_digits(CLI::App& data, Chosen& chosen) {
   CLI::App& command = *data.add_subcommand("digits", "draw handwritten-looking digits, 28×28 pixels");
   const auto output = add_output(command);
   const auto options = std::make_shared<DigitsOptions>();
-  command.add_option("--train", options->train, "training examples")->capture_default_str()->check(CLI::PositiveNumber);
+  command.add_option("--train", options->train, "training examples")->capture_default_str()->check(kPositive);
   command.add_option("--validation", options->validation, "validation examples")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
-  command.add_option("--test", options->test, "test examples")->capture_default_str()->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
+  command.add_option("--test", options->test, "test examples")->capture_default_str()->check(kNotNegative);
   command.add_option("--seed", options->seed, "of the drawing")->capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say(make_digits(*options, *output)); }; });
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "checks.hpp"
 #include "data_commands.hpp"
 
 namespace unisono::cli {
@@ -52,7 +53,7 @@ void add_libsvm(CLI::App& import, Chosen& chosen) {
   const auto options = std::make_shared<LibsvmOptions>();
   add_fractions(command, *options, "examples");
   command.add_option("--columns", options->columns, "how many; by default as many as the largest index needs")
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command.add_option("--base", options->base, "the first column's index")
       ->check(CLI::IsMember({"auto", "0", "1"}))
       ->capture_default_str();
@@ -105,13 +106,13 @@ void add_text(CLI::App& import, Chosen& chosen) {
   const auto options = std::make_shared<TextOptions>();
   command.add_option("--minimum-count", options->minimum_count, "words that occur more seldom are left out")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command.add_option("--maximum-words", options->maximum_words, "keep only so many, the most frequent ones; 0: all")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(kNotNegative);
   command.add_option("--sentence-length", options->sentence_length, "words; longer sentences are cut there")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command.add_flag("--lowercase", options->lowercase, "make all letters small");
   command.add_option("--test-fraction", options->test_fraction, "of the sentences")->check(CLI::Range(0.0, 1.0));
   command.add_option("--seed", options->seed, "of what is chosen at random")->capture_default_str();
@@ -135,7 +136,7 @@ void add_cooccurrences(CLI::App& data, Chosen& chosen) {
   const auto options = std::make_shared<CooccurrenceOptions>();
   command.add_option("--window", options->window, "words on each side that count, by 1/distance")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(kPositive);
   command.add_option("--symmetric", options->symmetric, "no: rows are left words, columns right ones")
       ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}))
       ->default_str("yes")

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "checks.hpp"
 #include "commands.hpp"
 
 namespace unisono::cli {
@@ -44,7 +45,7 @@ void add_neighbors(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("neighbors", "the words, users or items whose vectors are most alike");
   const auto options = add_vector_arguments<NeighborOptions>(command, chosen);
   command.add_option("names", options->names, "a list each")->required()->type_name("NAME");
-  command.add_option("--top", options->top, "how many")->capture_default_str()->check(CLI::PositiveNumber);
+  command.add_option("--top", options->top, "how many")->capture_default_str()->check(kPositive);
   command.add_flag("--json", options->json, "print one JSON object");
   command.callback([options, &chosen] {
     chosen.alone = [options] {

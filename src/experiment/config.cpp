@@ -96,6 +96,9 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
                   "data.partition = \"strata\" is for strategy.kind = \"stratified\" alone; remove it");
   visitor.require(
+      "data", data.shuffle || strategy.kind != "stratified",
+      "shuffle = false is not for strategy.kind = \"stratified\", which has an order of its own; remove it");
+  visitor.require(
       "strategy", strategy.allreduce_epochs <= train.epochs,
       "strategy.allreduce_epochs is longer than train.epochs, so nothing would ever be averaged; use kind = "
       "\"allreduce\" or more epochs");

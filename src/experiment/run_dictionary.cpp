@@ -20,8 +20,10 @@ constexpr const char* kName = "dictionary.h5";
 void keep_dictionary(const std::string& set, const std::string& file) {
   std::error_code ignored;
   if (fs::exists(file, ignored)) return;
+  const Dictionary dictionary = read_dictionary(set);
+  if (dictionary.empty()) return;
   const std::string aside = file + ".tmp";
-  write_dictionary(aside, read_dictionary(set));
+  write_dictionary(aside, dictionary);
   sync_and_rename(aside, file);
 }
 

@@ -5,8 +5,8 @@
 #include "unisono/data/dictionary.hpp"
 #include "unisono/experiment/config.hpp"
 
-// RUN/dictionary.h5: what the training set's words, or users and items, are called, so that a trained model can be
-// asked by name without its set.
+// RUN/dictionary.h5: what the training set's words, or users and items, or classes, are called, so that a trained model
+// can be asked by name without its set, and another set be held against it.
 
 namespace unisono {
 

@@ -224,7 +224,7 @@ CheckpointHeader Run::fresh_header() const {
 void Run::open_records(const TrainOptions& options) {
   if (!folder_) return;
   root_ = std::make_unique<RootFiles>();
-  if (has_names(data_->info().kind)) keep_dictionary(config_.data.path, folder_->dictionary());
+  keep_dictionary(config_.data.path, folder_->dictionary());
   write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));

@@ -16,9 +16,11 @@
 namespace unisono {
 namespace {
 
-constexpr std::string_view kWayOut =
-    "lower optimizer.learning_rate, warm up (schedule.warmup_epochs), or clip gradients (optimizer.clip_norm); earlier "
-    "checkpoints are whole";
+std::string_view way_out(bool has_gradients) {
+  return has_gradients ? "lower optimizer.learning_rate, warm up (schedule.warmup_epochs), or clip gradients "
+                         "(optimizer.clip_norm); earlier checkpoints are whole"
+                       : "lower optimizer.learning_rate; earlier checkpoints are whole";
+}
 
 bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
 
@@ -130,8 +132,8 @@ void TrainingObserver::require_finite(const LossSums& sums) {
   if (std::isfinite(sums.loss)) return;
   const std::string before =
       std::isnan(reported_loss_) ? "" : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, reported_step_);
-  fail(fmt::format("the loss is {} at step {}, with a learning rate of {:g}{}", sums.loss, header_.step,
-                   last_.learning_rate, before));
+  fail(fmt::format("the loss is {} at step {}, with optimizer.learning_rate = {:g}{}", sums.loss, header_.step,
+                   context_.config.optimizer.learning_rate, before));
 }
 
 /// A checkpoint of such a model would be worse than none.
@@ -145,7 +147,7 @@ void TrainingObserver::require_finite(Split split, const std::vector<Metric>& me
 /// On all ranks alike: a checkpoint of better days is still finished.
 void TrainingObserver::fail(const std::string& what) {
   finish_checkpoint();
-  throw TrainingError(fmt::format("{}: {}", what, kWayOut));
+  throw TrainingError(fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0)));
 }
 
 void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds) {

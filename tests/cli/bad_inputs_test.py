@@ -210,7 +210,7 @@ CONFIGS = [
     Case(
         "a rate that explodes",
         OTHER,
-        r"the loss is -?(nan|inf) at step \d+, with a learning rate of 1e\+38.*learning_rate",
+        r"the loss is -?(nan|inf) at step \d+, with optimizer.learning_rate = 1e\+38.*clip_norm",
         (*TRAIN_NEW, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
@@ -499,7 +499,7 @@ IMPORTS = [
         "3",
     ),
     text_case("comments alone", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
-    text_case("gzip that is none", r"lines\.txt:1: holds a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
+    text_case("gzip that is none", r"lines\.txt:1:2: a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
     text_case(
         "a test file that is not there",
         r"other\.txt: there is no such file",
@@ -527,7 +527,19 @@ IMPORTS = [
         "ratings",
         "1,2,3\n1,2,x\n1,2,3\n",
     ),
-    text_case("a field too few", r"lines\.txt:3: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
+    text_case(
+        "a first rating that is not finite", r"lines\.txt:1: column 3 \(rating\): 'nan'", "ratings", "u,i,nan\nv,j,3\n"
+    ),
+    text_case("a field too many", r"lines\.txt:2:7: has 4 fields, but 3", "ratings", "1;2;3\n1;2;3;4\n1;2;3\n"),
+    text_case(
+        "an index beyond all columns",
+        r"lines\.txt:1:7: the index 4294967295 makes more than",
+        "libsvm",
+        "1 0:1 4294967295:1\n",
+    ),
+    text_case("a text without words", r"lines\.txt: holds no word", "text", "\n \n"),
+    text_case("rows without values", r"lines\.txt: no example has a value; say --columns", "libsvm", "1\n0\n"),
+    text_case("a field too few", r"lines\.txt:3:4: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
     text_case("a user without a name", r"lines\.txt:2: column 1 \(user\): is empty", "ratings", "1,2,3\n,2,3\n"),
     text_case(
         "an item in Latin-1",
@@ -561,7 +573,7 @@ IMPORTS = [
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
     text_case("words that are all rare", r"lines\.txt: of its 3 words none occurs 5 times", "text", "a b c\n"),
-    text_case("an empty text", r"lines\.txt: of its 0 words", "text", ""),
+    text_case("an empty text", r"lines\.txt: holds no word", "text", ""),
     Case(
         "a folder without texts",
         DATA,
@@ -589,6 +601,12 @@ IMPORTS = [
         "a dictionary of numbers",
         r"text\.h5: /dictionary/words is no list of strings",
         lambda file: replace(file, "dictionary/words", numpy.arange(3)),
+    ),
+    Case(
+        "co-occurrences in place of their text",
+        CONFIGURATION,
+        r"--output digits\.h5: that is the text itself",
+        ("data", "cooccurrences", "digits.h5", "--output", "digits.h5", "--overwrite"),
     ),
     counted(
         "too little memory",
@@ -992,6 +1010,12 @@ IN_PLACE = [
     sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
     sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
     sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
+    sparse(
+        "GloVe at a rate of 0",
+        r"optimizer\.learning_rate = 0.*takes at least 1e-18",
+        "glove",
+        "optimizer.learning_rate=0",
+    ),
     sparse("momentum in place", r"optimizer\.momentum.*updated in place", "word2vec", "optimizer.momentum=0.9"),
     sparse("clipping in place", r"optimizer\.clip_norm.*updated in place", "linear", "optimizer.clip_norm=1.0"),
     sparse(
@@ -1031,6 +1055,13 @@ IN_PLACE = [
         "factorization",
         'strategy={kind="stratified"}',
         "train.batch_size=2",
+    ),
+    sparse(
+        "the file's order for strata",
+        r'shuffle = false is not for strategy\.kind = "stratified"',
+        "factorization",
+        'strategy={kind="stratified"}',
+        "data.shuffle=false",
     ),
     sparse(
         "strata in the file's order",
@@ -1250,7 +1281,7 @@ VECTORS = [
     vectors(
         "a table that the model has not",
         CONFIGURATION,
-        r"has vectors of words, but none of items; choose with --table",
+        r"has vectors of words, but none of items",
         (*NEIGHBORS, "--table", "items"),
     ),
     vectors(

@@ -110,7 +110,7 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK(line == "y");
   const std::string zero("a\0b", 3);
   LineReader binary(bytes_of(zero, "f"));
-  CHECK_THAT(test::message_of<DataError>([&] { binary.next(line); }), Contains("f:1: holds a zero byte"));
+  CHECK_THAT(test::message_of<DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
 }
 
 TEST_CASE("numbers become a feature, words one for each of them, classes their number", "[csv]") {

@@ -103,7 +103,7 @@ TEST_CASE("labels are classes if they are whole and few, and come in the order o
   CHECK(numbers.train.targets == std::vector<float>{1, 2.5});
   CHECK(numbers.train.labels.empty());
   CHECK(import("1 1:1\n2 1:1\n", {.task = "regression"}).train.targets == std::vector<float>{1, 2});
-  CHECK_THAT(refusal("1 1:1\n2.5 1:1\n", {.task = "classes"}), Contains("t.svm:2: the label 2.5 is no whole number"));
+  CHECK_THAT(refusal("1 1:1\n2.5 1:1\n", {.task = "classes"}), Contains("t.svm:2:1: the label 2.5 is no whole number"));
   std::string many;
   for (int i = 0; i <= 1000; ++i) many += fmt::format("{} 1:1\n", i);
   CHECK(import(many).summary.classes.empty());
@@ -118,7 +118,7 @@ TEST_CASE("a test file shares base, columns and classes", "[libsvm]") {
   CHECK(import("1 1:1\n0 2:1\n", {}, "0 0:1\n").train.indices == std::vector<std::uint32_t>{1, 2});  // base 0 for both
   CHECK(import("1 1:1\n0 2:1\n", {}, "0 1:2\n").train.data == std::vector<float>{1, 1});  // not all values are 1
   CHECK_THAT(refusal("1 1:1\n0 2:1\n", {}, "1 1:1\n7 1:1\n"),
-             Contains("s.svm:2: the label 7 is no class of the training file, whose classes are 0, 1"));
+             Contains("s.svm:2:1: the label 7 is no class of the training file, whose classes are 0, 1"));
 }
 
 TEST_CASE("columns and base may be said", "[libsvm]") {
@@ -126,7 +126,7 @@ TEST_CASE("columns and base may be said", "[libsvm]") {
   CHECK(import("1 1:1\n0 2:1\n", {.base = "0"}).train.indices == std::vector<std::uint32_t>{1, 2});
   CHECK_THAT(refusal("1 1:1\n0 2:1 4:1\n", {.columns = 3}),
              Contains("t.svm:2:7: the index 4 is beyond --columns 3, of which the first has the index 1"));
-  CHECK_THAT(refusal("1 1:1\n0 0:1\n", {.base = "1"}), Contains("t.svm:2: has the index 0, but --base 1"));
+  CHECK_THAT(refusal("1 1:1\n0 0:1\n", {.base = "1"}), Contains("t.svm:2:3: has the index 0, but --base 1"));
   CHECK_THAT(refusal("1\n0\n"), Contains("no example has a value"));
   CHECK(import("1\n0\n", {.columns = 3}).train.indptr == std::vector<std::uint64_t>{0, 0, 0});
   CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.base = "2"}), Contains("--base '2'"));

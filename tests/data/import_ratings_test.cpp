@@ -159,8 +159,8 @@ TEST_CASE("ratings are chosen at random, each for one group, alike for the same 
 
 TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") {
   const std::string good = "1,2,3\n1,2,3\n1,2,3\n";
-  CHECK_THAT(refusal(good + "1,2\n"), Contains("r.txt:4: has 2 fields, but 3 are expected: user, item, rating"));
-  CHECK_THAT(refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4: has more than 4 fields"));
+  CHECK_THAT(refusal(good + "1,2\n"), Contains("r.txt:4:4: has 2 fields, but 3 are expected: user, item, rating"));
+  CHECK_THAT(refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has more than 4 fields"));
   CHECK_THAT(refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is no number"));
   CHECK_THAT(refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));

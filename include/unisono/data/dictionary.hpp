@@ -8,12 +8,12 @@ namespace unisono {
 
 /// What the things are called that a set has numbers of: names[i] is the name of number i.
 struct NameTable {
-  std::string table;  ///< words, users, items
+  std::string table;  ///< words, users, items, classes
   std::vector<std::string> names = {};
   std::vector<std::int64_t> counts = {};  ///< how often each occurs; empty: nobody says
 };
 
-/// `/dictionary` of a set, without what it does not have.
+/// `/dictionary` of a set, and its classes, without what it does not have.
 using Dictionary = std::vector<NameTable>;
 
 /// \throws DataError

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "cooccurrence/pair_counter.hpp"
 #include "import/column_reader.hpp"
@@ -184,6 +185,9 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
                                         const ImportOutput& output) {
   using namespace data;
   check_options(options);
+  if (std::error_code ignored; std::filesystem::equivalent(text_path, output.path, ignored)) {
+    throw ConfigError(fmt::format("--output {}: that is the text itself; choose another file", output.path));
+  }
   const hdf5::File file(text_path, hdf5::File::Mode::read);
   check_text(file);
   SetWriter writer(output);

@@ -12,8 +12,9 @@
 namespace unisono {
 namespace {
 
-constexpr std::array kTables = {"words", "users", "items"};
+constexpr std::array kTables = {"words", "users", "items", "classes"};
 constexpr const char* kCounts = "dictionary/counts";  // of words
+constexpr const char* kClassNames = "class_names";    // the attribute in which a set has its classes
 
 std::string path_of(const std::string& table) { return "dictionary/" + table; }
 
@@ -33,6 +34,9 @@ Dictionary read_dictionary(const std::string& path) {
   Dictionary dictionary;
   for (const std::string table : kTables) {
     if (file.exists(path_of(table))) dictionary.push_back(read_table(file, table));
+  }
+  if (file.has_attribute("", kClassNames)) {
+    dictionary.push_back({.table = "classes", .names = file.read_attribute<std::vector<std::string>>("", kClassNames)});
   }
   return dictionary;
 }

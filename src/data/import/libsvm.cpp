@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <optional>
 
 #include "import/column_writer.hpp"
@@ -11,7 +12,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kMostColumns = std::int64_t{1} << 32;
+constexpr std::int64_t kMostColumns = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
 
 void check_options(const LibsvmOptions& options) {
@@ -20,7 +21,7 @@ void check_options(const LibsvmOptions& options) {
   if (options.task != "auto" && options.task != "classes" && options.task != "regression")
     throw ConfigError(fmt::format("--task '{}': it is auto, classes or regression", options.task));
   if (options.columns < 0 || options.columns > kMostColumns)
-    throw ConfigError(fmt::format("--columns {}: it is a number from 1 to 2³², or 0 to find it", options.columns));
+    throw ConfigError(fmt::format("--columns {}: it is a number from 1 to 2³² − 1, or 0 to find it", options.columns));
 }
 
 using Classes = std::map<double, std::int32_t>;
@@ -159,7 +160,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   plan.classes = decide_classes(found, options);
   if (!options.test_file.empty()) read(options.test_file, &plan.classes, test);
   plan.base = decide_base(found, options);
-  plan.columns = decide_columns(found, options);
+  plan.columns = decide_columns(found, options, paths[0]);
   plan.all_ones = found.all_ones;
 
   const RowSplit split(training.size(), shares);

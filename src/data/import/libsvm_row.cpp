@@ -103,6 +103,7 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
   row.values.clear();
   Scanner scan(line, text);
   if (!scan.skip_blanks()) return false;
+  row.label_at = scan.at() + 1;
   row.label = read_label(scan);
   while (scan.skip_blanks()) {
     const std::size_t begin = scan.at();
@@ -114,6 +115,7 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
     row.indices.push_back(index);
     row.values.push_back(read_value(scan, begin));
     row.last_at = begin + 1;
+    if (row.indices.size() == 1) row.first_at = row.last_at;
   }
   return true;
 }

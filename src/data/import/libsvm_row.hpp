@@ -13,7 +13,8 @@ struct LibsvmRow {
   double label = 0;
   std::vector<std::uint32_t> indices;  ///< as they are written, ascending
   std::vector<float> values;           ///< beside them
-  std::size_t last_at = 0;             ///< byte of the line where the last index begins, from 1
+  /// Bytes of the line, from 1, where the label, the first index and the last one begin.
+  std::size_t label_at = 0, first_at = 0, last_at = 0;
 };
 
 /// \param line where the text is, for messages \return false for a line that is nothing but a comment

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "unisono/base/errors.hpp"
 
@@ -21,34 +22,37 @@ struct RowHead {
   std::uint64_t count;
 };
 
-[[noreturn]] void fail(const LineReader& line, const std::string& what) {
-  throw DataError(fmt::format("{}:{}: {}", line.name(), line.number(), what));
+[[noreturn]] void fail(const LineReader& line, std::size_t at, const std::string& what) {
+  throw DataError(fmt::format("{}:{}:{}: {}", line.name(), line.number(), at, what));
 }
 
-void note_label(const LineReader& line, double label, const LibsvmOptions& options, LibsvmFindings& found) {
+void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
+  const double label = row.label;
   const bool whole = label == std::trunc(label) && std::abs(label) < kMostLabel;
   if (!whole && options.task == "classes")
-    fail(line, fmt::format("the label {} is no whole number, which classes are; say --task regression", label));
+    fail(line, row.label_at,
+         fmt::format("the label {} is no whole number, which classes are; say --task regression", label));
   found.whole_labels = found.whole_labels && whole;
   if (found.too_many_labels || !found.whole_labels || options.task == "regression") return;
   found.labels.emplace(label, 0);
   found.too_many_labels = options.task == "auto" && found.labels.size() > kMostClasses;
 }
 
-void check_label(const LineReader& line, double label, const std::map<double, std::int32_t>& classes) {
-  if (classes.empty() || classes.contains(label)) return;
+void check_label(const LineReader& line, const LibsvmRow& row, const std::map<double, std::int32_t>& classes) {
+  if (classes.empty() || classes.contains(row.label)) return;
   std::vector<double> shown;
   for (const auto& [known, number] : classes) {
     if (shown.size() < kShownLabels) shown.push_back(known);
   }
-  fail(line, fmt::format("the label {} is no class of the training file, whose classes are {}{}", label,
-                         fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
+  fail(line, row.label_at,
+       fmt::format("the label {} is no class of the training file, whose classes are {}{}", row.label,
+                   fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
 }
 
 void note_indices(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   if (row.indices.empty()) return;
   if (row.indices.front() == 0 && options.base == "1")
-    fail(line, "has the index 0, but --base 1 says that the first one is 1");
+    fail(line, row.first_at, "has the index 0, but --base 1 says that the first one is 1");
   found.zero_index = found.zero_index || row.indices.front() == 0;
   if (row.indices.back() > found.largest || found.largest_at.empty()) {
     found.largest = row.indices.back();
@@ -85,7 +89,7 @@ void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options
   std::int64_t rows = 0;
   for (std::string text; lines->next(text);) {
     if (!parse_libsvm(*lines, text, row)) continue;
-    classes == nullptr ? note_label(*lines, row.label, options, found) : check_label(*lines, row.label, *classes);
+    classes == nullptr ? note_label(*lines, row, options, found) : check_label(*lines, row, *classes);
     note_indices(*lines, row, options, found);
     found.all_ones =
         found.all_ones && std::all_of(row.values.begin(), row.values.end(), [](float value) { return value == 1; });
@@ -108,10 +112,14 @@ std::int64_t decide_base(const LibsvmFindings& found, const LibsvmOptions& optio
   return options.base == "0" ? 0 : 1;
 }
 
-std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options) {
+std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options, const std::string& path) {
   const std::int64_t base = decide_base(found, options);
   const std::int64_t needed = found.largest_at.empty() ? 0 : std::int64_t{found.largest} - base + 1;
-  if (options.columns == 0 && needed == 0) throw DataError("no example has a value; say --columns to have them so");
+  if (options.columns == 0 && needed == 0)
+    throw DataError(path + ": no example has a value; say --columns to have them so");
+  if (needed > std::numeric_limits<std::uint32_t>::max())
+    throw DataError(fmt::format("{}: the index {} makes more than 2³² − 1 columns, counted from {}", found.largest_at,
+                                found.largest, base));
   if (options.columns == 0 || needed <= options.columns) return std::max(needed, options.columns);
   throw DataError(fmt::format("{}: the index {} is beyond --columns {}, of which the first has the index {}",
                               found.largest_at, found.largest, options.columns, base));

@@ -46,6 +46,6 @@ std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const
 std::int64_t decide_base(const LibsvmFindings& found, const LibsvmOptions& options);
 
 /// \throws DataError where an index is beyond the columns that were asked for
-std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options);
+std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options, const std::string& path);
 
 }  // namespace unisono::data

@@ -49,8 +49,8 @@ bool LineReader::next_raw(std::string& line) {
 bool LineReader::next(std::string& line) {
   while (next_raw(line)) {
     if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
-    if (line.find('\0') != std::string::npos) {
-      throw DataError(fmt::format("{}:{}: holds a zero byte; this is no text", name(), number_));
+    if (const std::size_t at = line.find('\0'); at != std::string::npos) {
+      throw DataError(fmt::format("{}:{}:{}: a zero byte; this is no text", name(), number_, at + 1));
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
   }

@@ -69,7 +69,7 @@ bool detect_header(const std::vector<std::string>& sample, std::string_view deli
   bool words = false;
   for (std::size_t c = 0; c < count; ++c) {
     if (numbers[c] && parse_number(names[c])) return false;
-    words = words || numbers[c];
+    words = words || (numbers[c] && !is_missing(names[c]));
   }
   return words;
 }
@@ -119,9 +119,11 @@ Rating parse_rating(const LineReader& line, std::string_view text, const Ratings
   RatingFields fields;
   const std::size_t count = split_rating(text, dialect.delimiter, fields);
   if (count != dialect.fields) {
-    throw DataError(fmt::format("{}:{}: has {} fields, but {} are expected: user, item, rating{}", line.name(),
-                                line.number(), count > 4 ? "more than 4" : std::to_string(count), dialect.fields,
-                                dialect.fields == 4 ? ", time" : ""));
+    const std::size_t at =
+        count < dialect.fields ? text.size() : static_cast<std::size_t>(fields[dialect.fields].data() - text.data());
+    throw DataError(fmt::format("{}:{}:{}: has {} fields, but {} are expected: user, item, rating{}", line.name(),
+                                line.number(), at + 1, count > 4 ? "more than 4" : std::to_string(count),
+                                dialect.fields, dialect.fields == 4 ? ", time" : ""));
   }
   Rating rating{.user = fields[0], .item = fields[1]};
   check_id(line, 0, rating.user);

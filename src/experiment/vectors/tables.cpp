@@ -24,9 +24,8 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   }
   std::vector<std::string> names;
   for (const VectorTable& table : tables) names.push_back(table.name);
-  throw ConfigError(fmt::format("{}: has vectors of {}{}; choose with --table", model.checkpoint.path,
-                                fmt::join(names, " and of "),
-                                name.empty() ? "" : fmt::format(", but none of {}", name)));
+  throw ConfigError(fmt::format("{}: has vectors of {}{}", model.checkpoint.path, fmt::join(names, " and of "),
+                                name.empty() ? "; choose with --table" : fmt::format(", but none of {}", name)));
 }
 
 NameTable names_of(const TrainedModel& model, const VectorTable& table) {

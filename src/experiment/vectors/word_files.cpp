@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "unisono/base/errors.hpp"
 
@@ -15,6 +16,7 @@ namespace unisono {
 namespace {
 
 constexpr const char* kBlanks = " \t\r";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words;
@@ -35,6 +37,7 @@ void visit_lines(const std::string& path, Visit visit) {
   }
   std::string line;
   for (std::int64_t number = 1; std::getline(file, line); ++number) {
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     const auto words = words_of(line);
     if (!words.empty()) visit(words, number);
   }

@@ -9,6 +9,12 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
+namespace {
+
+constexpr double kLeastRate = 1e-18;  // whose 1 / rate² a float holds
+
+}  // namespace
+
 GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : InPlaceModel("glove"),
       settings_(settings),
@@ -24,6 +30,12 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
                     name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"adagrad"}, kind_);
+  if (learning_rate_ < kLeastRate) {
+    throw ConfigError(
+        fmt::format("optimizer.learning_rate = {:g}: model.kind = \"glove\", whose sums of squares begin "
+                    "at 1 / rate², takes at least {:g}",
+                    learning_rate_, kLeastRate));
+  }
   word_rows_ = declare("words");
   context_rows_ = declare("contexts");
 }
