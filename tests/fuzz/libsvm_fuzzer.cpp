@@ -28,7 +28,7 @@ void check(const std::string& text, const LibsvmOptions& options) {
   read_libsvm(std::make_unique<LineReader>(bytes_of(text, "fuzzed")), options, found, nullptr,
               [&](const LibsvmRow& row) { rows.push_back(row); });
   const auto classes = decide_classes(found, options);
-  const std::int64_t base = decide_base(found, options), columns = decide_columns(found, options);
+  const std::int64_t base = decide_base(found, options), columns = decide_columns(found, options, "fuzzed");
   if (rows.empty() || columns < 1) std::abort();
   for (const LibsvmRow& row : rows) {
     if (!std::isfinite(static_cast<float>(row.label)) || row.indices.size() != row.values.size()) std::abort();
