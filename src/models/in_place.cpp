@@ -10,9 +10,8 @@ TouchedRows::TouchedRows(const std::vector<RowSpace>& spaces) {
 }
 
 void TouchedRows::mark(std::size_t space, Index row) {
-  const std::atomic_ref<std::uint8_t> mark(marks_[space][static_cast<std::size_t>(row)]);
-  const std::uint8_t before = mark.load(std::memory_order_relaxed);
-  if (before < 255) mark.store(static_cast<std::uint8_t>(before + 1), std::memory_order_relaxed);
+  const std::atomic_ref<std::uint32_t> mark(marks_[space][static_cast<std::size_t>(row)]);
+  mark.store(mark.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 ConflictMeter::ConflictMeter(const std::vector<RowSpace>& spaces, int threads)

@@ -65,14 +65,14 @@ void Averaging::train(TrainContext& run) {
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = scratch ? step_in_place(run, *scratch, rate, parameters.touched()) : local_step(run, rate);
+    const Batch batch = scratch ? step_in_place(run, *scratch, rate, &parameters) : local_step(run, rate);
     seen += batch.rank_step_size;
     const std::int64_t made = step + 1;
     const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
     if (averages) {
       average(run, parameters, std::exchange(seen, 0));
     } else {
-      parameters.merge_early();
+      parameters.merge_after_step();
     }
     go_on = run.observer.step(make_record(batch, made, rate, /*consistent=*/averages)) || !averages;
   }

@@ -57,10 +57,10 @@ class Hogwild final : public Strategy {
 /// Steps of a model that updates in place: the threads share each.
 class InPlaceSteps {
  public:
-  InPlaceSteps(TrainContext& run, RowLocks* locks, TouchedRows* touched)
+  InPlaceSteps(TrainContext& run, RowLocks* locks, ParameterAverage& parameters)
       : run_(run),
         locks_(locks),
-        touched_(touched),
+        parameters_(parameters),
         team_(run.threads),
         threads_(static_cast<std::size_t>(run.threads)) {
     if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
@@ -82,10 +82,25 @@ class InPlaceSteps {
   };
 
   void train_on(const Batch& batch, double rate, ConflictMeter* meter) {
+    std::int64_t before = own_examples_before(run_, batch);
+    const int parts = parameters_.begin_step(batch.global_size);
+    for (int part = 0; part < parts; ++part) {
+      before += train_on(batch, pieces_of(batch, part, parts), before, rate, meter);
+      if (part + 1 < parts) parameters_.merge_after_part(part);
+    }
+    for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
+    own_examples_ = batch.rank_step_size;
+    if (meter == nullptr) return;
+    run_.doings.touched_rows = meter->touched();
+    run_.doings.row_conflicts = meter->conflicts();
+  }
+
+  /// \param examples_before these pieces \return how many these have
+  std::int64_t train_on(const Batch& batch, const std::vector<ExampleRange>& pieces, std::int64_t examples_before,
+                        double rate, ConflictMeter* meter) {
     const ScopedTimer timer(run_.seconds.compute);
-    const auto pieces = pieces_of(batch);
-    std::vector<std::int64_t> before(pieces.size(), own_examples_before(run_, batch));
-    for (std::size_t i = 1; i < pieces.size(); ++i) before[i] = before[i - 1] + pieces[i - 1].size();
+    std::vector<std::int64_t> before = {examples_before};
+    for (const ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
     std::atomic<std::size_t> next{0};
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
@@ -94,22 +109,18 @@ class InPlaceSteps {
                                .examples_before = before[i],
                                .parameters = run_.state.parameters,
                                .locks = locks_,
-                               .touched = touched_,
+                               .touched = parameters_.touched(),
                                .meter = meter,
                                .thread = number};
         run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
       }
     });
-    for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
-    own_examples_ = batch.rank_step_size;
-    if (meter == nullptr) return;
-    run_.doings.touched_rows = meter->touched();
-    run_.doings.row_conflicts = meter->conflicts();
+    return before.back() - examples_before;
   }
 
   TrainContext& run_;
   RowLocks* locks_;
-  TouchedRows* touched_;
+  ParameterAverage& parameters_;
   std::optional<ConflictMeter> meter_;  ///< of several threads
   ThreadTeam team_;
   std::vector<Thread> threads_;
@@ -255,7 +266,7 @@ std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) c
 void Hogwild::train(TrainContext& run) {
   ParameterAverage parameters(run, settings_);
   if (run.model.in_place() != nullptr) {
-    InPlaceSteps steps(run, locks(), parameters.touched());
+    InPlaceSteps steps(run, locks(), parameters);
     train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step); });
   } else {
     WorkerSteps steps(run, locks());
@@ -278,7 +289,7 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
       average_local_statistics(run, examples);
       parameters.average(examples);
     } else {
-      parameters.merge_early();
+      parameters.merge_after_step();
     }
     record.consistent = averages || run.communicator.size() == 1;
     go_on = run.observer.step(record) || !record.consistent;

@@ -6,11 +6,18 @@
 // The sum goes as far as one rank would with the examples of all, which is right while the ranks' changes are small
 // (they then are what updates without waiting are, each some steps late), and too far where they are not.
 // How far apart ranks get grows with what they do to a row before it is merged. So rows whose changes are added are
-// also merged between averages, after the step in which the ranks together have touched them `merge_after` times:
-// frequent words after every step, rare ones hardly before the average (after Ji et al., "Parallelizing word2vec in
-// shared and distributed memory", 2016, who merge frequent words more often). Cost: one allreduce of 4 bytes a row, and
-// one of the rows that are merged. The sum keeps old: 4N bytes more.
+// also merged between averages, whenever the ranks together have touched them about `merge_after` times: frequent words
+// many times a step, rare ones hardly before the average (after Ji et al., "Parallelizing word2vec in shared and
+// distributed memory", 2016, who merge frequent words more often). After a step the ranks add up what each row was
+// touched: one allreduce of 4 bytes a row, and one of the rows that are merged. Within the next step a row that was
+// touched n times is merged n / merge_after times, in equal distances: one allreduce of the rows that are due, after
+// each of the parts into which the step is cut. (In the first step after an average touches are added up after 1, 2, 4,
+// … of its parts.) The sum keeps old: 4N bytes more.
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
@@ -19,6 +26,7 @@ namespace unisono {
 namespace {
 
 constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
+constexpr Index kLeastPart = 2048;               // examples of a rank between two merges: about a millisecond
 
 /// Whether rows become the sum of the ranks' changes. \param merge as in the config
 bool sums_changes(const Model& model, const std::string& merge) {
@@ -32,6 +40,7 @@ ParameterAverage::ParameterAverage(TrainContext& run, const StrategySettings& se
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
+  for (const RowSpace& space : spaces_) counted_.emplace_back(static_cast<std::size_t>(space.rows));
   if (sums_changes(run.model, settings.merge)) old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
@@ -44,8 +53,8 @@ std::int64_t ParameterAverage::bytes(const Model& model, const StrategySettings&
   }
   const Index old = sums_changes(model, settings.merge) ? model.layout().size() : 0;
   const Index packed = std::min(kPackedFloats, model.layout().size());
-  return static_cast<std::int64_t>(sizeof(float)) * (old + packed + most) +
-         static_cast<std::int64_t>(sizeof(Index)) * most + rows;
+  return static_cast<std::int64_t>(sizeof(float)) * (old + packed + most + rows) +
+         static_cast<std::int64_t>(sizeof(Row)) * most + static_cast<std::int64_t>(sizeof(std::uint32_t)) * rows;
 }
 
 void ParameterAverage::sum(std::span<float> values) {
@@ -65,15 +74,61 @@ void ParameterAverage::average(Index examples) {
     count_bytes(run_.state.parameters.size_bytes());
     return;
   }
+  // A run that is resumed here knows no more.
+  frequent_.clear();
+  learns_ = true;
+  uncounted_ = 0;
   for (std::size_t space = 0; space < spaces_.size(); ++space) merge_rows(space, static_cast<float>(examples), 1);
   average_rest(static_cast<double>(examples));
 }
 
-void ParameterAverage::merge_early() {
+int ParameterAverage::begin_step(Index examples) {
+  parts_ = 1;
+  if (!merges_early()) return parts_;
+  float most = learns_ ? std::numeric_limits<float>::max() : 1.0F;
+  for (const FrequentRow& row : frequent_) most = std::max(most, row.merges);
+  const Index parts = std::max<Index>(1, examples / run_.communicator.size() / kLeastPart);
+  parts_ = static_cast<int>(most < static_cast<float>(parts) ? static_cast<Index>(most) : parts);
+  return parts_;
+}
+
+void ParameterAverage::merge_after_part(int part) {
+  meet(run_);
+  const ScopedTimer timer(run_.seconds.exposed_communication);
+  uncounted_ += 1 / static_cast<float>(parts_);
+  const auto made = static_cast<unsigned>(part + 1);
+  if (learns_ && std::has_single_bit(made)) {
+    count_and_merge();
+  } else {
+    merge_due(part);
+  }
+}
+
+void ParameterAverage::merge_after_step() {
   if (!merges_early()) return;
   meet(run_);
   const ScopedTimer timer(run_.seconds.exposed_communication);
+  uncounted_ += 1 / static_cast<float>(parts_);
+  count_and_merge();
+  learns_ = false;
+}
+
+void ParameterAverage::count_and_merge() {
+  frequent_.clear();
   for (std::size_t space = 0; space < spaces_.size(); ++space) merge_rows(space, 1, merge_after_);
+  uncounted_ = 0;
+}
+
+/// Those whose merges, spread evenly over the step, have one at the end of this part.
+void ParameterAverage::merge_due(int part) {
+  const auto merges_until = [&](const FrequentRow& row, int made) {
+    return std::floor(row.merges * static_cast<float>(made) / static_cast<float>(parts_));
+  };
+  rows_.clear();
+  for (const FrequentRow& row : frequent_) {
+    if (merges_until(row, part + 1) > merges_until(row, part)) rows_.push_back(row.row);
+  }
+  exchange(rows_);
 }
 
 /// \param least touches, by all ranks, of a row that is to be merged
@@ -81,56 +136,81 @@ void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t 
   const RowSpace& rows = spaces_[space];
   weights_.resize(static_cast<std::size_t>(rows.rows));
   for (Index row = 0; row < rows.rows; ++row) {
-    const int touches = touched_->count(space, row);
-    weights_[static_cast<std::size_t>(row)] = sums() ? static_cast<float>(touches) : touches > 0 ? weight : 0.0F;
+    const auto touches = static_cast<float>(touched_->count(space, row));
+    weights_[static_cast<std::size_t>(row)] = sums() || touches == 0 ? touches : weight;
   }
   sum(weights_);
-  std::vector<Index> changed;
+  if (merges_early() && uncounted_ > 0) note_frequent(space);
+  rows_.clear();
   for (Index row = 0; row < rows.rows; ++row) {
     const float all = weights_[static_cast<std::size_t>(row)];
-    if (sums() ? all >= static_cast<float>(least) : all > 0) changed.push_back(row);
+    if (sums() ? all < static_cast<float>(least) : all == 0) continue;
+    rows_.push_back({.at = rows.offset + row * rows.stride,
+                     .share = touched_->is_touched(space, row) ? weight / all : 0.0F,
+                     .floats = static_cast<std::int32_t>(rows.stride)});
+    touched_->forget(space, row);
+    counted_[space][static_cast<std::size_t>(row)] = 0;
   }
-  const auto at_once = static_cast<std::size_t>(std::max<Index>(1, kPackedFloats / rows.stride));
-  const auto stride = static_cast<std::size_t>(rows.stride);
-  for (std::size_t first = 0; first < changed.size(); first += at_once) {
-    const std::span<const Index> some =
-        std::span<const Index>(changed).subspan(first, std::min(at_once, changed.size() - first));
-    packed_.resize(some.size() * stride);
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const Index at = rows.offset + some[i] * rows.stride;
-      const float share =
-          touched_->is_touched(space, some[i]) ? weight / weights_[static_cast<std::size_t>(some[i])] : 0.0F;
-      give(at, share, std::span<float>(packed_).subspan(i * stride, stride));
-    }
-    sum(packed_);
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      take(rows.offset + some[i] * rows.stride, std::span<const float>(packed_).subspan(i * stride, stride));
-      touched_->forget(space, some[i]);
-    }
+  exchange(rows_);
+}
+
+/// The rows that all ranks touch so often that they are to be merged within a step.
+void ParameterAverage::note_frequent(std::size_t space) {
+  const RowSpace& rows = spaces_[space];
+  for (Index row = 0; row < rows.rows; ++row) {
+    float& before = counted_[space][static_cast<std::size_t>(row)];
+    const float all = weights_[static_cast<std::size_t>(row)];
+    const float merges = (all - std::exchange(before, all)) / uncounted_ / static_cast<float>(merge_after_);
+    if (merges < 1) continue;
+    const Row whole{
+        .at = rows.offset + row * rows.stride, .share = 1, .floats = static_cast<std::int32_t>(rows.stride)};
+    frequent_.push_back({whole, merges});
   }
 }
 
-/// What this rank adds to a row's sum. \param share of the mean; 0: this rank did not change the row
-void ParameterAverage::give(Index at, float share, std::span<float> to) const {
-  const float* const row = run_.state.parameters.data() + at;
+/// Makes one of the ranks' rows. Collective, and the same rows on every rank.
+void ParameterAverage::exchange(std::span<const Row> rows) {
+  while (!rows.empty()) {
+    std::size_t count = 0, floats = 0;
+    while (count < rows.size() &&
+           (count == 0 || floats + static_cast<std::size_t>(rows[count].floats) <= kPackedFloats))
+      floats += static_cast<std::size_t>(rows[count++].floats);
+    packed_.resize(floats);
+    const auto for_each = [&](auto visit) {
+      std::span<float> left(packed_);
+      for (const Row& row : rows.first(count)) {
+        visit(row, left.first(static_cast<std::size_t>(row.floats)));
+        left = left.subspan(static_cast<std::size_t>(row.floats));
+      }
+    };
+    for_each([&](const Row& row, std::span<float> part) { give(row, part); });
+    sum(packed_);
+    for_each([&](const Row& row, std::span<float> part) { take(row, part); });
+    rows = rows.subspan(count);
+  }
+}
+
+/// What this rank adds to a row's sum.
+void ParameterAverage::give(const Row& row, std::span<float> to) const {
+  const float* const own = run_.state.parameters.data() + row.at;
   for (std::size_t k = 0; k < to.size(); ++k) {
-    if (share == 0) {
+    if (row.share == 0) {
       to[k] = 0;
     } else {
-      to[k] = !sums() ? share * row[k] : row[k] - old_[static_cast<std::size_t>(at) + k];
+      to[k] = !sums() ? row.share * own[k] : own[k] - old_[static_cast<std::size_t>(row.at) + k];
     }
   }
 }
 
 /// The row that the sum makes.
-void ParameterAverage::take(Index at, std::span<const float> sum) {
-  float* const row = run_.state.parameters.data() + at;
+void ParameterAverage::take(const Row& row, std::span<const float> sum) {
+  float* const own = run_.state.parameters.data() + row.at;
   if (!sums()) {
-    std::copy(sum.begin(), sum.end(), row);
+    std::copy(sum.begin(), sum.end(), own);
     return;
   }
-  float* const old = old_.data() + at;
-  for (std::size_t k = 0; k < sum.size(); ++k) row[k] = old[k] += sum[k];
+  float* const old = old_.data() + row.at;
+  for (std::size_t k = 0; k < sum.size(); ++k) own[k] = old[k] += sum[k];
 }
 
 /// What belongs to no row, of which there is little: biases of a whole model, counts.

@@ -50,12 +50,21 @@ void average_local_statistics(TrainContext& run, Index examples) {
   run.communicator.allreduce_weighted_mean(run.state.statistics, static_cast<double>(examples));
 }
 
-std::vector<ExampleRange> pieces_of(const Batch& batch) {
-  if (batch.set != nullptr) return {batch.ranges.begin(), batch.ranges.end()};
+std::vector<ExampleRange> pieces_of(const Batch& batch, int part, int parts) {
   constexpr Index kPieceOfTable = 64;
+  std::vector<ExampleRange> whole(batch.ranges.begin(), batch.ranges.end());
+  for (Index first = 0; batch.set == nullptr && first < batch.size; first += kPieceOfTable) {
+    whole.push_back({first, std::min<Index>(first + kPieceOfTable, batch.size)});
+  }
+  if (parts == 1) return whole;
+  Index all = 0, before = 0;
+  for (const ExampleRange& piece : whole) all += piece.size();
+  const Slice own = slice_of(all, part, parts);
   std::vector<ExampleRange> pieces;
-  for (Index first = 0; first < batch.size; first += kPieceOfTable) {
-    pieces.push_back({first, std::min<Index>(first + kPieceOfTable, batch.size)});
+  for (const ExampleRange& piece : whole) {
+    const Index first = std::max(own.first - before, Index{0}), last = std::min(own.last - before, piece.size());
+    if (first < last) pieces.push_back({piece.first + first, piece.first + last});
+    before += piece.size();
   }
   return pieces;
 }
@@ -64,16 +73,22 @@ std::int64_t own_examples_before(const TrainContext& run, const Batch& batch) {
   return (batch.epoch * run.source.examples_per_epoch() + batch.epoch_examples_before) / run.communicator.size();
 }
 
-Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, TouchedRows* touched) {
+Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters) {
   const Batch batch = next_batch(run);
-  const ScopedTimer timer(run.seconds.compute);
   InPlaceStep step{.rate = learning_rate,
                    .examples_before = own_examples_before(run, batch),
                    .parameters = run.state.parameters,
-                   .touched = touched};
-  for (const ExampleRange& piece : pieces_of(batch)) {
-    run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
-    step.examples_before += piece.size();
+                   .touched = parameters != nullptr ? parameters->touched() : nullptr};
+  const int parts = parameters != nullptr ? parameters->begin_step(batch.global_size) : 1;
+  for (int part = 0; part < parts; ++part) {
+    {
+      const ScopedTimer timer(run.seconds.compute);
+      for (const ExampleRange& piece : pieces_of(batch, part, parts)) {
+        run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
+        step.examples_before += piece.size();
+      }
+    }
+    if (part + 1 < parts) parameters->merge_after_part(part);
   }
   return batch;
 }

@@ -55,34 +55,62 @@ class ParameterAverage {
   TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
   /// Collective. \param examples of this rank since the last average
   void average(Index examples);
-  /// Between averages, after every step: what is to be merged before the next one. Collective; the ranks' models differ
-  /// in all else afterwards, too.
-  void merge_early();
+  /// How many parts the next step is to be made in, so that its most frequent rows can be merged between them; the same
+  /// on every rank. \param examples of the step, over all ranks
+  int begin_step(Index examples);
+  /// After each part of a step but the last: rows that are due. Collective.
+  void merge_after_part(int part);
+  /// After a step without an average: rows that were touched often enough. Collective.
+  void merge_after_step();
 
  private:
+  /// A row that is to be merged.
+  struct Row {
+    Index at;     ///< in θ
+    float share;  ///< of the mean that this rank's row has; 0: it did not change it
+    std::int32_t floats;
+  };
+  /// A row that is to be merged several times a step.
+  struct FrequentRow {
+    Row row;
+    float merges;  ///< a step
+  };
+
   bool sums() const { return !old_.empty(); }
   bool merges_early() const { return sums() && merge_after_ > 0; }
   void merge_rows(std::size_t space, float weight, std::int64_t least);
+  void count_and_merge();
+  void note_frequent(std::size_t space);
+  void merge_due(int part);
+  void exchange(std::span<const Row> rows);
   void average_rest(double weight);
   void sum(std::span<float> values);
   void count_bytes(std::size_t bytes);
-  void give(Index at, float share, std::span<float> to) const;
-  void take(Index at, std::span<const float> sum);
+  void give(const Row& row, std::span<float> to) const;
+  void take(const Row& row, std::span<const float> sum);
 
   TrainContext& run_;
   std::int64_t merge_after_;
   std::vector<RowSpace> spaces_;
   std::optional<TouchedRows> touched_;
   std::vector<float> weights_, packed_;
+  std::vector<Row> rows_;
+  int parts_ = 1;                            ///< of this step
+  bool learns_ = true;                       ///< nothing was counted since the last average
+  float uncounted_ = 0;                      ///< parts of a step since touches were last counted
+  std::vector<std::vector<float>> counted_;  ///< by space and row: touches by all ranks, of rows that were not merged
+  std::vector<FrequentRow> frequent_;
   std::vector<float> old_;  ///< θ after the last average; empty: the mean needs none
 };
 
 /// The pieces of a batch that threads may update in place at the same time: ranges of its set, or of a table's rows.
-std::vector<ExampleRange> pieces_of(const Batch& batch);
+/// \param part of so many about equal ones that the batch is cut into
+std::vector<ExampleRange> pieces_of(const Batch& batch, int part = 0, int parts = 1);
 
 /// Trains on all of this rank's part of a step in place, on the calling thread, one piece after the other. \return its
 /// batch
-Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, TouchedRows* touched = nullptr);
+/// \param parameters of several ranks: whose rows are marked, and merged between the step's parts; may be null
+Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters = nullptr);
 
 /// How many examples this rank's θ was trained on before this batch: its share of all.
 std::int64_t own_examples_before(const TrainContext& run, const Batch& batch);

@@ -16,10 +16,10 @@ void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
        {"sum", "the ranks' changes add up, as one rank would have made them all"},
        {"mean", "the mean of the ranks that changed it"}});
   visitor.field({.name = "merge_after",
-                 .meaning = "sum: a row is merged after the step in which all ranks together have touched it so often, "
-                            "not only with the next average; 0: only then",
+                 .meaning = "sum: a row is merged whenever all ranks together have touched it about so often, not only "
+                            "with the next average; 0: only then",
                  .minimum = 0,
-                 .maximum = 255},
+                 .maximum = 1 << 20},
                 settings.merge_after);
 }
 

@@ -297,6 +297,51 @@ TEST_CASE("rows that were touched often enough are merged before the average", "
   }
 }
 
+TEST_CASE("rows that are touched very often are merged within a step, and no change is lost", "[averaging]") {
+  // Three steps of 16384 rows, half of them each rank's: all but every 16th have feature 2, the others feature 0.
+  constexpr std::uint32_t kStep = 16384, kRows = 3 * kStep;
+  SharedFeature features;
+  features.columns.clear();
+  features.offsets = {0};
+  features.answers.assign(kRows, 1.0F);
+  for (std::uint32_t row = 0; row < kRows; ++row) {
+    features.columns.push_back(row % 16 == 0 ? 0U : 2U);
+    features.offsets.push_back(features.columns.size());
+  }
+  constexpr float kRate = 0x1p-20F;  // no margin comes to 1, and all sums are exact
+  InPlaceCase one{.name = "hinge"};
+  one.model.kind = "linear";
+  one.model.linear.loss = "hinge";
+  one.model.linear.bias = false;
+  one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
+  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
+  one.set = LabelledRows{.rows = {.offsets = features.offsets, .columns = features.columns, .values = {}, .width = 4},
+                         .answers = features.answers};
+  one.units = one.examples = kRows;
+  for (const std::string kind : {"averaging", "hogwild"}) {
+    std::int64_t average_bytes = 0;
+    for (const std::int64_t merge_after : {0, 128}) {
+      INFO(kind << ", merged after " << merge_after);
+      Training training =
+          one.training({.kind = kind, .period = 100, .merge = "sum", .merge_after = merge_after, .threads = 1});
+      training.batch_size = kStep;
+      training.epochs = 1;
+      training.ranks = 2;
+      const auto ranks = train({}, training);
+      CHECK(ranks_agree(ranks));
+      CHECK(ranks[0].parameters[0] == kRate * (kRows / 16));
+      CHECK(ranks[0].parameters[2] == kRate * (kRows - kRows / 16));
+      if (merge_after == 0) {
+        average_bytes = ranks[0].doings.averaged_bytes;
+        continue;
+      }
+      // Four parts a step: touches of 4 rows are counted after two parts of the first one, and after two steps; both
+      // rows are merged after every part, but the last one with the average.
+      CHECK(ranks[0].doings.averaged_bytes == average_bytes + 4 * (4 * (2 + 2) + 2 * 11));
+    }
+  }
+}
+
 TEST_CASE("threads that work on the same rows at the same time are noticed", "[hogwild]") {
   ConflictMeter meter({{"rows", 0, 16, 4}}, 2);
   meter.begin(0);

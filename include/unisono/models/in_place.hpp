@@ -26,18 +26,18 @@ struct RowSeries {
   Index first = 0, step = 1, count = 0;
 };
 
-/// How often each row was touched since it was forgotten, up to 255: a byte a row. Threads mark at the same time; of
-/// two marks at once one may be lost, but never both.
+/// How often each row was touched since it was forgotten. Threads mark at the same time; of two marks at once one may
+/// be lost, but never both.
 class TouchedRows {
  public:
   explicit TouchedRows(const std::vector<RowSpace>& spaces);
   void mark(std::size_t space, Index row);
-  int count(std::size_t space, Index row) const { return marks_[space][static_cast<std::size_t>(row)]; }
+  std::uint32_t count(std::size_t space, Index row) const { return marks_[space][static_cast<std::size_t>(row)]; }
   bool is_touched(std::size_t space, Index row) const { return count(space, row) != 0; }
   void forget(std::size_t space, Index row) { marks_[space][static_cast<std::size_t>(row)] = 0; }
 
  private:
-  std::vector<std::vector<std::uint8_t>> marks_;
+  std::vector<std::vector<std::uint32_t>> marks_;
 };
 
 /// Measures how often threads update the same row at the same time: each notes the example that it works on and the

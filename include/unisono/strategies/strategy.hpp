@@ -25,7 +25,7 @@ struct StrategySettings {
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
   std::string merge = "auto";               ///< hogwild, averaging: of rows that are updated in place: auto, sum, mean
-  std::int64_t merge_after = 128;           ///< likewise, sum: touches after which a row is merged between averages
+  std::int64_t merge_after = 64;            ///< likewise, sum: touches after which a row is merged between averages
   std::int64_t threads = 0;                 ///< hogwild, stratified: 0: the rank's fair share of the cores
   std::string locking = "none";             ///< hogwild: none, striped, global
   void describe(ConfigVisitor& visitor);
