@@ -7,11 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "checkpoint_file.hpp"
-#include "progress.hpp"
+#include "run_folder.hpp"
 #include "run_state.hpp"
+#include "summary.hpp"
 #include "unisono/base/config.hpp"
 
 namespace unisono {
@@ -54,9 +54,8 @@ Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
 /// Of the run whose checkpoint it is, if that is its last one.
 nlohmann::ordered_json figures_of(const StoredCheckpoint& other) {
   const fs::path file = fs::absolute(other.path).parent_path().parent_path() / "summary.json";
-  const auto summary = nlohmann::ordered_json::parse(std::ifstream(file), nullptr, /*allow_exceptions=*/false);
+  const auto summary = read_summary(file.string(), other.header.step);
   auto figures = nlohmann::ordered_json::object();
-  if (!summary.is_object() || summary.value("steps", nlohmann::ordered_json()) != other.header.step) return figures;
   for (const char* group : {"train", "validation", "test"}) {
     if (summary.contains(group)) figures[group] = summary[group];
   }
@@ -69,7 +68,7 @@ StoredCheckpoint find_compared(const ModelParts& parts, const std::string& path,
   std::error_code ignored;
   const bool same =
       parts.world.is_root() && (fs::equivalent(path, own, ignored) ||
-                                fs::equivalent(fs::path(path).parent_path(), own + "/checkpoints", ignored));
+                                fs::equivalent(fs::path(path).parent_path(), checkpoints_of(own), ignored));
   if (same) {
     throw ConfigError(fmt::format(
         "--compare-with {}: that is this run's own folder; name another one's, or give this run another --output",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "metrics_log.hpp"
@@ -142,6 +143,12 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
                     {"data", fmt::format("{:016x}", summary.data_identity)},
                     {"build", fmt::format("{:016x}", summary.build)}};
   return json;
+}
+
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps) {
+  auto summary = nlohmann::ordered_json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+  const bool fits = summary.is_object() && summary.value("steps", nlohmann::ordered_json()) == steps;
+  return fits ? summary : nlohmann::ordered_json::object();
 }
 
 std::string to_text(const Summary& summary, const Config& config) {

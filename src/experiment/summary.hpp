@@ -39,6 +39,8 @@ struct Summary {
 
 /// summary.json
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config);
+/// The summary that a run left, where it is of so many steps; else an empty object.
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
 
 /// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
 /// the part that cost most.

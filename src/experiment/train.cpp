@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -250,9 +249,7 @@ void Run::say_start() const {
 
 /// Whether the summary that a run left is of all these steps, and complete.
 bool is_summarised(const std::string& path, std::int64_t steps) {
-  const auto summary = nlohmann::json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.value("steps", nlohmann::json()) == steps &&
-         summary.value("status", nlohmann::json()) == "complete";
+  return read_summary(path, steps).value("status", nlohmann::ordered_json()) == "complete";
 }
 
 /// Resumed at its end, and with a summary: another one would be of no steps.

@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "least_squares.hpp"
@@ -199,36 +200,45 @@ TEST_CASE("models without a gradient say which strategies can train them", "[ser
 
 namespace {
 
-/// Two ranks, one step: rank 0 has the rows of even, rank 1 those of odd numbers, each with a feature of its own and
-/// one that all have.
-struct SharedFeature {
-  SharedFeature() {
-    for (std::uint32_t row = 0; row < 2; ++row) {
-      columns.insert(columns.end(), {row, 2U});
+/// Rows of 4 features, with those that they are given as 1, and 1 for their answer.
+struct HingeRows {
+  HingeRows(std::uint32_t count, const std::function<std::vector<std::uint32_t>(std::uint32_t row)>& features_of)
+      : answers(count, 1.0F) {
+    for (std::uint32_t row = 0; row < count; ++row) {
+      const std::vector<std::uint32_t> own = features_of(row);
+      columns.insert(columns.end(), own.begin(), own.end());
       offsets.push_back(columns.size());
     }
-    set = LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4}, .answers = answers};
+  }
+
+  InPlaceCase trial(float rate, bool bias) const {
+    InPlaceCase one{.name = "hinge"};
+    one.model.kind = "linear";
+    one.model.linear.loss = "hinge";
+    one.model.linear.bias = bias;
+    one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(rate)};
+    one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
+    one.set =
+        LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4}, .answers = answers};
+    one.units = one.examples = std::ssize(answers);
+    return one;
   }
 
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  std::vector<float> answers = {1, 1};
-  ExampleSet set;
+  std::vector<float> answers;
 };
+
+/// A feature of the rank's own, where each has every second row, and one that all have.
+std::vector<std::uint32_t> own_and_shared(std::uint32_t row) { return {row % 2, 2U}; }
 
 }  // namespace
 
 TEST_CASE("a row that ranks changed becomes their mean, or the sum of their changes", "[averaging]") {
   // Hinge loss at θ = 0: each rank's only example adds the rate ¼ to its own feature, to the shared one and to the
   // bias.
-  const SharedFeature features;
-  InPlaceCase one{.name = "hinge"};
-  one.model.kind = "linear";
-  one.model.linear.loss = "hinge";
-  one.optimizer = {.kind = "sgd", .learning_rate = 0.25};
-  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
-  one.set = features.set;
-  one.units = one.examples = 2;
+  const HingeRows rows(2, own_and_shared);
+  const InPlaceCase one = rows.trial(0.25F, /*bias=*/true);
   for (const std::string kind : {"averaging", "hogwild"}) {
     for (const std::string merge : {"mean", "sum", "auto"}) {
       INFO(kind << ", " << merge);
@@ -252,24 +262,9 @@ TEST_CASE("a row that ranks changed becomes their mean, or the sum of their chan
 
 TEST_CASE("rows that were touched often enough are merged before the average", "[averaging]") {
   // As above, six steps of a row each: a rank touches its own feature once a step, and both the shared one.
-  SharedFeature features;
-  features.columns.clear();
-  features.offsets = {0};
-  features.answers.assign(12, 1.0F);
-  for (std::uint32_t row = 0; row < 12; ++row) {
-    features.columns.insert(features.columns.end(), {row % 2, 2U});
-    features.offsets.push_back(features.columns.size());
-  }
   constexpr float kRate = 0x1p-6F;
-  InPlaceCase one{.name = "hinge"};
-  one.model.kind = "linear";
-  one.model.linear.loss = "hinge";
-  one.model.linear.bias = false;
-  one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
-  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
-  one.set = LabelledRows{.rows = {.offsets = features.offsets, .columns = features.columns, .values = {}, .width = 4},
-                         .answers = features.answers};
-  one.units = one.examples = 12;
+  const HingeRows rows(12, own_and_shared);
+  const InPlaceCase one = rows.trial(kRate, /*bias=*/false);
   for (const std::string kind : {"averaging", "hogwild"}) {
     for (const std::int64_t merge_after : {0, 4}) {
       INFO(kind << ", merged after " << merge_after);
@@ -300,24 +295,9 @@ TEST_CASE("rows that were touched often enough are merged before the average", "
 TEST_CASE("rows that are touched very often are merged within a step, and no change is lost", "[averaging]") {
   // Three steps of 16384 rows, half of them each rank's: all but every 16th have feature 2, the others feature 0.
   constexpr std::uint32_t kStep = 16384, kRows = 3 * kStep;
-  SharedFeature features;
-  features.columns.clear();
-  features.offsets = {0};
-  features.answers.assign(kRows, 1.0F);
-  for (std::uint32_t row = 0; row < kRows; ++row) {
-    features.columns.push_back(row % 16 == 0 ? 0U : 2U);
-    features.offsets.push_back(features.columns.size());
-  }
   constexpr float kRate = 0x1p-20F;  // no margin comes to 1, and all sums are exact
-  InPlaceCase one{.name = "hinge"};
-  one.model.kind = "linear";
-  one.model.linear.loss = "hinge";
-  one.model.linear.bias = false;
-  one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
-  one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
-  one.set = LabelledRows{.rows = {.offsets = features.offsets, .columns = features.columns, .values = {}, .width = 4},
-                         .answers = features.answers};
-  one.units = one.examples = kRows;
+  const HingeRows rows(kRows, [](std::uint32_t row) { return std::vector{row % 16 == 0 ? 0U : 2U}; });
+  const InPlaceCase one = rows.trial(kRate, /*bias=*/false);
   for (const std::string kind : {"averaging", "hogwild"}) {
     std::int64_t average_bytes = 0;
     for (const std::int64_t merge_after : {0, 128}) {

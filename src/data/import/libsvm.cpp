@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <limits>
 #include <optional>
 
 #include "import/column_writer.hpp"
@@ -12,7 +11,6 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kMostColumns = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
 
 void check_options(const LibsvmOptions& options) {

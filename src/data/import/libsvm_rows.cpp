@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "unisono/base/errors.hpp"
 
@@ -117,7 +116,7 @@ std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& op
   const std::int64_t needed = found.largest_at.empty() ? 0 : std::int64_t{found.largest} - base + 1;
   if (options.columns == 0 && needed == 0)
     throw DataError(path + ": no example has a value; say --columns to have them so");
-  if (needed > std::numeric_limits<std::uint32_t>::max())
+  if (needed > kMostColumns)
     throw DataError(fmt::format("{}: the index {} makes more than 2³² − 1 columns, counted from {}", found.largest_at,
                                 found.largest, base));
   if (options.columns == 0 || needed <= options.columns) return std::max(needed, options.columns);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -9,6 +11,8 @@
 #include "unisono/data/import_sparse.hpp"
 
 namespace unisono::data {
+
+inline constexpr std::int64_t kMostColumns = std::numeric_limits<std::uint32_t>::max();  // of a set of sparse rows
 
 /// Examples that are set aside on the disk.
 class SpilledRows {
