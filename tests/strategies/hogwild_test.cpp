@@ -150,6 +150,7 @@ TEST_CASE("several threads without locks visit every example and learn", "[hogwi
     // As far as the serial run comes in twenty epochs, give or take half of the way.
     const double begin = std::accumulate(serial[0].losses.begin(), serial[0].losses.begin() + 6, 0.0);
     const double end = last_epoch(serial[0].losses);
+    REQUIRE(end < 0.9 * begin);  // there is something to learn
     CHECK(last_epoch(outcome[0].losses) <= end + 0.5 * std::abs(begin - end) + 1e-6 * begin);
   }
 }

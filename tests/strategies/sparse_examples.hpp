@@ -103,7 +103,8 @@ inline InPlaceMemory draw_memory() {
                               static_cast<std::uint32_t>(random.below(15)), random.uniform(1, 5)});
     memory.counts.push_back({static_cast<std::uint32_t>(random.below(12)), static_cast<std::uint32_t>(random.below(12)),
                              random.uniform(0.5F, 120)});
-    for (int k = 0; k < 9; ++k) memory.words.push_back(static_cast<std::int32_t>(random.below(12)));
+    const std::uint64_t topic = random.below(4);  // of three words: words tell what is beside them
+    for (int k = 0; k < 9; ++k) memory.words.push_back(static_cast<std::int32_t>(topic + 4 * random.below(3)));
     memory.sentences.push_back(memory.words.size());
   }
   return memory;
@@ -140,7 +141,7 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
   }
   for (const std::string architecture : {"skip_gram", "cbow"}) {
     for (const std::string output : {"negative_sampling", "hierarchical_softmax"}) {
-      auto& words = add(architecture + " with " + output, "word2vec", "sgd", 0.1);
+      auto& words = add(architecture + " with " + output, "word2vec", "sgd", architecture == "cbow" ? 0.1 : 0.025);
       words.model.word2vec.architecture = architecture;
       words.model.word2vec.output = output;
       words.model.word2vec.dimension = 7;
