@@ -18,8 +18,9 @@ constexpr std::size_t kHugePage = std::size_t{2} << 20;
 /// misses of the address translation (10 to 17 % of a word vector's training were measured).
 void* allocate_lines(std::size_t bytes) {
   if (bytes < 2 * kHugePage) return std::aligned_alloc(kAlignmentBytes, bytes);
-  void* pointer = std::aligned_alloc(kHugePage, bytes);
-  if (pointer != nullptr) ::madvise(pointer, bytes, MADV_HUGEPAGE);  // where it cannot be had, all works without
+  void* pointer = nullptr;  // (aligned_alloc takes whole pages alone)
+  if (::posix_memalign(&pointer, kHugePage, bytes) != 0) return nullptr;
+  ::madvise(pointer, bytes, MADV_HUGEPAGE);  // where it cannot be had, all works without
   return pointer;
 }
 
