@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,18 @@ namespace unisono::cli {
 namespace {
 
 void print(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    return print(
+        DeviceError("out of memory: the set or the model needs more than there is; take fewer columns, words "
+                    "or layers, a smaller train.batch_size, or more ranks"));
+  }
   const auto* known = dynamic_cast<const Error*>(&error);
   fmt::print(stderr, "unisono: {}: {}\n", known == nullptr ? "error" : known->kind(), error.what());
   std::fflush(stderr);
 }
 
 int code_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return static_cast<int>(ExitCode::device);
   const auto* known = dynamic_cast<const Error*>(&error);
   return static_cast<int>(known == nullptr ? ExitCode::other : known->code());
 }

@@ -19,7 +19,7 @@ void add_digits(CLI::App& data, Chosen& chosen) {
       ->capture_default_str()
       ->check(kNotNegative);
   command.add_option("--test", options->test, "test examples")->capture_default_str()->check(kNotNegative);
-  command.add_option("--seed", options->seed, "of the drawing")->capture_default_str();
+  command.add_option("--seed", options->seed, "of the drawing")->check(kNoSign)->capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say(make_digits(*options, *output)); }; });
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "checks.hpp"
 #include "data_commands.hpp"
 
 namespace unisono::cli {
@@ -38,7 +39,7 @@ void add_csv(CLI::App& import, Chosen& chosen) {
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--test-fraction", options->test_fraction, "of the rows, chosen at random")
       ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "of that choice")->capture_default_str();
+  command.add_option("--seed", options->seed, "of that choice")->check(kNoSign)->capture_default_str();
   command.add_option("--test-file", options->test_file, "a second table, whose rows are the test group")
       ->type_name("FILE");
   command.callback([=, &chosen] { chosen.alone = [=] { say(import_csv(*path, *options, *output)); }; });

@@ -42,7 +42,7 @@ void add_fractions(CLI::App& command, Options& options, const std::string& what)
   command.add_option("--validation-fraction", options.validation_fraction, "of the " + what)
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--test-fraction", options.test_fraction, "of the " + what)->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options.seed, "of what is chosen at random")->capture_default_str();
+  command.add_option("--seed", options.seed, "of what is chosen at random")->check(kNoSign)->capture_default_str();
   command.add_option("--test-file", options.test_file, "whose " + what + " are the test group")->type_name("FILE");
 }
 
@@ -115,7 +115,7 @@ void add_text(CLI::App& import, Chosen& chosen) {
       ->check(kPositive);
   command.add_flag("--lowercase", options->lowercase, "make all letters small");
   command.add_option("--test-fraction", options->test_fraction, "of the sentences")->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "of what is chosen at random")->capture_default_str();
+  command.add_option("--seed", options->seed, "of what is chosen at random")->check(kNoSign)->capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say_text(import_text(*paths, *options, *output)); }; });
 }
 
@@ -142,9 +142,9 @@ void add_cooccurrences(CLI::App& data, Chosen& chosen) {
       ->default_str("yes")
       ->type_name("yes|no");
   command.add_option("--memory", options->memory_bytes, "for counting, as in 512MiB; the rest goes to the disk")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(kSize)
       ->default_str("4GiB");
-  command.add_option("--seed", options->seed, "of the entries' order")->capture_default_str();
+  command.add_option("--seed", options->seed, "of the entries' order")->check(kNoSign)->capture_default_str();
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);

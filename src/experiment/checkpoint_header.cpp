@@ -73,6 +73,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.epoch_sums = sums_from(json.at("epoch_sums"));
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
+  header.names = json.value("names", std::uint64_t{0});
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
   json.at("device").get_to(header.device);
@@ -103,6 +104,7 @@ std::string to_json(const CheckpointHeader& header) {
       {"build", header.build},
       {"layout", header.layout}};
   if (header.has_best) json["best"] = header.best;
+  if (header.names != 0) json["names"] = header.names;
   return json.dump(1);
 }
 

@@ -17,6 +17,10 @@ NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   if (std::filesystem::exists(path_, ignored) && !overwrite) {
     throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", path_));
   }
+  const auto kind = std::filesystem::symlink_status(path_, ignored).type();
+  if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
+    throw OutputError(fmt::format("{}: is no plain file, and is not replaced by one; choose another --output", path_));
+  }
   errno = 0;
   file_.open(aside(), std::ios::binary);
   if (!file_) fail();

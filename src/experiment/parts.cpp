@@ -65,7 +65,13 @@ ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_togeth
 }
 
 /// A model that is updated in place has a rule of its own, which knows nothing of these.
-OptimizerSettings settings_in_place(const OptimizerSettings& given) {
+OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::string& model) {
+  if (model == "linear" && given.kind != "sgd") {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\": model.kind = \"linear\" is updated in place, by sgd; take that, or "
+                    "strategy.kind = \"allreduce\", which trains it on gradients by any optimizer",
+                    given.kind));
+  }
   const auto refuse = [](bool wrong, std::string_view key) {
     if (!wrong) return;
     throw ConfigError(fmt::format(
@@ -138,8 +144,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
-  optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer) : config.optimizer, parts.model->layout(),
-                             *parts.backend);
+  optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer,
+                             parts.model->layout(), *parts.backend);
 }
 
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,

@@ -69,7 +69,9 @@ class Hdf5Sink final : public PredictionSink {
     try {
       return std::make_unique<hdf5::File>(path, hdf5::File::Mode::create);
     } catch (const Error& error) {
-      fail(path, error.what());
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+      throw OutputError(error.what());
     }
   }
   std::string aside() const { return options_.path + ".tmp"; }

@@ -7,6 +7,7 @@
 
 #include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
 
 namespace unisono {
 namespace {
@@ -15,35 +16,61 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "dictionary.h5";
 
+/// Of all names and their order; 0 where there are none.
+std::uint64_t hash_of(const Dictionary& dictionary) {
+  std::uint64_t hash = 0;
+  for (const NameTable& table : dictionary) {
+    hash = hash_bytes(table.table, hash);
+    for (const std::string& name : table.names) hash = hash_bytes(name, hash + 1);
+  }
+  return hash;
+}
+
 }  // namespace
 
-void keep_dictionary(const std::string& set, const std::string& file) {
+std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
   std::error_code ignored;
-  if (fs::exists(file, ignored)) return;
+  if (fs::exists(file, ignored)) return hash_of(read_dictionary(file));
   const Dictionary dictionary = read_dictionary(set);
-  if (dictionary.empty()) return;
+  if (dictionary.empty()) return 0;
   const std::string aside = file + ".tmp";
-  write_dictionary(aside, dictionary);
+  try {
+    write_dictionary(aside, dictionary);
+  } catch (...) {
+    fs::remove(aside, ignored);
+    throw;
+  }
   sync_and_rename(aside, file);
+  return hash_of(dictionary);
 }
 
-Dictionary dictionary_of(const std::string& checkpoint, const Config& config) {
-  const fs::path folder = fs::absolute(checkpoint).parent_path();
+Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config) {
+  const std::uint64_t names = checkpoint.header.names;
+  const auto is_its = [names](const Dictionary& dictionary) { return names == 0 || hash_of(dictionary) == names; };
+  const fs::path folder = fs::absolute(checkpoint.path).parent_path();
   std::error_code ignored;
   for (const fs::path& file : {folder.parent_path() / kName, folder / kName}) {
-    if (fs::exists(file, ignored)) return read_dictionary(file.string());
+    if (!fs::exists(file, ignored)) continue;
+    Dictionary dictionary = read_dictionary(file.string());
+    if (is_its(dictionary)) return dictionary;
   }
-  try {
-    return read_dictionary(config.data.path);
-  } catch (const DataError& error) {
-    throw DataError(
-        fmt::format("{}: its run's {} is missing, and the set that it was trained on cannot be asked for names: {}; "
+  const auto lacks = [&](const std::string& why) -> DataError {
+    return DataError(
+        fmt::format("{}: its run's {} is missing or another run's, and the set that it was trained on cannot be asked "
+                    "for names: {}; "
                     "put one of them back",
-                    checkpoint, kName, error.what()));
+                    checkpoint.path, kName, why));
+  };
+  try {
+    Dictionary dictionary = read_dictionary(config.data.path);
+    if (is_its(dictionary)) return dictionary;
+  } catch (const DataError& error) {
+    throw lacks(error.what());
   }
+  throw lacks(config.data.path + " has other names by now");
 }
 
-void require_same_names(const std::string& checkpoint, const Config& config, const std::string& set) {
+void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set) {
   const Dictionary known = dictionary_of(checkpoint, config);
   for (const NameTable& there : read_dictionary(set)) {
     const NameTable* const own = find_table(known, there.table);
@@ -55,7 +82,7 @@ void require_same_names(const std::string& checkpoint, const Config& config, con
     throw DataError(fmt::format(
         "{}: its {} have other numbers than those that {} was trained on: number {} is '{}' here and '{}' there; give "
         "a group of the set that it was trained on, or one that was imported with it",
-        set, there.table, checkpoint, row, *other, *name));
+        set, there.table, checkpoint.path, row, *other, *name));
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "stored_checkpoint.hpp"
 #include "unisono/data/dictionary.hpp"
 #include "unisono/experiment/config.hpp"
 
@@ -13,15 +14,16 @@ namespace unisono {
 /// Whether the examples of such sets have numbers of words, or of users and items.
 inline bool has_names(SetKind kind) { return kind != SetKind::table && kind != SetKind::sparse; }
 
-/// Copies a set's names, where the file is not there yet. For rank 0. \throws DataError, OutputError
-void keep_dictionary(const std::string& set, const std::string& file);
+/// Copies a set's names, where the file is not there yet. For rank 0. \return their hash, for CheckpointHeader::names
+/// \throws DataError, OutputError
+std::uint64_t keep_dictionary(const std::string& set, const std::string& file);
 
 /// The names that a checkpoint's run kept, in its folder or beside the checkpoint; else those of the set that it was
-/// trained on. \throws DataError where neither is to be had
-Dictionary dictionary_of(const std::string& checkpoint, const Config& config);
+/// trained on. Names of another set are passed over. \throws DataError where neither is to be had
+Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config);
 
 /// What a number stands for in a set must be what it stood for when the checkpoint's model was trained, as far as both
 /// have names. \throws DataError
-void require_same_names(const std::string& checkpoint, const Config& config, const std::string& set);
+void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set);
 
 }  // namespace unisono

@@ -17,15 +17,24 @@ namespace {
 struct Part {
   double seconds;
   const char* name;
-  const char* advice;  ///< where it is large
+  const char* advice = "";  ///< where it is large
 };
 
-std::array<Part, 8> parts_of(const Seconds& seconds) {
+/// What sends less.
+const char* advice_on_messages(const std::string& strategy) {
+  if (strategy == "averaging" || strategy == "hogwild") {
+    return "ranks waited for messages: a longer period sends fewer; so does, where rows are merged between averages, a "
+           "larger merge_after";
+  }
+  if (strategy == "stratified")
+    return "ranks waited for items from each other: fewer ranks with more threads send fewer";
+  return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+}
+
+std::array<Part, 8> parts_of(const Seconds& seconds, const std::string& strategy = {}) {
   return {
-      {{seconds.compute, "compute", ""},
-       {seconds.exposed_communication, "exposed communication",
-        "ranks waited for messages: a larger train.batch_size, strategy.kind = \"averaging\", or a longer period sends "
-        "fewer"},
+      {{seconds.compute, "compute"},
+       {seconds.exposed_communication, "exposed communication", advice_on_messages(strategy)},
        {seconds.straggler_wait, "straggler wait",
         "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
        {seconds.input, "input",
@@ -33,7 +42,7 @@ std::array<Part, 8> parts_of(const Seconds& seconds) {
        {seconds.optimizer, "optimizer", "the update takes long against the gradient: use a larger train.batch_size"},
        {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
        {seconds.checkpoint, "checkpoint", "write them less often: checkpoint.every_epochs"},
-       {seconds.other, "other", ""}}};
+       {seconds.other, "other"}}};
 }
 
 std::string metrics_text(const std::string& name, const std::vector<Metric>& metrics) {
@@ -60,8 +69,8 @@ std::string time_line(const Seconds& seconds) {
 }
 
 /// Advice on the largest part that is no computation, where it is a tenth of the time or more.
-std::string advice_line(const Seconds& seconds) {
-  const auto parts = parts_of(seconds);
+std::string advice_line(const Seconds& seconds, const std::string& strategy) {
+  const auto parts = parts_of(seconds, strategy);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
   return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
@@ -166,7 +175,7 @@ std::string to_text(const Summary& summary, const Config& config) {
              grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
          doings_text(summary) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
-         advice_line(summary.seconds) +
+         advice_line(summary.seconds, config.strategy.kind) +
          fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
 }

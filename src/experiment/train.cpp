@@ -142,6 +142,7 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   say_differences(stored);
   header_.step = stored.step;
   header_.cursor = stored.cursor;
+  header_.names = stored.names;
   header_.epoch_sums = stored.epoch_sums;
   header_.best = stored.best;
   header_.has_best = stored.has_best;
@@ -191,7 +192,14 @@ void Run::say_differences(const CheckpointHeader& stored) const {
   if (stored.layout != header_.layout) different.emplace_back("the order of the parameters");
   log_.info(fmt::format("resumed at step {}", stored.step));
   if (different.empty()) return;
-  if (stored.ranks != header_.ranks && (!parts_.strategy->steps_together() || parts_.model->statistics_are_local())) {
+  const bool parted = parts_.division != nullptr;  // whose steps are the same on any ranks and threads
+  if (parted && stored.build == header_.build && stored.layout == header_.layout) {
+    log_.info(
+        fmt::format("the run goes on as if it had not stopped, though different are {}", fmt::join(different, ", ")));
+    return;
+  }
+  if (stored.ranks != header_.ranks && !parted &&
+      (!parts_.strategy->steps_together() || parts_.model->statistics_are_local())) {
     log_.info(fmt::format("the run goes on from there, with other steps or statistics of each rank: different are {}",
                           fmt::join(different, ", ")));
     return;
@@ -213,6 +221,7 @@ CheckpointHeader Run::fresh_header() const {
           .epoch_sums = {},
           .best = 0,
           .has_best = false,
+          .names = 0,
           .ranks = world_.size(),
           .threads = parts_.placement.threads,
           .device = parts_.device(),
@@ -223,7 +232,8 @@ CheckpointHeader Run::fresh_header() const {
 void Run::open_records(const TrainOptions& options) {
   if (!folder_) return;
   root_ = std::make_unique<RootFiles>();
-  keep_dictionary(config_.data.path, folder_->dictionary());
+  const std::uint64_t names = keep_dictionary(config_.data.path, folder_->dictionary());
+  if (header_.names == 0) header_.names = names;
   write_text_file(folder_->config(),
                   fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
                               local_batch_text(config_.train.batch_size, world_.size()), header_.config));

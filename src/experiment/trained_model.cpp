@@ -86,7 +86,7 @@ void TrainedModel::open_set(Communicator& world, const ApplyOptions& options) {
   const DatasetInfo& info = (*data)->info();
   require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
   require_features(checkpoint.header.inputs, info, config.data.path);
-  if (world.is_root() && !options.data.empty()) require_same_names(checkpoint.path, config, config.data.path);
+  if (world.is_root() && !options.data.empty()) require_same_names(checkpoint, config, config.data.path);
   split = split_of(options.split, info, config.data.path);
 }
 

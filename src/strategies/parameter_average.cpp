@@ -63,6 +63,7 @@ void ParameterAverage::sum(std::span<float> values) {
 }
 
 void ParameterAverage::count_bytes(std::size_t bytes) {
+  if (run_.communicator.size() == 1) return;  // to whom?
   std::int64_t& count = run_.doings.averaged_bytes;
   count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
 }

@@ -587,6 +587,12 @@ IMPORTS = [
         r"digits\.h5: has no /train/words; it is no set of text",
         ("data", "cooccurrences", "digits.h5", "--output", "new.h5"),
     ),
+    Case(
+        "memory below zero",
+        USAGE,
+        r"usage error: .*-5GiB is below 0",
+        ("data", "cooccurrences", "digits.h5", "--output", "new.h5", "--memory", "-5GiB"),
+    ),
     counted(
         "a word that is not in the dictionary",
         r"text\.h5: /train/words: word 3 is number 7, but there are 3",
@@ -1007,6 +1013,7 @@ IN_PLACE = [
         "linear",
         'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}',
     ),
+    sparse("Adam for a linear model", r"is updated in place, by sgd.*allreduce", "linear", "optimizer.kind=adam"),
     sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
     sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
     sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
@@ -1235,6 +1242,13 @@ def word_test(name, message, option, text):
     )
 
 
+def other_names(folder):
+    """The run's names are another run's, and its set is gone."""
+    with h5py.File(folder / "small/dictionary.h5", "w") as file:
+        file["dictionary/words"] = ["man", "woman", "king", "queen"]
+    (folder / "small.h5").unlink()
+
+
 EXPORT = ("export", "small", "--format", "npy", "--output", "v.npy")
 NEIGHBORS = ("neighbors", "small", "king")
 
@@ -1254,6 +1268,13 @@ VECTORS = [
         r"v\.npy: exists already; .*--overwrite",
         EXPORT,
         change=lambda folder: (folder / "v.npy").write_text("mine"),
+    ),
+    vectors(
+        "vectors in place of a link",
+        OTHER,
+        r"v\.npy: is no plain file, and is not replaced by one",
+        (*EXPORT, "--overwrite"),
+        change=lambda folder: os.symlink("elsewhere", folder / "v.npy"),
     ),
     vectors(
         "no room for vectors",
@@ -1308,11 +1329,9 @@ VECTORS = [
     vectors(
         "names of other words",
         DATA,
-        r"the model has vectors of 4 words, but 2 have names",
+        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file",
         NEIGHBORS,
-        change=lambda folder: h5py.File(folder / "small/dictionary.h5", "w")
-        .create_dataset("dictionary/words", data=["a", "b"])
-        .file.close(),
+        change=other_names,
     ),
     vectors(
         "no such analogies",

@@ -17,7 +17,7 @@ void write_words(const std::string& path, const std::string& word) {
   write_dictionary(path, {{.table = "words", .names = {word}, .counts = {1}}});
 }
 
-std::string first_word(const std::string& checkpoint, const Config& config) {
+std::string first_word(const StoredCheckpoint& checkpoint, const Config& config) {
   return dictionary_of(checkpoint, config).at(0).names.at(0);
 }
 
@@ -36,7 +36,8 @@ TEST_CASE("a run keeps its set's names once", "[run_dictionary]") {
 TEST_CASE("a checkpoint finds its names above it, beside it, or in its set", "[run_dictionary]") {
   const ScratchFolder folder;
   std::filesystem::create_directories(folder.path("run/checkpoints"));
-  const std::string checkpoint = folder.path("run/checkpoints/best.h5");
+  StoredCheckpoint checkpoint;
+  checkpoint.path = folder.path("run/checkpoints/best.h5");
   Config config;
   config.data.path = folder.path("set.h5");
   CHECK_THROWS_WITH(dictionary_of(checkpoint, config), Contains("best.h5: its run's dictionary.h5 is missing") &&
@@ -47,6 +48,26 @@ TEST_CASE("a checkpoint finds its names above it, beside it, or in its set", "[r
   CHECK(first_word(checkpoint, config) == "beside");
   write_words(folder.path("run/dictionary.h5"), "above");
   CHECK(first_word(checkpoint, config) == "above");
+}
+
+TEST_CASE("… and takes no others for them", "[run_dictionary]") {
+  const ScratchFolder folder;
+  std::filesystem::create_directories(folder.path("run/checkpoints"));
+  Config config;
+  config.data.path = folder.path("set.h5");
+  write_words(folder.path("set.h5"), "right");
+  StoredCheckpoint checkpoint;
+  checkpoint.path = folder.path("run/checkpoints/best.h5");
+  checkpoint.header.names = keep_dictionary(config.data.path, folder.path("kept.h5"));
+  CHECK(checkpoint.header.names != 0);
+  CHECK(checkpoint.header.names == keep_dictionary(config.data.path, folder.path("kept.h5")));  // as it was kept
+  write_words(folder.path("run/dictionary.h5"), "wrong");
+  CHECK(first_word(checkpoint, config) == "right");
+  write_words(folder.path("run/checkpoints/dictionary.h5"), "right");
+  write_words(folder.path("set.h5"), "wrong");
+  CHECK(first_word(checkpoint, config) == "right");
+  std::filesystem::remove(folder.path("run/checkpoints/dictionary.h5"));
+  CHECK_THROWS_WITH(dictionary_of(checkpoint, config), Contains("set.h5 has other names by now"));
 }
 
 }  // namespace

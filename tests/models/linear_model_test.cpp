@@ -392,6 +392,30 @@ TEST_CASE("predictions of a linear model", "[linear]") {
   }
 }
 
+TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear]") {
+  for (const std::string loss : {"logistic", "hinge", "softmax"}) {
+    for (const bool table : {false, true}) {
+      CAPTURE(loss, table);
+      LinearTrial trial({.loss = loss}, table);  // all weights are 0
+      const auto outputs = static_cast<std::size_t>(trial.model->output_size());
+      std::vector<float> predictions(9 * outputs);
+      trial.model->predict(trial.batch(), trial.state(), predictions);
+      std::int64_t correct = 0;
+      const auto rows = trial.rows();
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        const auto row = std::span(predictions).subspan(i * outputs, outputs);
+        const auto chosen = std::max_element(row.begin(), row.end()) - row.begin();
+        CHECK(chosen == 0);
+        correct += chosen == static_cast<std::ptrdiff_t>(trial.examples.answers(loss)[rows[i]]);
+      }
+      LossSums sums;
+      trial.model->evaluate(trial.batch(), trial.state(), sums);
+      CHECK(sums.correct == correct);
+      CHECK(correct > 0);
+    }
+  }
+}
+
 TEST_CASE("scores for the area under the curve are collected where there are two classes", "[linear]") {
   for (const std::string& loss : kLosses) {
     LinearTrial trial({.loss = loss}, false);

@@ -41,6 +41,7 @@ struct CheckpointHeader {
   LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks
   double best = 0;       ///< the best evaluation so far, where has_best
   bool has_best = false;
+  std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0: it has none
 
   // What must be equal for a resumed run to be the same bit for bit
   int ranks = 1, threads = 1;

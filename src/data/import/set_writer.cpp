@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -22,6 +24,20 @@ void sync_to_disk(const std::string& path) {
   const int reason = errno;
   if (file >= 0) close(file);
   if (!synced) throw OutputError(fmt::format("{}: cannot be written: {}", path, std::strerror(reason)));
+}
+
+/// What imports into the same file left that were killed.
+void remove_abandoned(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path whole(path);
+  const std::string prefix = whole.filename().string() + ".unfinished-";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(whole.has_parent_path() ? whole.parent_path() : ".", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const auto process = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), nullptr, 10));
+    if (process > 0 && kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace
@@ -41,6 +57,7 @@ SetWriter::SetWriter(const ImportOutput& output)
         fmt::format("{}: is no HDF5 set, and is not replaced by one; choose another --output", output.path));
   }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
+  remove_abandoned(output_.path);
   file_.emplace(unfinished_, hdf5::File::Mode::create);
 }
 

@@ -31,7 +31,7 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
 NameTable names_of(const TrainedModel& model, const VectorTable& table) {
   NameTable names{.table = table.name};
   if (has_names(model.checkpoint.header.inputs.kind)) {
-    const Dictionary dictionary = dictionary_of(model.checkpoint.path, model.config);
+    const Dictionary dictionary = dictionary_of(model.checkpoint, model.config);
     if (const NameTable* found = find_table(dictionary, table.name)) names = *found;
   }
   const auto rows = static_cast<std::size_t>(table.rows);

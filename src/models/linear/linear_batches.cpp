@@ -87,7 +87,7 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
       if (gradient) z = static_cast<float>(error);
     } else {
       const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
-      sums.correct += yz > 0 ? 1 : 0;
+      sums.correct += (z > 0) == (answer > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
       sums.loss += loss_ == Kind::hinge ? std::max(0.0, 1 - yz) : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
       if (collect) (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
