@@ -76,6 +76,9 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
+std::string toml_text(std::int64_t value, const Choice& word) {
+  return value == 0 ? toml_text(std::string(word.name)) : toml_text(value);
+}
 std::string toml_text(bool value) { return value ? "true" : "false"; }
 
 std::string toml_text(std::int64_t value) { return fmt::format("{}", value); }

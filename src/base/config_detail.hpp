@@ -23,6 +23,9 @@ std::string range_text(const Field& field);
 /// "'a', 'b', 'c'"
 std::string quoted(const std::vector<std::string>& names);
 
+/// A number, or its word for 0, as TOML.
+std::string toml_text(std::int64_t value, const Choice& word);
+
 /// As TOML: "0.001", "3.0", "\"text\"", "[1, 2]".
 std::string toml_text(bool value);
 std::string toml_text(std::int64_t value);
@@ -65,6 +68,7 @@ class NameCollector final : public UniformVisitor<NameCollector> {
   void any(const Field& field, T&) {
     names.emplace_back(field.name);
   }
+  void number_or(const Field& field, std::int64_t&, const Choice&) override { names.emplace_back(field.name); }
   void choice(const Field& field, std::string&, const std::vector<Choice>&) override { names.emplace_back(field.name); }
   void variant(const Field& field, std::string&, const std::vector<Variant>& variants) override {
     names.emplace_back(field.name);

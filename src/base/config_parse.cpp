@@ -65,6 +65,7 @@ class Parser final : public UniformVisitor<Parser> {
     }
   }
 
+  void number_or(const Field& field, std::int64_t& value, const Choice& word) override;
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
     choose(field, value, names_of(choices));
   }
@@ -92,8 +93,12 @@ class Parser final : public UniformVisitor<Parser> {
   const std::string& file_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
-  std::map<std::string, std::vector<std::string>, std::less<>> elsewhere_;  ///< key → the kinds that have it
-  std::string kind_;                                                        ///< "kind 'max_pool'"
+  /// A key that other kinds have.
+  struct Elsewhere {
+    std::string kind;  ///< the one that is chosen: "kind 'max_pool'"
+    std::vector<std::string> kinds;
+  };
+  std::map<std::string, Elsewhere, std::less<>> elsewhere_;
   std::optional<std::string>& deferred_;
 };
 
@@ -139,6 +144,19 @@ bool Parser::choose(const Field& field, std::string& value, const std::vector<st
   fail(*node, field, fmt::format("is '{}', which does not exist; {} is one of {}", value, hint, quoted(names)));
 }
 
+void Parser::number_or(const Field& field, std::int64_t& value, const Choice& word) {
+  const toml::node* node = find(field);
+  if (node == nullptr) return;
+  const auto text = node->value_exact<std::string>();
+  if (!text && !node->is_integer()) {
+    fail(*node, field, fmt::format("must be an integer or '{}', not {}", word.name, type_name(*node)));
+  }
+  if (text && *text != word.name) {
+    fail(*node, field, fmt::format("is '{}', but must be an integer or '{}'", *text, word.name));
+  }
+  value = text ? 0 : read<std::int64_t>(field, *node);
+}
+
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
   const bool missing = !choose(field, value, names_of(variants)) && field.required;
   for (const Variant& variant : variants) {
@@ -149,12 +167,15 @@ void Parser::variant(const Field& field, std::string& value, const std::vector<V
     }
     NameCollector collector;
     variant.describe(collector);
-    for (const std::string& name : collector.names) elsewhere_[name].emplace_back(variant.name);
+    for (const std::string& name : collector.names) {
+      Elsewhere& elsewhere = elsewhere_[name];
+      elsewhere.kind = fmt::format("{} '{}'", field.name, value);
+      elsewhere.kinds.emplace_back(variant.name);
+    }
   }
   if (missing) {  // nobody knows which keys belong here
-    for (const auto& [name, kinds] : elsewhere_) known_.insert(name);
+    for (const auto& [name, elsewhere] : elsewhere_) known_.insert(name);
   }
-  kind_ = fmt::format("{} '{}'", field.name, value);
 }
 
 void Parser::section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) {
@@ -193,9 +214,10 @@ void Parser::require(std::string_view field, bool holds, std::string_view messag
 }
 
 std::string Parser::unknown(const std::string& key) const {
-  const auto kinds = elsewhere_.find(key);
-  if (kinds != elsewhere_.end()) {
-    return fmt::format("; {} has no such key, that is a key of {}", kind_, quoted(kinds->second));
+  const auto elsewhere = elsewhere_.find(key);
+  if (elsewhere != elsewhere_.end()) {
+    return fmt::format("; {} has no such key, that is a key of {}", elsewhere->second.kind,
+                       quoted(elsewhere->second.kinds));
   }
   const std::vector<std::string> known(known_.begin(), known_.end());
   const std::string nearest = nearest_name(key, known);

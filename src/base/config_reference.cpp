@@ -40,6 +40,11 @@ class Collector final : public UniformVisitor<Collector> {
   void any(const Field& field, T& value) {
     add(make_key(field, type_of(value), toml_text(value)));
   }
+  void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
+    ReferenceKey key = make_key(field, "integer or string", toml_text(value, word));
+    key.choices.emplace_back(word.name, word.meaning);
+    add(std::move(key));
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
     ReferenceKey key = make_key(field, "string", toml_text(value));
     for (const Choice& choice : choices) key.choices.emplace_back(choice.name, choice.meaning);

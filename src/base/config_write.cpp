@@ -19,6 +19,9 @@ class Writer final : public UniformVisitor<Writer> {
   void any(const Field& field, T& value) {
     values_.emplace_back(field.name, toml_text(value));
   }
+  void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
+    values_.emplace_back(field.name, toml_text(value, word));
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>&) override { any(field, value); }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override {
     any(field, value);

@@ -43,11 +43,10 @@ SparseEntries entries_of(const Batch& batch, ExampleRange range) {
       .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
 }
 
-void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step) {
-  if (step.touched == nullptr) return;
+void mark_entries(std::span<const SparseEntry> entries, TouchedRows& touched) {
   for (const SparseEntry& entry : entries) {
-    step.touched->mark(0, entry.row);
-    step.touched->mark(1, entry.column);
+    touched.mark(0, entry.row);
+    touched.mark(1, entry.column);
   }
 }
 

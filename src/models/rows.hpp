@@ -26,8 +26,8 @@ Block row_block(std::string name, Index rows, Index width, Role role);
 
 /// \throws ConfigError where a model has no such update rule
 void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
-/// Marks the rows (space 0) and columns (space 1) of entries, where somebody wants to know.
-void mark_entries(std::span<const SparseEntry> entries, const InPlaceStep& step);
+/// Marks the rows (space 0) and columns (space 1) of entries.
+void mark_entries(std::span<const SparseEntry> entries, TouchedRows& touched);
 /// Meters an entry and takes its locks, where these are wanted. \param rows must outlive the guard, unchanged
 std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows);
 
@@ -46,7 +46,7 @@ class EntryScratch final : public Scratch {
 /// Trains on entries by kernel(entries) → InPlaceSums: on all at once, or one by one where the step needs that.
 template <typename Kernel>
 void update_entries(SparseEntries entries, const InPlaceStep& step, Scratch& scratch, LossSums& sums, Kernel kernel) {
-  mark_entries(entries, step);
+  if (step.touched != nullptr) mark_entries(entries, *step.touched);
   if (!step.one_by_one()) {
     add(kernel(entries), sums);
     return;

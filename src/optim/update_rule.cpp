@@ -20,16 +20,17 @@ UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout&
       ranges_(make_ranges(layout, {.decay = settings.weight_decay != 0,
                                    .decay_biases_and_norms = settings.decay_biases_and_norms,
                                    .adapt_weights = adapt_weights})),
+      own_state_(state_names.size()),
       weight_decay_(settings.weight_decay),
       clip_norm_(settings.clip_norm) {
   for (const std::string& name : state_names) state_.push_back({name, Buffer(layout.size())});
 }
 
-void UpdateRule::step(MutableView parameters, View gradient, double learning_rate) {
+void UpdateRule::step(MutableView parameters, View gradient, double learning_rate, float gradient_scale) {
   assert(parameters.size() == gradient.size());
   assert(ranges_.empty() || static_cast<Index>(parameters.size()) == ranges_.back().last);
   ++steps_;
-  const float gradient_scale = clip(gradient);
+  gradient_scale = clip(gradient, gradient_scale);
   for (const Range& range : ranges_) {
     update({.theta = slice(parameters, range),
             .g = slice(gradient, range),
@@ -46,13 +47,15 @@ void UpdateRule::reset() {
 }
 
 MutableView UpdateRule::state_part(std::size_t which, const Range& range) {
-  return which < state_.size() ? slice(state_[which].values.view(), range) : MutableView{};
+  return which < own_state_ ? slice(state_[which].values.view(), range) : MutableView{};
 }
 
-float UpdateRule::clip(View gradient) {
-  if (clip_norm_ == 0) return 1.0F;
-  gradient_norm_ = std::sqrt(backend_.squared_norm(gradient));
-  return gradient_norm_ > clip_norm_ ? static_cast<float>(clip_norm_ / gradient_norm_) : 1.0F;
+/// \return the scale that leaves no larger norm
+float UpdateRule::clip(View gradient, float gradient_scale) {
+  if (clip_norm_ == 0) return gradient_scale;
+  gradient_norm_ = static_cast<double>(gradient_scale) * std::sqrt(backend_.squared_norm(gradient));
+  return gradient_norm_ > clip_norm_ ? static_cast<float>(clip_norm_ / gradient_norm_) * gradient_scale
+                                     : gradient_scale;
 }
 
 }  // namespace unisono

@@ -25,7 +25,7 @@ struct RangeStep {
 /// whose factor is folded into the rule's own pass over g.
 class UpdateRule : public Optimizer {
  public:
-  void step(MutableView parameters, View gradient, double learning_rate) final;
+  void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale) final;
   std::vector<OptimizerState>& state() final { return state_; }
   std::int64_t steps() const final { return steps_; }
   void set_steps(std::int64_t steps) final { steps_ = steps; }
@@ -45,11 +45,12 @@ class UpdateRule : public Optimizer {
   MutableView state_part(std::size_t which, const Range& range);
 
  private:
-  float clip(View gradient);
+  float clip(View gradient, float gradient_scale);
 
   Backend& backend_;
   std::vector<Range> ranges_;
   std::vector<OptimizerState> state_;
+  std::size_t own_state_;  ///< vectors of these that are the rule's
   double weight_decay_, clip_norm_;
   double gradient_norm_ = -1;
   std::int64_t steps_ = 0;

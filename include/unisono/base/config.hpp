@@ -62,6 +62,9 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
 
+  /// A number of 1 or more, or a word that stands for 0.
+  virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
+
   /// A string out of a fixed set.
   virtual void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) = 0;
 

@@ -17,7 +17,8 @@ enum class Purpose : std::uint32_t {
   digits = 5,
   split = 6,
   test = 7,
-  words = 8
+  words = 8,
+  pauses = 9
 };
 
 /// Philox 4x32-10: 128 random bits as a function of a 64-bit key and a 128-bit counter.

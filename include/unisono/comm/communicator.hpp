@@ -41,7 +41,8 @@ using RequestPtr = std::unique_ptr<Request>;
 ///
 /// All collectives are called by every rank of the group, in the same order. Counts are 64 bits. No operation relies on
 /// a send being buffered. All throw CommunicationError, which names the ranks that did not arrive within
-/// `communication.timeout_seconds`. One thread of a process at a time uses its communicators.
+/// `communication.timeout_seconds`. One thread of a process at a time uses its communicators' collectives; messages
+/// between two ranks, which may be the same one, are for any threads at any time.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -81,6 +82,10 @@ class Communicator {
   virtual void receive(std::span<std::byte> bytes, int peer, int tag) = 0;
   virtual RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) = 0;
   virtual RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) = 0;
+  /// Blocks until one at least of these messages, which this communicator started, is done, or `enough()` (as
+  /// Request::wait_unless). \return the places of those that are done: `wait` is yet to be called for each
+  virtual std::vector<std::size_t> wait_any(std::span<Request* const> messages,
+                                            const std::function<bool()>& enough) = 0;
 
   /// The ranks of equal colour, ordered by key. Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;

@@ -110,6 +110,8 @@ class InPlace {
   /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
   virtual void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                LossSums& sums) const = 0;
+  /// Marks the rows that `update_in_place` would touch, and changes nothing.
+  virtual void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const = 0;
   /// How the rows that several ranks changed become one, where the config leaves it open: "sum" of the changes where an
   /// example touches few of many rows, "mean" where it touches a good part of them.
   virtual std::string_view usual_merge() const { return "sum"; }

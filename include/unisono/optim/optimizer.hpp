@@ -66,9 +66,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// One step on the whole vector. \param gradient of the mean loss over the global batch, all ranks' parts summed
-  virtual void step(MutableView parameters, View gradient, double learning_rate) = 0;
+  /// \param gradient_scale what it is to be multiplied with first
+  virtual void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale = 1) = 0;
 
-  /// For checkpoints and averaging.
+  /// For checkpoints and averaging. Others may add vectors of theirs behind the rule's.
   virtual std::vector<OptimizerState>& state() = 0;
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;

@@ -285,4 +285,11 @@ RequestPtr MpiCommunicator::start_receive(std::span<std::byte> bytes, int peer, 
   return std::make_unique<Started>(*terms_.job, std::make_unique<ReceiveOperation>(bytes, messages_, peer, tag), place);
 }
 
+std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> messages,
+                                                   const std::function<bool()>& enough) {
+  std::vector<Started*> started;
+  for (Request* message : messages) started.push_back(static_cast<Started*>(message));
+  return Started::wait_any(started, enough);
+}
+
 }  // namespace unisono::mpi

@@ -166,6 +166,7 @@ void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& 
 }
 
 void MpiJob::let_go(mpi::Operation& operation) noexcept {
+  const std::lock_guard one_at_a_time(letting_go_);
   progress_.stop_thread();
   gave_up_ = true;
   if (!since_letting_go_) since_letting_go_.emplace();

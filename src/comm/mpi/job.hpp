@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 
 #include "control.hpp"
@@ -57,7 +59,8 @@ class MpiJob {
   mpi::Steps steps_;
   mpi::Control control_;
   mpi::Progress progress_;  // last: its thread ends first
-  bool gave_up_ = false;
+  std::atomic<bool> gave_up_ = false;
+  std::mutex letting_go_;  ///< several threads may fail at once
   std::optional<Stopwatch> since_letting_go_;
 };
 

@@ -37,6 +37,18 @@ bool Started::wait_unless(const std::function<bool()>& enough) {
   return done;
 }
 
+std::vector<std::size_t> Started::wait_any(std::span<Started* const> any, const std::function<bool()>& enough) {
+  std::vector<std::size_t> done;
+  const auto find_done = [&] {
+    for (std::size_t i = 0; i < any.size(); ++i) {
+      if (any[i]->entry_.done()) done.push_back(i);
+    }
+    return !done.empty();
+  };
+  any.front()->job_.wait([&] { return find_done() || enough(); }, any.front()->place_);
+  return done;
+}
+
 void Started::wait_for_arrivals() {
   job_.wait([this] { return entry_.done() || operation_->all_arrived(); }, place_);
 }

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "job.hpp"
 #include "progress.hpp"
@@ -24,6 +26,9 @@ class Started final : public Request, private Operation {
   bool test() override;
   bool wait_unless(const std::function<bool()>& enough) override;
   void wait_for_arrivals() override;
+  /// Blocks until one of these, of which there is one at least, is done, or `enough()`. \return the places of those
+  /// that are done
+  static std::vector<std::size_t> wait_any(std::span<Started* const> any, const std::function<bool()>& enough);
 
  private:
   bool advance() override;

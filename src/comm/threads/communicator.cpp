@@ -49,6 +49,7 @@ class ThreadRequest final : public Request {
     if (meeting_ != nullptr) group_->abandon(*meeting_);
   }
   Part& part() { return part_; }
+  const Meeting& meeting() const { return *meeting_; }
   void started(MeetingPtr meeting) { meeting_ = std::move(meeting); }
 
   void wait() override { group_->wait(*meeting_); }
@@ -176,6 +177,15 @@ RequestPtr ThreadCommunicator::start_receive(std::span<std::byte> bytes, int pee
   auto request = std::make_unique<ThreadRequest<std::span<std::byte>>>(group_, bytes);
   request->started(group_->post(false, bytes, rank_, peer, tag));
   return request;
+}
+
+std::vector<std::size_t> ThreadCommunicator::wait_any(std::span<Request* const> messages,
+                                                      const std::function<bool()>& enough) {
+  std::vector<const Meeting*> meetings;
+  for (Request* message : messages) {
+    meetings.push_back(&static_cast<ThreadRequest<std::span<std::byte>>*>(message)->meeting());
+  }
+  return group_->wait_any(meetings, enough);
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {

@@ -38,6 +38,7 @@ class ThreadCommunicator final : public Communicator {
   void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
   RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
+  std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
 
   std::unique_ptr<Communicator> split(int color, int key) override;
   Allocator& shared_allocator() override { return plain_allocator(); }

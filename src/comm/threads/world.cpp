@@ -98,15 +98,26 @@ bool Group::test(const Meeting& meeting) {
 }
 
 bool Group::wait_unless(const Meeting& meeting, const std::function<bool()>& enough) {
+  const Meeting* const one = &meeting;
+  return !wait_any({&one, 1}, enough).empty();
+}
+
+std::vector<std::size_t> Group::wait_any(std::span<const Meeting* const> meetings,
+                                         const std::function<bool()>& enough) {
   const Stopwatch watch;
-  while (!test(meeting)) {
-    if (enough()) return false;
+  std::vector<std::size_t> over;
+  for (;;) {
+    for (std::size_t i = 0; i < meetings.size(); ++i) {
+      if (test(*meetings[i])) over.push_back(i);
+    }
+    if (!over.empty() || enough()) return over;
     std::unique_lock lock(world_->mutex);
-    if (watch.seconds() > world_->timeout_seconds) time_out_locked(meeting);
+    if (watch.seconds() > world_->timeout_seconds) time_out_locked(*meetings.front());
     // Nobody tells when it is enough.
-    world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] { return is_over_locked(meeting); });
+    world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] {
+      return std::any_of(meetings.begin(), meetings.end(), [&](const Meeting* one) { return is_over_locked(*one); });
+    });
   }
-  return true;
 }
 
 /// It happened, or never will.

@@ -77,6 +77,8 @@ class Group {
   bool test(const Meeting& meeting);
   /// \return whether it happened
   bool wait_unless(const Meeting& meeting, const std::function<bool()>& enough);
+  /// Blocks until one of them happened, or `enough()`. \return the places of those that did
+  std::vector<std::size_t> wait_any(std::span<const Meeting* const> meetings, const std::function<bool()>& enough);
   /// Where its buffers go away before it happened, nobody can go on.
   void abandon(const Meeting& meeting) noexcept;
 

@@ -67,6 +67,10 @@ std::vector<VectorTable> FactorizationModel::vectors(View) const {
           {.name = "items", .rows = item_count_, .width = settings_.dimension, .parts = {{items_, stride_}}}};
 }
 
+void FactorizationModel::mark_rows(const Batch& batch, ExampleRange range, Scratch&, TouchedRows& touched) const {
+  mark_entries(entries_of(batch, range), touched);
+}
+
 void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step,
                                          Scratch& scratch, LossSums& sums) const {
   const FactorStep with = step_at(step.rate);

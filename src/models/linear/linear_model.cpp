@@ -234,6 +234,10 @@ void LinearModel::note_updates(MutableView parameters, std::int64_t updates) con
   }
 }
 
+void LinearModel::mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const {
+  mark(part_of(batch, range, static_cast<LinearScratch&>(scratch).answers), touched);
+}
+
 void LinearModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                   LossSums& sums) const {
   auto& own = static_cast<LinearScratch&>(scratch);

@@ -36,6 +36,7 @@ class LinearModel final : public Model, public InPlace {
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
+  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   /// "features", and "bias": of averaged SGD the means.
   std::vector<VectorTable> vectors(View parameters) const override;

@@ -74,6 +74,10 @@ std::vector<VectorTable> GloveModel::vectors(View) const {
            .parts = {{word_rows_, 2 * width_}, {context_rows_, 2 * width_}}}};
 }
 
+void GloveModel::mark_rows(const Batch& batch, ExampleRange range, Scratch&, TouchedRows& touched) const {
+  mark_entries(entries_of(batch, range), touched);
+}
+
 void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                                  LossSums& sums) const {
   const GloveStep with{.rate = static_cast<float>(step.rate / learning_rate_),

@@ -21,6 +21,11 @@ class WordScratch final : public Scratch {
   RowLocks::Set locked;
 };
 
+void mark(const Window& window, TouchedRows& touched) {
+  for (const std::int32_t word : window.context) touched.mark(0, word);
+  for (const std::int32_t row : window.outputs) touched.mark(1, row);
+}
+
 }  // namespace
 
 Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context)
@@ -64,10 +69,7 @@ std::vector<VectorTable> Word2vecModel::vectors(View) const {
 
 void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked,
                                     bool want_loss, InPlaceSums& sums) const {
-  if (step.touched != nullptr) {
-    for (const std::int32_t word : window.context) step.touched->mark(0, word);
-    for (const std::int32_t row : window.outputs) step.touched->mark(1, row);
-  }
+  if (step.touched != nullptr) mark(window, *step.touched);
   if (step.meter != nullptr) {
     step.meter->begin(step.thread);
     for (const std::int32_t word : window.context) step.meter->touch(step.thread, 0, word);
@@ -95,18 +97,12 @@ void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, cons
   train_on(batch, range, step, scratch, kWindowsOfALoss, sums);
 }
 
-void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                             std::size_t every_loss, LossSums& sums) const {
+template <typename Visit>
+void Word2vecModel::for_each_window(const Batch& batch, ExampleRange range, Scratch& scratch, Visit visit) const {
   assert(sampler_);  // who only looks at a model makes it without occurrences
   auto& own = static_cast<WordScratch&>(scratch);
   const auto& text = std::get<Text>(*batch.set);
-  InPlaceSums losses;
-  const Window* waiting = nullptr;  // its rows were asked for
-  std::size_t next = 0, number = 0;
-  const auto train = [&] {
-    if (waiting == nullptr) return;
-    train_on_window(*waiting, step, own.locked, number++ % every_loss == 0, losses);
-  };
+  std::size_t next = 0;
   for (std::int64_t sentence = range.first; sentence < range.last; ++sentence) {
     const auto at = static_cast<std::size_t>(sentence);
     RandomStream start(seed_, Purpose::words, static_cast<std::uint64_t>(batch.epoch) << 40 | at);
@@ -121,14 +117,33 @@ void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPla
             std::span(own.context).subspan(first, std::min(sampler_->group(), own.context.size() - first));
         window.context.assign(some.begin(), some.end());
         sampler_->draw_outputs(own.kept[i], random, window);
-        kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
-        kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
-        train();
-        waiting = &window;
+        visit(window);
         next = 1 - next;
       }
     }
   }
+}
+
+void Word2vecModel::mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const {
+  for_each_window(batch, range, scratch, [&](const Window& window) { mark(window, touched); });
+}
+
+void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                             std::size_t every_loss, LossSums& sums) const {
+  auto& own = static_cast<WordScratch&>(scratch);
+  InPlaceSums losses;
+  const Window* waiting = nullptr;  // its rows were asked for
+  std::size_t number = 0;
+  const auto train = [&] {
+    if (waiting == nullptr) return;
+    train_on_window(*waiting, step, own.locked, number++ % every_loss == 0, losses);
+  };
+  for_each_window(batch, range, scratch, [&](const Window& window) {
+    kernels_->prefetch(window.context, matrix(inputs_, step.parameters));
+    kernels_->prefetch(window.outputs, matrix(outputs_, step.parameters));
+    train();
+    waiting = &window;
+  });
   train();
   add(losses, sums);
 }

@@ -25,6 +25,7 @@ class Word2vecModel final : public InPlaceModel {
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                        LossSums& sums) const override;
+  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors(View parameters) const override;
 
@@ -35,6 +36,9 @@ class Word2vecModel final : public InPlaceModel {
   /// \param every_loss of so many windows one is looked at
   void train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                 std::size_t every_loss, LossSums& sums) const;
+  /// Calls visit(window) for each window of these sentences, as it is drawn; it stays while the next one is.
+  template <typename Visit>
+  void for_each_window(const Batch& batch, ExampleRange range, Scratch& scratch, Visit visit) const;
   void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
                        InPlaceSums& sums) const;
   RowMatrix matrix(Index offset, MutableView parameters) const {
