@@ -23,6 +23,7 @@ struct Chosen {
 
 // Each adds its command; parsing fills `chosen`, which must outlive it.
 void add_train(CLI::App& app, Chosen& chosen);
+void add_replay(CLI::App& app, Chosen& chosen);
 void add_evaluate(CLI::App& app, Chosen& chosen);
 void add_predict(CLI::App& app, Chosen& chosen);
 void add_export(CLI::App& app, Chosen& chosen);

@@ -61,11 +61,7 @@ class Trial {
         config_(config),
         parts_(world, config, inputs, log),
         training_(parts_, config),
-        source_(inputs, {.rank = world.rank(),
-                         .size = world.size(),
-                         .batch_size = config.train.batch_size,
-                         .accumulate = config.train.accumulate,
-                         .seed = static_cast<std::uint64_t>(config.seed)}) {
+        source_(inputs, source_options(parts_, config)) {
     parts_.model->initialise(static_cast<std::uint64_t>(config.seed), parts_.state());
   }
 
@@ -78,6 +74,7 @@ class Trial {
     TrainContext context{.communicator = world_,
                          .model = *parts_.model,
                          .optimizer = *training_.optimizer,
+                         .optimizer_settings = config_.optimizer,
                          .source = source_,
                          .schedule = schedule,
                          .observer = clock,
@@ -89,7 +86,8 @@ class Trial {
                          .first_step = made_,
                          .total_steps = made_ + steps,
                          .bucket_bytes = config_.communication.bucket_bytes,
-                         .statistics_reducer = &parts_.statistics_reducer};
+                         .statistics_reducer = &parts_.statistics_reducer,
+                         .threads = parts_.placement.threads};
     world_.barrier();
     const Stopwatch watch;
     parts_.strategy->train(context);
@@ -100,7 +98,7 @@ class Trial {
     return {.steps = steps,
             .seconds = slowest[0],
             .median_step_seconds = slowest[1],
-            .parts = mean_over_ranks(world_, training_.seconds)};
+            .parts = mean_over_ranks(world_, training_.seconds, parts_.trains())};
   }
 
  private:

@@ -63,6 +63,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("step").get_to(header.step);
   json.at("epoch").get_to(header.cursor.epoch);
   json.at("step_in_epoch").get_to(header.cursor.step);
+  if (json.contains("worker_steps")) json.at("worker_steps").get_to(header.worker_steps);
   json.at("optimizer_steps").get_to(header.optimizer_steps);
   json.at("seed").get_to(header.seed);
   header.inputs = inputs_from(json.at("inputs"));
@@ -104,6 +105,7 @@ std::string to_json(const CheckpointHeader& header) {
       {"build", header.build},
       {"layout", header.layout}};
   if (header.has_best) json["best"] = header.best;
+  if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);
 }

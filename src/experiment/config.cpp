@@ -90,6 +90,8 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "checkpoint", .meaning = "when the run's state is saved, and how many of them are kept"},
                   checkpoint);
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
+  visitor.section({.name = "fault", .meaning = "ranks that are slow on purpose, to see what a strategy makes of it"},
+                  fault);
 
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is longer than train.epochs, so the base rate would never be reached");
@@ -98,6 +100,11 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require(
       "data", data.shuffle || strategy.kind != "stratified",
       "shuffle = false is not for strategy.kind = \"stratified\", which has an order of its own; remove it");
+  visitor.require(
+      "optimizer",
+      strategy.kind != "parameter_server" || strategy.consistency != "synchronous" || optimizer.clip_norm == 0,
+      "clip_norm is not for synchronous servers, each of which sees only its shard of the mean gradient; "
+      "remove it, or use strategy.kind = \"allreduce\"");
   visitor.require(
       "strategy", strategy.allreduce_epochs <= train.epochs,
       "strategy.allreduce_epochs is longer than train.epochs, so nothing would ever be averaged; use kind = "
@@ -109,6 +116,12 @@ Config parse_config(const ConfigText& text, const ModelKinds& models) {
   config.model.own = make_kinds(models);
   parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
+  if (config.data.partition == "auto") {
+    const bool at_own_pace =
+        (config.strategy.kind == "parameter_server" || config.strategy.kind == "elastic_averaging") &&
+        !has_in_place_kind(config.model);
+    config.data.partition = at_own_pace ? "fixed" : "global";
+  }
   return config;
 }
 
@@ -158,7 +171,7 @@ bool may_change(const std::string& key) {
                                "train.evaluation_batch_size",
                                "train.report_every_steps"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
-         key.starts_with("communication.");
+         key.starts_with("communication.") || key.starts_with("fault.");
 }
 
 }  // namespace

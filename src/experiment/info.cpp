@@ -116,7 +116,7 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                  .seed = static_cast<std::uint64_t>(config.seed),
                                  .update_rule = config.optimizer.kind,
                                  .learning_rate = config.optimizer.learning_rate});
-  const Index batch = largest_part(config, world.size());
+  const Index batch = largest_part(config, strategy->workers(world.size()));
   const auto memory = predict_memory({.config = config,
                                       .model = *model,
                                       .backend = *backend,

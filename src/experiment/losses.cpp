@@ -65,13 +65,19 @@ Doings sum_over_ranks(Communicator& world, const Doings& doings) {
   return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};
 }
 
-Seconds mean_over_ranks(Communicator& world, const Seconds& seconds) {
-  std::array<double, 8> parts = {seconds.compute,        seconds.exposed_communication,
-                                 seconds.straggler_wait, seconds.input,
-                                 seconds.optimizer,      seconds.evaluation,
-                                 seconds.checkpoint,     seconds.other};
+Seconds mean_over_ranks(Communicator& world, const Seconds& seconds, bool trains) {
+  std::array<double, 9> parts = {seconds.compute,
+                                 seconds.exposed_communication,
+                                 seconds.straggler_wait,
+                                 seconds.input,
+                                 seconds.optimizer,
+                                 seconds.evaluation,
+                                 seconds.checkpoint,
+                                 seconds.other,
+                                 1};
+  if (!trains) parts.fill(0);
   world.allreduce_sum(std::span<double>(parts));
-  for (double& part : parts) part /= world.size();
+  for (double& part : parts) part /= parts.back();
   return {.compute = parts[0],
           .exposed_communication = parts[1],
           .straggler_wait = parts[2],

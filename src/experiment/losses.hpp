@@ -12,8 +12,8 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums);
 /// Σ over all ranks of what they counted; −1 where none did. Collective; one message.
 Doings sum_over_ranks(Communicator& world, const Doings& doings);
 
-/// The parts' means over all ranks. Collective; one message.
-Seconds mean_over_ranks(Communicator& world, const Seconds& seconds);
+/// The parts' means over those ranks that train. Collective; one message. \param trains whether this one does
+Seconds mean_over_ranks(Communicator& world, const Seconds& seconds, bool trains = true);
 /// after − before, part by part
 Seconds difference(const Seconds& after, const Seconds& before);
 

@@ -38,9 +38,10 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
 
 /// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
 Index training_batch(const MemoryContext& context) {
-  const Index batch = largest_part(context.config, context.ranks);
+  const int workers = context.strategy.workers(context.ranks);
+  const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;
-  return std::min<Index>(batch, (context.data.train + context.ranks - 1) / context.ranks);
+  return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
 }
 
 Index evaluation_batch(const MemoryContext& context) {
@@ -51,7 +52,8 @@ Index evaluation_batch(const MemoryContext& context) {
 
 /// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
 std::int64_t examples_bytes(const MemoryContext& context) {
-  const bool shared = context.data.resident && context.config.data.partition == "global";
+  const std::string& partition = context.config.data.partition;
+  const bool shared = context.data.resident && (partition == "global" || partition == "auto");
   return context.data.bytes_per_node / (shared ? 1 : context.ranks);
 }
 
@@ -88,7 +90,8 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Model& model = context.model;
   const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
   const bool in_place = context.strategy.updates_in_place(model);
-  const std::int64_t states = in_place ? 0 : optimizer_state_vectors(context.config.optimizer);
+  const std::int64_t states =
+      in_place ? 0 : optimizer_state_vectors(context.config.optimizer) + std::ssize(context.strategy.vectors_beside());
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const bool table = context.data.kind == SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
@@ -96,7 +99,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {in_place ? "parameters" : "parameters and gradient",
            vectors_bytes(n, context.division != nullptr ? 1 : context.ranks, in_place)},
           {"optimizer state", kFloat * n * states},
-          {"averages over ranks", context.strategy.bytes_beside(model, context.ranks)},
+          {"averages over ranks", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},

@@ -39,7 +39,8 @@ namespace {
 
 /// Before there is a model to ask.
 bool updates_in_place(const Config& config) {
-  return has_in_place_kind(config.model) && config.strategy.kind != "allreduce";
+  const std::string& strategy = config.strategy.kind;
+  return has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
 }
 
 /// The threads that a rank is to have; 0: its fair share of the cores.
@@ -86,9 +87,11 @@ OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::s
 
 }  // namespace
 
-SourceOptions source_options(const Communicator& world, const Config& config) {
-  return {.rank = world.rank(),
-          .size = world.size(),
+SourceOptions source_options(const ModelParts& parts, const Config& config) {
+  // A rank that does not train only asks its source how long an epoch is.
+  const auto part = parts.strategy->part_of_data(parts.world.rank(), parts.world.size());
+  return {.rank = part ? part->number : 0,
+          .size = parts.workers(),
           .batch_size = config.train.batch_size,
           .accumulate = config.train.accumulate,
           .seed = static_cast<std::uint64_t>(config.seed)};
@@ -146,30 +149,47 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
   optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer,
                              parts.model->layout(), *parts.backend);
+  for (const std::string& name : parts.strategy->vectors_beside()) {
+    optimizer->state().push_back({name, Buffer(parts.model->layout().size())});
+  }
 }
 
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
                          Dataset& data) {
-  if (!parts.strategy->has_workers(*parts.model)) return;
-  const ParameterLayout& layout = parts.model->layout();
-  for (int thread = 0; thread < parts.placement.threads; ++thread) {
-    Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
-    owned.backend = make_cpu_backend(1);
-    owned.model = make_model(config.model, inputs, model_context(*owned.backend, owned.reducer, false, config, &data));
-    SourceOptions options = source_options(parts.world, config);
-    options.lane = thread;
-    options.lanes = parts.placement.threads;
-    owned.source = data.train(options);
-    if (thread > 0) owned.optimizer = make_optimizer(config.optimizer, layout, *owned.backend);
-    owned.parameters = Buffer(layout.size());
-    owned.gradient = Buffer(layout.size());
-    owned.statistics = Buffer(parts.model->statistics_layout().size());
-    workers_.push_back({.model = *owned.model,
-                        .source = *owned.source,
-                        .optimizer = thread == 0 ? *training.optimizer : *owned.optimizer,
-                        .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
-                        .gradient = owned.gradient.view()});
+  SourceOptions options = source_options(parts, config);
+  for (const int worker : parts.strategy->housed_workers(parts.world.rank(), parts.world.size())) {
+    options.rank = worker;
+    add({parts, training, config, inputs, data}, options, parts.placement.threads);
   }
+  if (!parts.strategy->has_workers(*parts.model)) return;
+  options.lanes = parts.placement.threads;
+  for (options.lane = 0; options.lane < options.lanes; ++options.lane) {
+    add({parts, training, config, inputs, data}, options, 1);
+  }
+}
+
+void WorkerParts::add(const WorkerTerms& terms, const SourceOptions& options, int threads) {
+  ModelParts& parts = terms.parts;
+  Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
+  owned.backend = make_cpu_backend(threads);
+  owned.model = make_model(terms.config.model, terms.inputs,
+                           model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
+  owned.source = terms.data.train(options);
+  const ParameterLayout& layout = parts.model->layout();
+  const bool in_place = terms.training.gradient.size() == 0;
+  if (workers_.empty()) {
+    owned.optimizer = nullptr;  // the rank's
+  } else if (!in_place) {
+    owned.optimizer = make_optimizer(terms.config.optimizer, layout, *owned.backend);
+  }
+  owned.parameters = Buffer(layout.size());
+  owned.gradient = Buffer(in_place ? 0 : layout.size());
+  owned.statistics = Buffer(parts.model->statistics_layout().size());
+  workers_.push_back({.model = *owned.model,
+                      .source = *owned.source,
+                      .optimizer = owned.optimizer ? *owned.optimizer : *terms.training.optimizer,
+                      .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
+                      .gradient = owned.gradient.view()});
 }
 
 }  // namespace unisono

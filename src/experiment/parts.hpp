@@ -47,6 +47,9 @@ struct ModelParts {
 
   void initialise(std::uint64_t seed);
   ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
+  /// How many ranks train, and whether this one does.
+  int workers() const { return strategy->workers(world.size()); }
+  bool trains() const { return strategy->part_of_data(world.rank(), world.size()).has_value(); }
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
   std::string device() const { return cpu_name() + ", " + backend->description(); }
 
@@ -73,16 +76,24 @@ struct TrainingParts {
   Doings doings;
 };
 
-/// What threads that compute gradients each on their own have beside the rank's parts.
+/// What workers that compute each on their own have beside the rank's parts.
 class WorkerParts {
  public:
-  /// Nothing where the strategy has no such threads. \param optimizer the rank's; the first thread's, too
+  /// Nothing where the strategy has no such workers. \param optimizer the rank's; the first thread's, too
   WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
               Dataset& data);
 
   std::span<Worker> workers() { return workers_; }
 
  private:
+  /// What all of them are made from.
+  struct WorkerTerms {
+    ModelParts& parts;
+    TrainingParts& training;
+    const Config& config;
+    const ModelInputs& inputs;
+    Dataset& data;
+  };
   struct Owned {
     std::unique_ptr<Backend> backend;
     LocalReducer reducer;
@@ -91,12 +102,14 @@ class WorkerParts {
     std::unique_ptr<Optimizer> optimizer;  ///< null for the first thread
     Buffer parameters, statistics, gradient;
   };
+  void add(const WorkerTerms& terms, const SourceOptions& options, int threads);
+
   std::vector<std::unique_ptr<Owned>> owned_;
   std::vector<Worker> workers_;
 };
 
 /// What the sources of a run on these ranks are asked for.
-SourceOptions source_options(const Communicator& world, const Config& config);
+SourceOptions source_options(const ModelParts& parts, const Config& config);
 
 /// Fills in what a config leaves to the data, and checks what depends on them. \return the config
 /// \throws ConfigError

@@ -22,8 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array kResults = {"config.toml",  "dictionary.h5", "metrics.jsonl",
-                                 "summary.json", "log.txt",       "checkpoints"};
+constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json",
+                                 "log.txt",     "checkpoints",   "events.bin",    "replay"};
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 

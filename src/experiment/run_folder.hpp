@@ -30,6 +30,7 @@ class RunFolder {
   std::string dictionary() const { return path_ + "/dictionary.h5"; }
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }
+  std::string events() const { return path_ + "/events.bin"; }
   std::string log() const { return path_ + "/log.txt"; }
 
  private:

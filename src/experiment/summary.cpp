@@ -26,6 +26,10 @@ const char* advice_on_messages(const std::string& strategy) {
     return "ranks waited for messages: a longer period sends fewer; so does, where rows are merged between averages, a "
            "larger merge_after";
   }
+  if (strategy == "parameter_server") {
+    return "workers waited for messages: prefetch = true, a longer pull_period and push_period, or more servers help";
+  }
+  if (strategy == "elastic_averaging") return "workers waited for messages: a longer period sends fewer";
   if (strategy == "stratified")
     return "ranks waited for items from each other: fewer ranks with more threads send fewer";
   return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
@@ -83,8 +87,9 @@ namespace {
 /// What the strategy counted, where it did.
 void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
   const Doings& doings = summary.doings;
-  if (summary.threads * summary.ranks > 1) {
-    json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.ranks;
+  if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
+  if (summary.threads * summary.workers > 1) {
+    json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.workers;
   }
   if (doings.averaged_bytes >= 0) json["averaged_bytes"] = doings.averaged_bytes;
   if (doings.passed_bytes >= 0) json["passed_bytes"] = doings.passed_bytes;
@@ -119,6 +124,12 @@ double Summary::examples_per_second() const {
   return static_cast<double>(examples) / std::max(training, 1e-9);
 }
 
+std::string ranks_text(int ranks, int workers) {
+  if (workers > ranks) return fmt::format("{} workers that share {} ranks", workers, ranks);
+  return workers == ranks ? fmt::format("{} ranks", ranks)
+                          : fmt::format("{} ranks, of which {} train,", ranks, workers);
+}
+
 std::string local_batch_text(std::int64_t batch_size, int ranks) {
   const std::int64_t least = batch_size / ranks, most = (batch_size + ranks - 1) / ranks;
   return least == most ? fmt::format("{} of {} examples", least, batch_size)
@@ -126,19 +137,20 @@ std::string local_batch_text(std::int64_t batch_size, int ranks) {
 }
 
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
-  nlohmann::ordered_json json = {{"name", config.name},
-                                 {"status", summary.complete ? "complete" : "interrupted"},
-                                 {"strategy", config.strategy.kind},
-                                 {"ranks", summary.ranks},
-                                 {"threads", summary.threads},
-                                 {"batch_size", config.train.batch_size},
-                                 {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.ranks},
-                                 {"batch_statistics", summary.batch_statistics},
-                                 {"parameters", summary.parameters},
-                                 {"epochs", summary.epochs},
-                                 {"steps", summary.steps},
-                                 {"resumed_at_step", summary.resumed_at_step},
-                                 {"train", to_json(summary.train)}};
+  nlohmann::ordered_json json = {
+      {"name", config.name},
+      {"status", summary.complete ? "complete" : "interrupted"},
+      {"strategy", config.strategy.kind},
+      {"ranks", summary.ranks},
+      {"threads", summary.threads},
+      {"batch_size", config.train.batch_size},
+      {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.workers},
+      {"batch_statistics", summary.batch_statistics},
+      {"parameters", summary.parameters},
+      {"epochs", summary.epochs},
+      {"steps", summary.steps},
+      {"resumed_at_step", summary.resumed_at_step},
+      {"train", to_json(summary.train)}};
   for (const auto& [split, metrics] : summary.evaluations) json[std::string(name_of(split))] = to_json(metrics);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
@@ -146,6 +158,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
+  if (config.fault.is_on()) json["fault"] = config.fault.text();
   json["seed"] = config.seed;
   json["device"] = summary.device;
   json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
@@ -164,16 +177,17 @@ std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
              "{}: {} after {} epochs, {} steps, in {}\n"
-             "  trained     {} parameters, {} on {} ranks × {} threads, a rank's batch: {}\n"
+             "  trained     {} parameters, {} on {} × {} threads, a rank's batch: {}\n"
              "  result      {}\n"
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
              config.name, summary.complete ? "complete" : "interrupted, can be resumed (--resume)", summary.epochs,
              grouped(summary.steps), clock_text(summary.seconds.sum()), grouped(summary.parameters),
-             config.strategy.kind, summary.ranks, summary.threads,
-             local_batch_text(config.train.batch_size, summary.ranks), result_line(summary),
+             config.strategy.kind, ranks_text(summary.ranks, summary.workers), summary.threads,
+             local_batch_text(config.train.batch_size, summary.workers), result_line(summary),
              grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
-         doings_text(summary) +
+         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
+         to_text(summary.serving) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          advice_line(summary.seconds, config.strategy.kind) +
          fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",

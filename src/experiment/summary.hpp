@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comparison.hpp"
+#include "serving_report.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
@@ -18,7 +19,7 @@ namespace unisono {
 /// What a run ends with.
 struct Summary {
   bool complete = false;
-  int ranks = 1, threads = 1;
+  int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
@@ -26,7 +27,8 @@ struct Summary {
   Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
   std::vector<Metric> train;
   std::map<Split, std::vector<Metric>> evaluations;
-  Seconds seconds;                     ///< since the (re)start, means over ranks
+  ServingReport serving = {};          ///< since the (re)start
+  Seconds seconds;                     ///< since the (re)start, means over ranks that train
   std::int64_t peak_memory_bytes = 0;  ///< of the largest rank
   std::string batch_statistics;        ///< global, local or none
   std::string device;
@@ -45,6 +47,9 @@ nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps)
 /// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
 /// the part that cost most.
 std::string to_text(const Summary& summary, const Config& config);
+
+/// "4 ranks", "4 ranks, of which 3 train,"
+std::string ranks_text(int ranks, int workers);
 
 /// "32 of 64 examples": how many of a step's examples a rank takes. \param ranks at least 1
 std::string local_batch_text(std::int64_t batch_size, int ranks);

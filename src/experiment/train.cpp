@@ -12,10 +12,12 @@
 #include "agreement.hpp"
 #include "checkpoint_store.hpp"
 #include "comparison.hpp"
+#include "event_file.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "replay.hpp"
 #include "run_dictionary.hpp"
 #include "run_folder.hpp"
 #include "run_state.hpp"
@@ -61,7 +63,9 @@ class Run {
   void say_differences(const CheckpointHeader& stored) const;
   CheckpointHeader fresh_header() const;
   void open_records(const TrainOptions& options);
+  EventFileHeader events_header() const;
   void require_shared_folder();
+  void require_slow_rank() const;
   bool is_complete() const;
   void say_start() const;
   std::string batch_statistics() const;
@@ -82,6 +86,8 @@ class Run {
   std::unique_ptr<RootFiles> root_;               // null but on rank 0
   std::unique_ptr<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
   std::optional<StoredCheckpoint> compared_;      ///< with which the result will be
+  RunEvents events_;
+  std::optional<EventRecord> replayed_;
 };
 
 Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
@@ -93,17 +99,25 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
       parts_(world, settle(config_, data_->info()), inputs_of(data_->info()), log, &*data_),
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_->info()), *data_),
-      source_(data_->train(source_options(world, config_))) {
+      source_(data_->train(source_options(parts_, config_))) {
   require_same(world, "CPU's instruction set", hash_bytes(cpu_instruction_set()),
                "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
+  require_slow_rank();
   require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
   header_ = fresh_header();
   if (!options.compare_with.empty()) {
     compared_ = find_compared(parts_, options.compare_with, config_.run_folder(), log_);
   }
+  if (!options.replayed.empty()) replayed_ = read_repeatable(events_of(options.replayed), events_header());
   begin(options);
   open_records(options);
   require_shared_folder();
+}
+
+void Run::require_slow_rank() const {
+  if (config_.fault.slow_rank < world_.size()) return;
+  throw ConfigError(
+      fmt::format("fault.slow_rank: there is no rank {}, but {}, from 0", config_.fault.slow_rank, world_.size()));
 }
 
 /// Before hours of training, and not only at the first checkpoint.
@@ -142,6 +156,7 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   say_differences(stored);
   header_.step = stored.step;
   header_.cursor = stored.cursor;
+  header_.worker_steps = stored.worker_steps;
   header_.names = stored.names;
   header_.epoch_sums = stored.epoch_sums;
   header_.best = stored.best;
@@ -158,7 +173,8 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
                     "or start a new run with --output DIR",
                     config_.run_folder(), fmt::join(changed, ", ")));
   }
-  if (config_.data.partition == "fixed" && stored.ranks != header_.ranks) {
+  const bool at_own_pace = !stored.worker_steps.empty();  // whose parts are not passed through together anyway
+  if (config_.data.partition == "fixed" && stored.ranks != header_.ranks && !at_own_pace) {
     throw ConfigError(fmt::format(
         "{}: the run was started on {} ranks, each with a fixed part of the set (data.partition): resume on "
         "as many, not on {}, which would have other parts",
@@ -211,6 +227,7 @@ void Run::say_differences(const CheckpointHeader& stored) const {
 CheckpointHeader Run::fresh_header() const {
   return {.step = 0,
           .cursor = {},
+          .worker_steps = {},
           .optimizer_steps = 0,
           .seed = static_cast<std::uint64_t>(config_.seed),
           .config = effective_config(config_),
@@ -234,12 +251,27 @@ void Run::open_records(const TrainOptions& options) {
   root_ = std::make_unique<RootFiles>();
   const std::uint64_t names = keep_dictionary(config_.data.path, folder_->dictionary());
   if (header_.names == 0) header_.names = names;
+  const int workers = parts_.workers();
   write_text_file(folder_->config(),
-                  fmt::format("# {} ranks: a rank takes {} of each step\n{}", world_.size(),
-                              local_batch_text(config_.train.batch_size, world_.size()), header_.config));
+                  fmt::format("# {} ranks{}: a rank takes {} of each step\n{}", world_.size(),
+                              workers == world_.size() ? "" : fmt::format(", of which {} train", workers),
+                              local_batch_text(config_.train.batch_size, workers), header_.config));
   root_->metrics.emplace(folder_->metrics(), header_.step);
   root_->progress.emplace(progress_kind(options.watching), log_);
   root_->records.emplace(Records{*root_->metrics, *root_->progress});
+  if (config_.strategy.record) events_.open(folder_->events(), events_header(), header_.step);
+}
+
+/// What a record is begun with, and what it must still be when it is gone on with or repeated.
+EventFileHeader Run::events_header() const {
+  return {.workers = parts_.workers(),
+          .servers = parts_.strategy->servers(world_.size()),
+          .threads = parts_.placement.threads,
+          .device = header_.device,
+          .data_identity = header_.data_identity,
+          .build = header_.build,
+          .layout = header_.layout,
+          .config = header_.config};
 }
 
 std::string Run::batch_statistics() const {
@@ -251,10 +283,11 @@ void Run::say_start() const {
   log_.info(fmt::format("{}: {} parameters, {} training examples, {} steps an epoch, {} epochs", config_.name,
                         grouped(parts_.model->layout().parameters()), grouped(source_->examples_per_epoch()),
                         grouped(source_->steps_per_epoch()), config_.train.epochs));
-  log_.info(fmt::format("{} on {} ranks × {} threads ({}), a rank's batch: {}", config_.strategy.kind, world_.size(),
-                        parts_.placement.threads, parts_.device(),
-                        local_batch_text(config_.train.batch_size, world_.size())));
+  log_.info(fmt::format("{} on {} × {} threads ({}), a rank's batch: {}", config_.strategy.kind,
+                        ranks_text(world_.size(), parts_.workers()), parts_.placement.threads, parts_.device(),
+                        local_batch_text(config_.train.batch_size, parts_.workers())));
   for (const std::string& note : parts_.model->notes()) log_.info(note);
+  if (config_.fault.is_on()) log_.warning(config_.fault.text());
 }
 
 /// Whether the summary that a run left is of all these steps, and complete.
@@ -284,9 +317,11 @@ ExitCode Run::train() {
                              .checkpoints = *checkpoints_,
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
+  Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
   TrainContext context{.communicator = world_,
                        .model = *parts_.model,
                        .optimizer = *training_.optimizer,
+                       .optimizer_settings = config_.optimizer,
                        .source = *source_,
                        .schedule = schedule,
                        .observer = observer,
@@ -296,16 +331,21 @@ ExitCode Run::train() {
                        .seconds = training_.seconds,
                        .doings = training_.doings,
                        .first_step = header_.step,
-                       .total_steps = total_steps(),
+                       .total_steps = replayed_ ? replayed_->stretches.back().last : total_steps(),
                        .bucket_bytes = config_.communication.bucket_bytes,
                        .statistics_reducer = &parts_.statistics_reducer,
                        .threads = parts_.placement.threads,
-                       .workers = workers_.workers()};
+                       .workers = workers_.workers(),
+                       .worker_steps = header_.worker_steps,
+                       .fault = config_.fault.is_on() ? &fault : nullptr,
+                       .recorder = config_.strategy.record ? &events_ : nullptr,
+                       .replayed = replayed_ ? &*replayed_ : nullptr};
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
   observer.finish();
   Summary summary = summarise(observer, watch.seconds());
   if (compared_ && summary.complete) summary.comparison = compare(parts_, *compared_, log_);
+  if (replayed_) require_repeated(summary, config_.run_folder());
   if (root_) {
     write_text_file(folder_->summary(), to_json(summary, config_).dump(2) + "\n");
     root_->progress->line(to_text(summary, config_));
@@ -318,6 +358,7 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
   seconds.other = total_seconds - seconds.sum();
   return {.complete = !observer.interrupted(),
           .ranks = world_.size(),
+          .workers = parts_.workers(),
           .threads = parts_.placement.threads,
           .parameters = parts_.model->layout().parameters(),
           .epochs = observer.steps() / source_->steps_per_epoch(),
@@ -330,7 +371,8 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
           .doings = sum_over_ranks(world_, training_.doings),
           .train = observer.train_metrics(),
           .evaluations = observer.evaluations(),
-          .seconds = mean_over_ranks(world_, seconds),
+          .serving = gather_serving(world_, training_.doings.shards),
+          .seconds = mean_over_ranks(world_, seconds, parts_.trains()),
           .peak_memory_bytes = world_.max(peak_memory_bytes()),
           .batch_statistics = batch_statistics(),
           .device = parts_.device(),

@@ -51,6 +51,7 @@ bool TrainingObserver::step(const StepRecord& record) {
   evaluations_.clear();  // they were of the step before
   examples_ += record.global_size;
   header_.step = record.step;
+  header_.worker_steps = record.worker_steps;
   header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
   context_.parts.world.set_step(record.step);
   note_due(record);
@@ -116,7 +117,7 @@ void TrainingObserver::report() {
   Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
-  write_report(sums, mean_over_ranks(context_.parts.world, seconds));
+  write_report(sums, mean_over_ranks(context_.parts.world, seconds, context_.parts.trains()), serving_since_report());
   reported_step_ = header_.step;
   reported_examples_ = examples_;
 }
@@ -150,7 +151,13 @@ void TrainingObserver::fail(const std::string& what) {
   throw TrainingError(fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0)));
 }
 
-void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds) {
+ServingReport TrainingObserver::serving_since_report() {
+  if (header_.worker_steps.empty()) return {};
+  const ServingReport now = gather_serving(context_.parts.world, context_.training.doings.shards);
+  return difference(now, std::exchange(reported_serving_, now));
+}
+
+void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   if (context_.records == nullptr) return;
@@ -159,6 +166,7 @@ void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds
   line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
   add_norms(line);
+  if (!serving.shards.empty()) line["serving"] = brief_json(serving);
   line["seconds"] = to_json(seconds);
   context_.records->metrics.write(line);
 }

@@ -12,6 +12,7 @@
 #include "parts.hpp"
 #include "progress.hpp"
 #include "run_folder.hpp"
+#include "serving_report.hpp"
 #include "stop.hpp"
 
 namespace unisono {
@@ -62,7 +63,8 @@ class TrainingObserver final : public Observer {
   void require_finite(const LossSums& sums);
   void require_finite(Split split, const std::vector<Metric>& metrics);
   [[noreturn]] void fail(const std::string& what);
-  void write_report(const LossSums& sums, const Seconds& seconds);
+  ServingReport serving_since_report();
+  void write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving);
   void add_norms(nlohmann::ordered_json& line) const;
   void evaluate(Split split);
   void judge(const std::vector<Metric>& metrics);
@@ -87,6 +89,7 @@ class TrainingObserver final : public Observer {
   std::int64_t first_step_, reported_step_, written_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
   Seconds reported_seconds_;
+  ServingReport reported_serving_;
   Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;

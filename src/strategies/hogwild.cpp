@@ -39,7 +39,7 @@ class Hogwild final : public Strategy {
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
   bool has_workers(const Model& model) const override { return model.in_place() == nullptr; }
-  std::int64_t bytes_beside(const Model& model, int ranks) const override {
+  std::int64_t bytes_beside(const Model& model, int ranks, int) const override {
     return ParameterAverage::bytes(model, settings_, ranks);
   }
 
@@ -82,7 +82,7 @@ class InPlaceSteps {
   };
 
   void train_on(const Batch& batch, double rate, ConflictMeter* meter) {
-    std::int64_t before = own_examples_before(run_, batch);
+    std::int64_t before = own_examples_before(run_, batch, run_.communicator.size());
     const int parts = parameters_.begin_step(batch.global_size);
     for (int part = 0; part < parts; ++part) {
       before += train_on(batch, pieces_of(batch, part, parts), before, rate, meter);
@@ -98,7 +98,7 @@ class InPlaceSteps {
   /// \param examples_before these pieces \return how many these have
   std::int64_t train_on(const Batch& batch, const std::vector<ExampleRange>& pieces, std::int64_t examples_before,
                         double rate, ConflictMeter* meter) {
-    const ScopedTimer timer(run_.seconds.compute);
+    const ComputeScope computes(run_);
     std::vector<std::int64_t> before = {examples_before};
     for (const ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
     std::atomic<std::size_t> next{0};
@@ -139,7 +139,7 @@ class WorkerSteps {
   /// Steps [first, last), which no average or report interrupts; worker w makes those from first_step + w on, each
   /// `threads` after the last. \return the record of the last one
   StepRecord make(std::int64_t first, std::int64_t last) {
-    const ScopedTimer timer(run_.seconds.compute);
+    const ComputeScope computes(run_);
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
       Worker& worker = run_.workers[static_cast<std::size_t>(number)];

@@ -26,7 +26,7 @@ Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientR
     const Index examples = mean_over == MeanOver::all_ranks ? batch.global_size : batch.rank_step_size;
     const float scale = 1.0F / static_cast<float>(std::max<Index>(1, examples));
     {
-      const ScopedTimer timer(run.seconds.compute);
+      const ComputeScope computes(run);
       run.model.loss_and_gradient(batch, scale, run.state, run.gradient, write,
                                   batch.last_of_step ? ready : GradientReady{}, run.sums);
     }
@@ -69,20 +69,20 @@ std::vector<ExampleRange> pieces_of(const Batch& batch, int part, int parts) {
   return pieces;
 }
 
-std::int64_t own_examples_before(const TrainContext& run, const Batch& batch) {
-  return (batch.epoch * run.source.examples_per_epoch() + batch.epoch_examples_before) / run.communicator.size();
+std::int64_t own_examples_before(const TrainContext& run, const Batch& batch, int replicas) {
+  return (batch.epoch * run.source.examples_per_epoch() + batch.epoch_examples_before) / replicas;
 }
 
 Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters) {
   const Batch batch = next_batch(run);
   InPlaceStep step{.rate = learning_rate,
-                   .examples_before = own_examples_before(run, batch),
+                   .examples_before = own_examples_before(run, batch, run.communicator.size()),
                    .parameters = run.state.parameters,
                    .touched = parameters != nullptr ? parameters->touched() : nullptr};
   const int parts = parameters != nullptr ? parameters->begin_step(batch.global_size) : 1;
   for (int part = 0; part < parts; ++part) {
     {
-      const ScopedTimer timer(run.seconds.compute);
+      const ComputeScope computes(run);
       for (const ExampleRange& piece : pieces_of(batch, part, parts)) {
         run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
         step.examples_before += piece.size();

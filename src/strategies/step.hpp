@@ -4,9 +4,27 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono {
+
+/// Counts its scope as computation, and makes it longer where the run is to be slow.
+class ComputeScope {
+ public:
+  explicit ComputeScope(const TrainContext& run)
+      : timer_(run.seconds.compute), fault_(run.fault), cpu_seconds_(fault_ != nullptr ? thread_cpu_seconds() : 0) {}
+  ~ComputeScope() {
+    if (fault_ != nullptr) fault_->after(thread_cpu_seconds() - cpu_seconds_);
+  }
+  ComputeScope(const ComputeScope&) = delete;
+  ComputeScope& operator=(const ComputeScope&) = delete;
+
+ private:
+  ScopedTimer timer_;  // ends last
+  Fault* fault_;
+  double cpu_seconds_;
+};
 
 /// What the gradient of a step is the mean of.
 enum class MeanOver { all_ranks, own_examples };
@@ -112,13 +130,15 @@ std::vector<ExampleRange> pieces_of(const Batch& batch, int part = 0, int parts 
 /// \param parameters of several ranks: whose rows are marked, and merged between the step's parts; may be null
 Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters = nullptr);
 
-/// How many examples this rank's θ was trained on before this batch: its share of all.
-std::int64_t own_examples_before(const TrainContext& run, const Batch& batch);
+/// How many examples one of so many replicas of θ was trained on before this batch: its share of all.
+std::int64_t own_examples_before(const TrainContext& run, const Batch& batch, int replicas);
 
 // One file each in this folder.
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings);
+std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_serial(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings);
 

@@ -89,7 +89,9 @@ void Stratified::train(TrainContext& run) {
       ring_->model().update_part(ratings_of(stretch.entries, now.blocks[i]), now.rate, parts, sums[i]);
     };
     const Stopwatch watch;
+    const double cpu_seconds = thread_cpu_seconds();
     const double waited = ring_->pass(std::ssize(stretch.diagonals), run.state.parameters, team, update);
+    if (run.fault != nullptr) run.fault->after(thread_cpu_seconds() - cpu_seconds);
     run.seconds.compute += watch.seconds() - waited;
     run.seconds.exposed_communication += waited;
     for (LossSums& row : sums) run.sums += std::exchange(row, {});

@@ -23,7 +23,7 @@ struct AugmentationSettings {
 struct DataSettings {
   std::string path;
   std::string targets = "auto";        ///< auto (labels or targets, as the file has), features (autoencoders)
-  std::string partition = "global";    ///< global, fixed, strata
+  std::string partition = "auto";      ///< auto (global, if nobody says otherwise), global, fixed, strata
   std::string order = "random";        ///< of training examples, where `shuffle` is: random, strata
   std::string reader = "auto";         ///< auto, resident, streaming
   std::int64_t window_bytes = 0;       ///< streaming: memory for the window that examples are shuffled in; 0: chosen

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "unisono/base/errors.hpp"
 #include "unisono/data/dataset.hpp"
@@ -29,8 +30,9 @@ struct DamagedCheckpoint : CheckpointError {
 
 /// Where a run stands, and where it came from.
 struct CheckpointHeader {
-  std::int64_t step = 0;  ///< steps made
-  DataCursor cursor;      ///< of the next batch
+  std::int64_t step = 0;                        ///< steps made
+  DataCursor cursor;                            ///< of the next batch
+  std::vector<std::int64_t> worker_steps = {};  ///< where workers go at their own pace: what each has made
   std::int64_t optimizer_steps = 0;
   std::uint64_t seed = 0;
   std::string config;           ///< effective, TOML

@@ -46,6 +46,7 @@ struct Config {
   StrategySettings strategy;
   CheckpointSettings checkpoint;
   CommunicationSettings communication;
+  FaultSettings fault;
 
   void describe(ConfigVisitor& visitor);
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }

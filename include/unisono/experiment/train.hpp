@@ -28,6 +28,7 @@ struct TrainOptions {
   Existing existing = Existing::refuse;
   Watching watching = Watching::automatic;
   std::string compare_with = {};  ///< a run's folder, or a checkpoint: the summary tells how far from it this run ends
+  std::string replayed = {};      ///< a run's folder, whose record of events this run keeps to
 };
 
 /// From now on SIGTERM, SIGINT and SIGUSR1 wait until `train` heeds them: one that comes while MPI starts, or while the
@@ -39,5 +40,13 @@ void hold_stop_signals();
 /// \return success, or interrupted
 /// \throws any Error; TrainingError where the loss is no number
 ExitCode train(Communicator& world, const Config& config, const TrainOptions& options, Log& log);
+
+/// Repeats a run of which strategy.record kept the order of events, on any number of ranks, and compares what comes
+/// out. Collective. \param output the repeated run's folder; empty: "replay" in the run's \return success where all
+/// parameters have the same bits \throws CheckpointError for a record that is damaged or does not fit build, machine or
+/// data; TrainingError where
+///         parameters differ
+ExitCode replay(Communicator& world, const std::string& run, const std::string& output, const ModelKinds& models,
+                Log& log);
 
 }  // namespace unisono

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,12 +16,16 @@
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
 #include "unisono/strategies/division.hpp"
+#include "unisono/strategies/events.hpp"
+#include "unisono/strategies/fault.hpp"
+#include "unisono/strategies/serving.hpp"
 
 namespace unisono {
 
 /// `[strategy]`
 struct StrategySettings {
-  std::string kind = "allreduce";           ///< allreduce, averaging, hogwild, serial, stratified
+  /// allreduce, averaging, elastic_averaging, hogwild, parameter_server, serial, stratified
+  std::string kind = "allreduce";
   std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
@@ -28,6 +33,21 @@ struct StrategySettings {
   std::int64_t merge_after = 64;            ///< likewise, sum: touches after which a row is merged between averages
   std::int64_t threads = 0;                 ///< hogwild, stratified: 0: the rank's fair share of the cores
   std::string locking = "none";             ///< hogwild: none, striped, global
+
+  double elasticity = 0;  ///< elastic_averaging: α; 0: 0.9 / workers
+
+  // parameter_server; servers: elastic_averaging, too
+  std::int64_t servers = 0;                  ///< ranks that serve and do nothing else; 0: every rank works and serves
+  std::string consistency = "asynchronous";  ///< asynchronous, bounded, synchronous
+  std::int64_t staleness = 2;                ///< bounded: steps
+  std::int64_t pull_period = 1, push_period = 1;
+  bool prefetch = false;             ///< pull while the step before computes
+  std::string stale_rate = "whole";  ///< whole, divided
+  double delay_compensation = 0;     ///< λ
+  std::int64_t warmup_steps = 0;     ///< that worker 0 makes alone
+  bool record = false;
+  /// A recorded run's roles, to be repeated on any ranks; no keys of the config. 0: none is repeated.
+  std::int64_t replayed_workers = 0, replayed_servers = 0;
   void describe(ConfigVisitor& visitor);
 };
 
@@ -53,8 +73,9 @@ struct StepRecord {
   std::int64_t epoch = 0;  ///< of the batch
   bool last_of_epoch = false;
   bool consistent = true;  ///< all ranks hold the same model now: it may be evaluated and checkpointed
-  Index global_size = 0;   ///< examples of the step, over all ranks
+  Index global_size = 0;   ///< examples of the step, over all ranks; of all steps since the record before
   double learning_rate = 0;
+  std::vector<std::int64_t> worker_steps = {};  ///< where workers go at their own pace: what each has made
 };
 
 /// What a run does with finished steps: metrics, progress, evaluation, checkpoints, the wish to stop. Collective where
@@ -83,6 +104,7 @@ struct Doings {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were given to averages
   std::int64_t passed_bytes = -1;                     ///< of parameters that went on to another rank
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< of θ, in the steps that were watched (see ConflictMeter)
+  std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };
 
 /// All that a strategy needs, borrowed.
@@ -90,6 +112,7 @@ struct TrainContext {
   Communicator& communicator;
   Model& model;
   Optimizer& optimizer;
+  const OptimizerSettings& optimizer_settings;  ///< that it was made from
   BatchSource& source;
   const Schedule& schedule;
   Observer& observer;
@@ -105,6 +128,11 @@ struct TrainContext {
   const CommunicatorReducer* statistics_reducer = nullptr;
   int threads = 1;                 ///< that this rank may use
   std::span<Worker> workers = {};  ///< one for each thread that computes gradients; see Strategy::has_workers
+  /// A resumed run's StepRecord::worker_steps, where it has as many workers as it had.
+  std::vector<std::int64_t> worker_steps = {};
+  Fault* fault = nullptr;                 ///< makes this rank slow; null: nothing does
+  EventRecorder* recorder = nullptr;      ///< of servers' events; null: nobody wants them
+  const EventRecord* replayed = nullptr;  ///< the order that servers are to keep to; null: as messages come
 };
 
 /// A way of training in parallel. Owns the training loop.
@@ -118,17 +146,33 @@ class Strategy {
   virtual Division* divide(const Model&, const DatasetInfo&, Communicator&) { return nullptr; }
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
+  /// A rank's part of the training examples.
+  struct Part {
+    int number = 0, parts = 1;
+  };
+  /// Null for a rank that trains on none.
+  virtual std::optional<Part> part_of_data(int rank, int ranks) const { return Part{rank, ranks}; }
+  /// How many parts the training examples have; rank 0 has one.
+  int workers(int ranks) const { return part_of_data(0, ranks)->parts; }
+  /// How many servers hold θ; 0: no such thing.
+  virtual int servers(int /*ranks*/) const { return 0; }
   /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.
   virtual bool steps_together() const = 0;
   /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
   virtual bool optimizer_state_is_local() const = 0;
+  /// Vectors of θ's size that a worker keeps beside its optimizer's, and that checkpoints keep with these.
+  virtual std::vector<std::string> vectors_beside() const { return {}; }
   /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
   virtual bool updates_in_place(const Model& model) const { return model.in_place() != nullptr; }
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
   /// otherwise share the work of one gradient.
   virtual bool has_workers(const Model&) const { return false; }
+  /// The workers that this rank is home to, by their parts of the data, where each needs a model and a source of its
+  /// own; none: this rank works with the run's.
+  virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
   /// What a rank keeps beside θ, g and the optimizer's state, about.
-  virtual std::int64_t bytes_beside(const Model&, int /*ranks*/) const { return 0; }
+  /// \param states vectors of θ's size that the optimizer keeps
+  virtual std::int64_t bytes_beside(const Model&, int /*ranks*/, int /*states*/) const { return 0; }
 };
 
 /// \throws ConfigError

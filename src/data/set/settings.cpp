@@ -43,7 +43,8 @@ void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.choice({.name = "targets", .meaning = "what is to be learnt"}, targets,
                  {{"auto", "the labels or targets that the file has"}, {"features", "the input itself: autoencoders"}});
   visitor.choice({.name = "partition", .meaning = "which examples a rank trains on"}, partition,
-                 {{"global", "its slice of every batch of one order over the whole set: P ranks equal one"},
+                 {{"auto", "fixed for networks on a parameter server, whose workers go at their own pace; else global"},
+                  {"global", "its slice of every batch of one order over the whole set: P ranks equal one"},
                   {"fixed", "its own part of the set for the whole run, shuffled inside: less memory, fewer reads"},
                   {"strata", "ratings: those of its users; strategy.kind = \"stratified\" sets it"}});
   visitor.choice({.name = "reader", .meaning = "where examples wait"}, reader,

@@ -1,0 +1,32 @@
+#include <memory>
+
+#include "commands.hpp"
+#include "unisono/experiment/train.hpp"
+#include "warn.hpp"
+
+namespace unisono::cli {
+
+void add_replay(CLI::App& app, Chosen& chosen) {
+  struct Arguments {
+    std::string run, output;
+  };
+  const auto arguments = std::make_shared<Arguments>();
+  CLI::App& command =
+      *app.add_subcommand("replay", "repeat an asynchronous run bit for bit, from its record of events, on any ranks");
+  command.add_option("RUN", arguments->run, "the run's folder; it was made with strategy.record = true")
+      ->type_name("RUN")
+      ->required();
+  command.add_option("--output", arguments->output, "the repeated run's folder (default: RUN/replay, replaced)")
+      ->type_name("DIR");
+  command.callback([arguments, &chosen] {
+    hold_stop_signals();
+    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+      const auto world = session.world({}, warn_to(log));
+      const ExitCode code = replay(*world, arguments->run, arguments->output, chosen.models, log);
+      world->barrier();
+      return code;
+    };
+  });
+}
+
+}  // namespace unisono::cli

@@ -1,0 +1,49 @@
+#include "replay.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/experiment/train.hpp"
+
+namespace unisono {
+
+EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
+  const EventFileHeader recorded = read_event_header(path);
+  const auto require = [&](bool same, const std::string& what) {
+    if (!same) throw CheckpointError(fmt::format("{}: cannot be repeated here bit for bit: {}", path, what));
+  };
+  require(recorded.data_identity == here.data_identity, "the data set is another one than it was");
+  require(recorded.build == here.build, "it was made by another build of unisono");
+  require(recorded.device == here.device,
+          fmt::format("it was made on {}, and this is {}", recorded.device, here.device));
+  require(recorded.layout == here.layout, "the order of the parameters is another one");
+  EventRecord record = read_events(path);
+  require(!record.stretches.empty(), "no step was recorded");
+  return record;
+}
+
+void require_repeated(const Summary& summary, const std::string& run_folder) {
+  if (!summary.complete || !summary.comparison) return;
+  const Comparison& comparison = *summary.comparison;
+  if (comparison.step == summary.steps && comparison.different == 0) return;
+  throw TrainingError(fmt::format("{}: the repeated run ended at step {} and elsewhere: {}", run_folder, summary.steps,
+                                  to_text(comparison)));
+}
+
+ExitCode replay(Communicator& world, const std::string& run, const std::string& output, const ModelKinds& models,
+                Log& log) {
+  const EventFileHeader recorded = read_event_header(events_of(run));
+  Config config = parse_config({.path = events_of(run), .text = recorded.config, .overrides = {}}, models);
+  config.output = output.empty() ? run + "/replay" : output;
+  config.train.threads = recorded.threads;
+  config.fault = {};  // the order of events holds what it did
+  config.strategy.record = false;
+  config.strategy.replayed_workers = recorded.workers;
+  config.strategy.replayed_servers = recorded.servers;
+  const TrainOptions options{.existing = output.empty() ? Existing::overwrite : Existing::refuse,
+                             .watching = Watching::none,
+                             .compare_with = run,
+                             .replayed = run};
+  return train(world, config, options, log);
+}
+
+}  // namespace unisono

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "unisono/comm/communicator.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// What the servers of a run have counted, by server; empty where there are none.
+struct ServingReport {
+  std::vector<ServedShard> shards;
+
+  double busy_share(const ServedShard& shard) const;
+  /// Of all pushes, or of one worker's, over all servers.
+  Histogram staleness() const;
+  Histogram staleness(std::size_t worker) const;
+};
+
+/// All ranks' servers. Collective.
+ServingReport gather_serving(Communicator& world, const std::vector<ServedShard>& own);
+/// after − before
+ServingReport difference(const ServingReport& after, const ServingReport& before);
+
+/// For summary.json: everything.
+nlohmann::ordered_json to_json(const ServingReport& report);
+/// For a line of metrics.jsonl: sums, and the staleness of all.
+nlohmann::ordered_json brief_json(const ServingReport& report);
+/// Lines of a summary; empty where there are no servers.
+std::string to_text(const ServingReport& report);
+
+}  // namespace unisono

@@ -1,0 +1,158 @@
+// Elastic averaging: workers explore on their own, held together by a center that servers keep.
+//     every worker:   x ← x − rate · direction(g)                by its own optimizer, momentum included
+//     every `period` of its steps, whenever it comes to them:
+//                     x ← x − α (x − center),   center ← center + α (x − center)
+//   α = elasticity; 0: 0.9 / workers. The center is the model: evaluated, exported, compared. Asynchronous: the center
+//   that a worker meets holds what the others have given so far.
+//   Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NIPS 2015 (algorithm 1; with momentum: 2).
+// Cost: a pull and a push of 4N bytes a worker and period; a second θ a worker.
+#include <algorithm>
+#include <utility>
+
+#include "server/serving.hpp"
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr const char* kReplica = "replica";  ///< x, among the vectors that belong to a worker's optimizer
+
+MutableView replica_of(Optimizer& optimizer) {
+  const auto found = std::find_if(optimizer.state().begin(), optimizer.state().end(),
+                                  [](const OptimizerState& state) { return state.name == kReplica; });
+  return found->values.view();
+}
+
+/// A worker that trains its own replica.
+class ElasticWorker final : public ServedWorker {
+ public:
+  ElasticWorker(const TrainContext& run, Client client, const WorkerSettings& settings, std::vector<Slice> places,
+                float elasticity)
+      : ServedWorker(run, std::move(client), settings),
+        places_(std::move(places)),
+        elasticity_(elasticity),
+        center_(std::ssize(run.state.parameters)),
+        center_statistics_(run.state.statistics.size()) {
+    const MutableView replica = replica_of(run.optimizer);
+    if (run.first_step == 0) std::ranges::copy(run.state.parameters, replica.begin());
+    run_.state.parameters = replica;
+  }
+
+ private:
+  void make_steps(const Stretch& stretch) override;
+  /// \return steps that it may make
+  std::int64_t meet_center(std::int64_t clock, const Batch& last);
+  std::vector<ShardPart> parts();
+
+  std::vector<Slice> places_;
+  float elasticity_;
+  Buffer center_;  ///< as it was pulled, and then what is pushed
+  std::vector<float> center_statistics_;
+};
+
+void ElasticWorker::make_steps(const Stretch& stretch) {
+  Batch batch;
+  for (std::int64_t clock = 0;;) {
+    const std::int64_t granted = meet_center(clock, batch);
+    if (granted == 0) return;
+    for (const std::int64_t last = clock + granted; clock < last; ++clock) {
+      batch = accumulate_gradient(run_, MeanOver::own_examples);
+      if (batch.rank_step_size > 0) update_parameters(run_, run_.schedule.rate(stretch.step_at(clock)));
+      count(batch);
+    }
+  }
+}
+
+std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
+  client_.finish_push();
+  client_.start_pull(clock, settings_.pull_period, parts(), center_statistics_);
+  const Pulled pulled = client_.finish_pull();
+  if (clock == 0) return pulled.granted;  // nothing new since the last stretch
+  {
+    const ScopedTimer timer(run_.seconds.optimizer);
+    const MutableView difference = center_.view(), x = run_.state.parameters;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      difference[i] = elasticity_ * (x[i] - difference[i]);
+      x[i] -= difference[i];
+    }
+  }
+  client_.start_push({.clock = clock, .examples = 1, .weight = share_of(last)}, parts(), run_.state.statistics);
+  client_.finish_push();
+  return pulled.granted;
+}
+
+std::vector<ShardPart> ElasticWorker::parts() {
+  std::vector<ShardPart> parts;
+  for (const Slice& place : places_) {
+    parts.push_back({center_.view().subspan(static_cast<std::size_t>(place.first),
+                                            static_cast<std::size_t>(place.last - place.first))});
+  }
+  return parts;
+}
+
+class ElasticAveraging final : public Strategy {
+ public:
+  explicit ElasticAveraging(const StrategySettings& settings) : settings_(settings) {}
+
+  void require(const Model& model, int ranks) const override;
+  void train(TrainContext& run) override;
+  bool steps_together() const override { return false; }
+  bool optimizer_state_is_local() const override { return true; }
+  bool updates_in_place(const Model&) const override { return false; }
+  std::vector<std::string> vectors_beside() const override { return {kReplica}; }
+  std::optional<Part> part_of_data(int rank, int ranks) const override {
+    return unisono::part_of_data(roles_of(settings_, ranks), rank);
+  }
+  int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
+  std::int64_t bytes_beside(const Model& model, int ranks, int states) const override;
+
+ private:
+  StrategySettings settings_;
+};
+
+}  // namespace
+
+void ElasticAveraging::require(const Model& model, int) const { model.require_gradient(); }
+
+/// A worker's center; a server's shard, and a copy for each worker of what comes in and of what goes out.
+std::int64_t ElasticAveraging::bytes_beside(const Model& model, int ranks, int) const {
+  const Roles roles = roles_of(settings_, ranks);
+  const std::int64_t n = model.layout().size();
+  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + 2 * roles.workers());
+  return static_cast<std::int64_t>(sizeof(float)) * (settings_.servers == 0 ? n + server : std::max(n, server));
+}
+
+void ElasticAveraging::train(TrainContext& run) {
+  ServingPlan plan{.roles = roles_of(settings_, run.communicator.size())};
+  const int workers = plan.roles.workers();
+  const double elasticity = settings_.elasticity > 0 ? settings_.elasticity : 0.9 / workers;
+  plan.places = cut_into_shards(run.model.layout(), plan.roles.servers(), Cut::lines);
+  plan.make_worker = [places = plan.places, elasticity, period = settings_.period, workers](const TrainContext& own,
+                                                                                            Client client) {
+    const WorkerSettings settings{.pull_period = period, .workers = workers};
+    return std::make_unique<ElasticWorker>(own, std::move(client), settings, places, static_cast<float>(elasticity));
+  };
+  plan.make_shard = [&run](Slice place, MutableView statistics, Backend&) {
+    return make_sum_shard(place, {run.state.parameters, statistics});
+  };
+  plan.at_meeting = [&run](Communicator& group, const Roles& roles) {
+    // A checkpoint keeps a worker's vectors for each rank: those that only serve lend theirs to the first worker's.
+    if (roles.workers() == group.size()) return;
+    const bool trains = !roles.workers_of(group.rank()).empty();
+    std::vector<float> first(run.state.parameters.size());
+    for (OptimizerState& state : run.optimizer.state()) {
+      if (group.is_root()) std::ranges::copy(state.values.view(), first.begin());
+      group.broadcast(std::as_writable_bytes(std::span(first)), 0);
+      if (!trains) std::ranges::copy(first, state.values.data());
+    }
+  };
+  Serving(run, std::move(plan)).train();
+}
+
+std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings) {
+  return std::make_unique<ElasticAveraging>(settings);
+}
+
+}  // namespace unisono

@@ -1,0 +1,169 @@
+// Asynchronous training by a sharded parameter server (Downpour), with bounded staleness where that is wanted.
+//   θ is cut into shards, one a server. A worker w, on its own examples, at its own pace:
+//     θ_w ← the servers' θ                    a pull: what it may miss of others' pushes is the consistency's affair
+//     g ← ∇ of its own mini-batch at θ_w      a push: each server makes one step of the optimizer of its part of it,
+//                                             θ ← θ − rate · direction(g), as it arrives
+//   A model that is updated in place pulls the rows that a step touches and pushes what it changed of them, which is
+//   added. Consistency:
+//     asynchronous   a pull is answered at once
+//     bounded        a pull for step c is answered when every worker's steps up to c − staleness − 1 are in θ
+//     synchronous    the workers' pushes of a step make one update, and a pull gets what all of step c − 1 made
+//   With one worker each of them is the serial run. The run is cut into stretches (to a report, an evaluation, a
+//   checkpoint), at whose ends all pushes are in θ and all ranks get all of it.
+//   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
+//   stale synchronous parallel parameter server", NIPS 2013.
+// Cost: a pull and a push of 4N bytes a worker and step, over all servers; rows: of those that are touched.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/serving.hpp"
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+class ParameterServer final : public Strategy {
+ public:
+  explicit ParameterServer(const StrategySettings& settings) : settings_(settings) {}
+
+  void require(const Model& model, int ranks) const override;
+  void train(TrainContext& run) override;
+  bool steps_together() const override { return false; }
+  bool optimizer_state_is_local() const override { return false; }
+  std::optional<Part> part_of_data(int rank, int ranks) const override {
+    return unisono::part_of_data(roles_of(settings_, ranks), rank);
+  }
+  int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
+  std::vector<int> housed_workers(int rank, int ranks) const override;
+  std::int64_t bytes_beside(const Model& model, int ranks, int states) const override;
+
+ private:
+  void require_in_place() const;
+  ServingPlan plan(const TrainContext& run) const;
+  ServingPlan plan_for_gradients(const TrainContext& run) const;
+  ServingPlan plan_for_rows(const TrainContext& run) const;
+  Consistency consistency() const;
+  std::int64_t bound() const { return settings_.consistency == "bounded" ? settings_.staleness : 0; }
+  WorkerSettings worker_settings(const TrainContext& run, const Roles& roles) const;
+
+  StrategySettings settings_;
+};
+
+}  // namespace
+
+void ParameterServer::require(const Model& model, int) const {
+  if (model.in_place() != nullptr) return require_in_place();
+  model.require_gradient();
+}
+
+/// Such a model exchanges rows after each of its steps, and they are no gradients.
+void ParameterServer::require_in_place() const {
+  const auto refuse = [](bool wrong, std::string_view key, std::string_view reason) {
+    if (!wrong) return;
+    throw ConfigError(
+        fmt::format("strategy.{}: this model is updated in place, example by example: {}; remove it", key, reason));
+  };
+  constexpr std::string_view kPeriod = "it exchanges rows after each step, which train.batch_size makes longer";
+  constexpr std::string_view kGradient = "it pushes changes, not gradients";
+  refuse(settings_.pull_period != 1, "pull_period", kPeriod);
+  refuse(settings_.push_period != 1, "push_period", kPeriod);
+  refuse(settings_.prefetch, "prefetch", "which rows a step needs is known only when it begins");
+  refuse(settings_.stale_rate != "whole", "stale_rate", kGradient);
+  refuse(settings_.delay_compensation != 0, "delay_compensation", kGradient);
+}
+
+/// Where a run is repeated on fewer ranks.
+std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
+  return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
+}
+
+/// A worker's second gradient and what else it holds twice; a server's shard, its update rule's state, and a copy for
+/// each worker of what comes in and of what goes out.
+std::int64_t ParameterServer::bytes_beside(const Model& model, int ranks, int states) const {
+  const Roles roles = roles_of(settings_, ranks);
+  const std::int64_t n = model.layout().size(), workers = roles.workers();
+  const bool in_place = model.in_place() != nullptr;
+  const std::int64_t vectors = settings_.push_period > 1 ? 2 : 1;
+  const std::int64_t worker = in_place ? 0 : n * (vectors + (settings_.prefetch ? 1 : 0));
+  const std::int64_t copies = in_place ? 0 : 2 * workers + (settings_.delay_compensation > 0 ? workers : 0);
+  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
+  return static_cast<std::int64_t>(sizeof(float)) *
+         (settings_.servers == 0 ? worker + server : std::max(worker, server));
+}
+
+Consistency ParameterServer::consistency() const {
+  if (settings_.consistency == "bounded") return Consistency::bounded;
+  return settings_.consistency == "synchronous" ? Consistency::synchronous : Consistency::asynchronous;
+}
+
+WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const Roles& roles) const {
+  const InPlace* const in_place = run.model.in_place();
+  const bool usually_mean = in_place != nullptr && in_place->usual_merge() == "mean";
+  const bool mean = settings_.merge == "auto" ? usually_mean : settings_.merge == "mean";
+  return {.consistency = consistency(),
+          .staleness = bound(),
+          .pull_period = settings_.pull_period,
+          .push_period = settings_.push_period,
+          .prefetch = settings_.prefetch,
+          .clip_norm = run.optimizer_settings.clip_norm,
+          .workers = roles.workers(),
+          .share = mean ? 1 / static_cast<float>(roles.workers()) : 1};
+}
+
+ServingPlan ParameterServer::plan(const TrainContext& run) const {
+  ServingPlan plan = run.model.in_place() != nullptr ? plan_for_rows(run) : plan_for_gradients(run);
+  plan.server = {.consistency = consistency(), .staleness = bound(), .keeps_read = settings_.delay_compensation > 0};
+  plan.alone_until = settings_.warmup_steps;
+  return plan;
+}
+
+ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
+  ServingPlan plan{.roles = roles_of(settings_, run.communicator.size())};
+  plan.serves_optimizer = true;
+  const std::string& rule = run.optimizer_settings.kind;
+  plan.places = cut_into_shards(run.model.layout(), plan.roles.servers(),
+                                rule == "lars" || rule == "lamb" ? Cut::blocks : Cut::lines);
+  plan.make_worker = [places = plan.places, settings = worker_settings(run, plan.roles)](const TrainContext& own,
+                                                                                         Client client) {
+    return make_gradient_worker(own, std::move(client), settings, places);
+  };
+  plan.make_shard = [this, &run](Slice place, MutableView statistics, Backend& backend) {
+    OptimizerSettings settings = run.optimizer_settings;
+    settings.clip_norm = 0;  // that is the workers' affair: a server does not see the whole gradient
+    auto optimizer = make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
+    for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
+      Buffer& part = optimizer->state()[i].values;
+      std::copy_n(run.optimizer.state()[i].values.data() + place.first, part.size(), part.data());
+    }
+    optimizer->set_steps(run.optimizer.steps());
+    return make_gradient_shard(
+        std::move(optimizer), place, {run.state.parameters, statistics},
+        {.divide_rate = settings_.stale_rate == "divided", .delay_compensation = settings_.delay_compensation});
+  };
+  return plan;
+}
+
+ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
+  ServingPlan plan{.roles = roles_of(settings_, run.communicator.size())};
+  plan.places = cut_between_rows(run.model.layout().size(), run.model.in_place()->row_spaces(), plan.roles.servers());
+  plan.make_worker = [places = plan.places, settings = worker_settings(run, plan.roles)](const TrainContext& own,
+                                                                                         Client client) {
+    return make_in_place_worker(own, std::move(client), settings, places);
+  };
+  plan.make_shard = [&run, alone = plan.roles.workers() == 1](Slice place, MutableView statistics, Backend&) {
+    ShardRows rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
+    return make_row_shard(std::move(rows), place, {run.state.parameters, statistics}, alone);
+  };
+  return plan;
+}
+
+void ParameterServer::train(TrainContext& run) { Serving(run, plan(run)).train(); }
+
+std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings) {
+  return std::make_unique<ParameterServer>(settings);
+}
+
+}  // namespace unisono

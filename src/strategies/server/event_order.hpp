@@ -1,0 +1,33 @@
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "unisono/strategies/events.hpp"
+
+namespace unisono {
+
+/// The order in which a server deals with pulls and pushes: taken down, or given.
+class EventOrder {
+ public:
+  /// To be taken down.
+  EventOrder() = default;
+  /// To be kept to.
+  explicit EventOrder(std::vector<ServerEvent> events) : events_(std::move(events)), is_given_(true) {}
+
+  bool may_be_next(const ServerEvent& event) const {
+    return !is_given_ || (next_ < events_.size() && events_[next_] == event);
+  }
+  void goes(const ServerEvent& event) {
+    if (!is_given_) events_.push_back(event);
+    ++next_;
+  }
+  const std::vector<ServerEvent>& events() const { return events_; }
+
+ private:
+  std::vector<ServerEvent> events_;
+  bool is_given_ = false;
+  std::size_t next_ = 0;
+};
+
+}  // namespace unisono

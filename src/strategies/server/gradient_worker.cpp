@@ -1,0 +1,166 @@
+// Downpour's worker (Dean et al., "Large scale distributed deep networks", NIPS 2012, algorithm 7.1):
+//     every pull_period steps:   θ ← the servers' θ
+//     g ← (1/n) Σ ∇ℓ_i(θ)        over the n examples of the worker's own step
+//     accrued ← accrued + g
+//     every push_period steps:   the servers get `accrued`, which begins anew
+//     between pulls:             θ ← θ − rate · g
+// A push goes on while the next step computes; so does a pull that was started ahead, which then brings θ without the
+// worker's own last push.
+// Memory: a second gradient, a second θ where pulls go ahead, two more gradients where several are accrued.
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "server/workers.hpp"
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+class GradientWorker final : public ServedWorker {
+ public:
+  GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
+                 const std::vector<Slice>& shards);
+
+ private:
+  void make_steps(const Stretch& stretch) override;
+  void start_pull(std::int64_t clock);
+  std::int64_t finish_pull(std::int64_t clock);
+  Batch compute();
+  float clipping() const;
+  void accrue(const Batch& batch, float scale);
+  void add_to_push(float scale);
+  void push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale);
+  void step_alone(double rate, float scale);
+  std::vector<ShardPart> parts_of(MutableView vector) const;
+  bool accrues() const { return settings_.push_period > 1; }
+
+  std::vector<Slice> shards_;
+  Buffer second_theta_;
+  MutableView theta_ahead_;  ///< where the next pull goes
+  std::vector<float> statistics_ahead_, pushed_statistics_;
+  std::array<Buffer, 2> buffers_;
+  std::array<MutableView, 2> pushes_;                      ///< the next push's, and the one under way
+  std::int64_t accrued_steps_ = 0, accrued_examples_ = 0;  ///< that are in the next push
+};
+
+GradientWorker::GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
+                               const std::vector<Slice>& shards)
+    : ServedWorker(run, std::move(client), settings),
+      shards_(shards),
+      second_theta_(settings.prefetch ? std::ssize(run.state.parameters) : 0),
+      theta_ahead_(second_theta_.view()),
+      statistics_ahead_(run.state.statistics.size()),
+      pushed_statistics_(run.state.statistics.size()) {
+  for (std::size_t i = accrues() ? 0 : 1; i < 2; ++i) {
+    buffers_[i] = Buffer(std::ssize(run.gradient));
+    pushes_[i] = buffers_[i].view();
+  }
+  if (!accrues()) pushes_[0] = run.gradient;
+}
+
+void GradientWorker::make_steps(const Stretch& stretch) {
+  const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
+  Batch batch;
+  std::int64_t clock = 0;
+  start_pull(0);
+  for (std::int64_t next = 0; !in_step || clock < stretch.steps; ++clock) {
+    if (clock == next) {
+      if (clock > 0 && !settings_.prefetch) start_pull(clock);
+      next = finish_pull(clock);
+      if (next == clock) break;  // the others make what is left
+    }
+    if (settings_.prefetch && clock + 1 == next && !(in_step && next == stretch.steps)) start_pull(next);
+    batch = compute();
+    const float scale = clipping();
+    accrue(batch, scale);
+    if ((clock + 1) % settings_.push_period == 0) push(stretch, clock, batch, scale);
+    if (clock + 1 < next) step_alone(run_.schedule.rate(stretch.step_at(clock)), scale);
+    count(batch);
+  }
+  if (accrued_steps_ > 0) push(stretch, clock - 1, batch, 1);
+}
+
+void GradientWorker::start_pull(std::int64_t clock) {
+  const bool ahead = settings_.prefetch;
+  client_.start_pull(clock, settings_.pull_period, parts_of(ahead ? theta_ahead_ : run_.state.parameters),
+                     ahead ? MutableView(statistics_ahead_) : run_.state.statistics);
+}
+
+/// \return until which step it will do
+std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
+  const Pulled pulled = client_.finish_pull();
+  if (settings_.prefetch) {
+    std::swap(run_.state.parameters, theta_ahead_);
+    std::ranges::copy(statistics_ahead_, run_.state.statistics.begin());
+  }
+  return next_pull(clock, pulled);
+}
+
+Batch GradientWorker::compute() {
+  if (!accrues()) run_.gradient = pushes_[0];
+  return accumulate_gradient(
+      run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_ranks : MeanOver::own_examples);
+}
+
+/// What g is to be multiplied with.
+float GradientWorker::clipping() const {
+  if (settings_.clip_norm == 0) return 1;
+  double squares = 0;
+  for (const float g : run_.gradient) squares += static_cast<double>(g) * static_cast<double>(g);
+  return static_cast<float>(std::min(1.0, settings_.clip_norm / std::sqrt(squares)));
+}
+
+void GradientWorker::accrue(const Batch& batch, float scale) {
+  accrued_examples_ += batch.rank_step_size;
+  ++accrued_steps_;
+  if (accrues()) add_to_push(scale);
+}
+
+/// To what the next push has so far.
+void GradientWorker::add_to_push(float scale) {
+  const ScopedTimer timer(run_.seconds.optimizer);
+  const MutableView sum = pushes_[0], g = run_.gradient;
+  const bool first = accrued_steps_ == 1;
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = (first ? 0 : sum[i]) + scale * g[i];
+}
+
+void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale) {
+  client_.finish_push();
+  pushed_statistics_.assign(run_.state.statistics.begin(), run_.state.statistics.end());
+  client_.start_push({.clock = clock + 1,
+                      .examples = std::exchange(accrued_examples_, 0),
+                      .rate = run_.schedule.rate(stretch.step_at(clock)),
+                      .weight = share_of(batch),
+                      .gradient_scale = accrues() ? 1 : scale},
+                     parts_of(pushes_[0]), pushed_statistics_);
+  std::swap(pushes_[0], pushes_[1]);
+  accrued_steps_ = 0;
+}
+
+/// Until the next pull.
+void GradientWorker::step_alone(double rate, float scale) {
+  const ScopedTimer timer(run_.seconds.optimizer);
+  const auto factor = static_cast<float>(rate) * scale;
+  const MutableView theta = run_.state.parameters, g = run_.gradient;
+  for (std::size_t i = 0; i < theta.size(); ++i) theta[i] -= factor * g[i];
+}
+
+std::vector<ShardPart> GradientWorker::parts_of(MutableView vector) const {
+  std::vector<ShardPart> parts;
+  for (const Slice& shard : shards_) {
+    parts.push_back(
+        {vector.subspan(static_cast<std::size_t>(shard.first), static_cast<std::size_t>(shard.last - shard.first))});
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::unique_ptr<ServedWorker> make_gradient_worker(const TrainContext& run, Client client,
+                                                   const WorkerSettings& settings, const std::vector<Slice>& shards) {
+  return std::make_unique<GradientWorker>(run, std::move(client), settings, shards);
+}
+
+}  // namespace unisono

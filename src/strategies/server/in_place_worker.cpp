@@ -1,0 +1,144 @@
+// A worker of a model that is updated in place: for each of its steps
+//     it pulls the rows of θ that the step's examples touch,
+//     trains on the examples, one after the other,
+//     pushes what changed:   change_row = θ_row − what was pulled
+// A lone worker pushes the rows themselves: nobody else changed them, and θ + (θ' − θ) need not be θ'.
+// Memory: θ, of which the rows in use are true, and twice the rows of a step.
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "server/workers.hpp"
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+class InPlaceWorker final : public ServedWorker {
+ public:
+  InPlaceWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
+                const std::vector<Slice>& shards)
+      : ServedWorker(run, std::move(client), settings),
+        scratch_(run.model.in_place()->make_scratch()),
+        touched_(run.model.in_place()->row_spaces()) {
+    for (const Slice& shard : shards) {
+      parts_.push_back({.map = {std::ssize(run.state.parameters), run.model.in_place()->row_spaces(), shard},
+                        .rows = {},
+                        .values = {}});
+    }
+  }
+
+ private:
+  /// What of a step lies in one shard.
+  struct Part {
+    ShardRows map;
+    std::vector<std::uint32_t> rows;
+    std::array<std::vector<float>, 2> values;  ///< of these rows, of this step and of the one before
+  };
+
+  void make_steps(const Stretch& stretch) override;
+  void mark(const Batch& batch);
+  Pulled pull(std::int64_t clock);
+  void train_on(const Batch& batch, double rate);
+  void push(const Stretch& stretch, std::int64_t clock, const Batch& batch);
+  std::vector<ShardPart> parts();
+  template <typename Visit>
+  void for_each_row(Visit visit);
+
+  std::unique_ptr<Scratch> scratch_;
+  TouchedRows touched_;
+  std::vector<Part> parts_;
+  std::optional<Batch> batch_;  ///< that was read but not trained on
+};
+
+void InPlaceWorker::make_steps(const Stretch& stretch) {
+  const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
+  for (std::int64_t clock = 0; !in_step || clock < stretch.steps; ++clock) {
+    if (!batch_) batch_ = next_batch(run_);
+    mark(*batch_);
+    if (pull(clock).granted == 0) return;  // the others make what is left
+    const Batch batch = *std::exchange(batch_, std::nullopt);
+    train_on(batch, run_.schedule.rate(stretch.step_at(clock)));
+    push(stretch, clock, batch);
+    count(batch);
+  }
+}
+
+/// The rows that the batch touches.
+void InPlaceWorker::mark(const Batch& batch) {
+  const ScopedTimer timer(run_.seconds.compute);
+  for (const ExampleRange& piece : pieces_of(batch)) {
+    run_.model.in_place()->mark_rows(batch, piece, *scratch_, touched_);
+  }
+  for (Part& part : parts_) {
+    part.rows.clear();
+    part.map.take_touched(touched_, part.rows);
+    std::swap(part.values[0], part.values[1]);  // those of the step before are on their way
+    part.values[0].resize(static_cast<std::size_t>(part.map.floats_of(part.rows)));
+  }
+}
+
+std::vector<ShardPart> InPlaceWorker::parts() {
+  std::vector<ShardPart> parts;
+  for (Part& part : parts_) parts.push_back({part.values[0], part.rows});
+  return parts;
+}
+
+/// Calls visit(floats of a row in θ, the same in the message).
+template <typename Visit>
+void InPlaceWorker::for_each_row(Visit visit) {
+  for (Part& part : parts_) {
+    std::span<float> left(part.values[0]);
+    part.map.for_each(part.rows, [&](Index offset, Index floats) {
+      const auto count = static_cast<std::size_t>(floats);
+      visit(run_.state.parameters.subspan(static_cast<std::size_t>(offset), count), left.first(count));
+      left = left.subspan(count);
+    });
+  }
+}
+
+Pulled InPlaceWorker::pull(std::int64_t clock) {
+  client_.start_pull(clock, 1, parts(), {});
+  const Pulled pulled = client_.finish_pull();
+  const ScopedTimer timer(run_.seconds.exposed_communication);
+  for_each_row([](MutableView theta, MutableView message) { std::ranges::copy(message, theta.begin()); });
+  return pulled;
+}
+
+void InPlaceWorker::train_on(const Batch& batch, double rate) {
+  const ComputeScope computes(run_);
+  InPlaceStep step{.rate = rate,
+                   .examples_before = own_examples_before(run_, batch, settings_.workers),
+                   .parameters = run_.state.parameters};
+  for (const ExampleRange& piece : pieces_of(batch)) {
+    run_.model.in_place()->update_in_place(batch, piece, step, *scratch_, run_.sums);
+    step.examples_before += piece.size();
+  }
+}
+
+void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const Batch& batch) {
+  {
+    const ScopedTimer timer(run_.seconds.exposed_communication);
+    const bool alone = settings_.workers == 1;
+    for_each_row([&](View theta, MutableView message) {
+      for (std::size_t k = 0; k < theta.size(); ++k) {
+        message[k] = alone ? theta[k] : settings_.share * (theta[k] - message[k]);
+      }
+    });
+  }
+  client_.start_push({.clock = clock + 1,
+                      .examples = batch.rank_step_size,
+                      .rate = run_.schedule.rate(stretch.step_at(clock)),
+                      .weight = share_of(batch)},
+                     parts(), {});
+}
+
+}  // namespace
+
+std::unique_ptr<ServedWorker> make_in_place_worker(const TrainContext& run, Client client,
+                                                   const WorkerSettings& settings, const std::vector<Slice>& shards) {
+  return std::make_unique<InPlaceWorker>(run, std::move(client), settings, shards);
+}
+
+}  // namespace unisono

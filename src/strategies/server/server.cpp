@@ -1,0 +1,263 @@
+#include "server/server.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "unisono/base/clock.hpp"
+
+namespace unisono {
+namespace {
+
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+template <typename T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+}  // namespace
+
+Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings)
+    : wire_(wire),
+      number_(number),
+      shard_(shard),
+      settings_(settings),
+      peers_(static_cast<std::size_t>(roles.workers())) {
+  doings_.staleness.resize(peers_.size());
+  doings_.held_seconds.resize(peers_.size());
+}
+
+void Server::serve(const Stretch& stretch, EventOrder& order) {
+  const Stopwatch watch;
+  stretch_ = stretch;
+  order_ = &order;
+  to_grant_ = stretch.steps * stretch.active;
+  for (int worker = 0; worker < stretch.active; ++worker) {
+    peer(worker).clock = 0;
+    listen(worker);
+  }
+  while (!pending_.empty()) {
+    finish_some();
+    while (take_turn()) {
+    }
+  }
+  assert(waiting_.empty());
+  doings_.seconds += watch.seconds();
+}
+
+// --- What comes in ---------------------------------------------------------------------------------------------------
+
+void Server::when(RequestPtr request, std::function<void()> then) {
+  pending_.push_back({std::move(request), std::move(then)});
+}
+
+void Server::finish_some() {
+  std::vector<Request*> requests;
+  for (const Pending& one : pending_) requests.push_back(one.request.get());
+  std::vector<std::size_t> done;
+  {
+    const ScopedTimer timer(doings_.idle_seconds);
+    done = wire_.wait_any(requests);
+  }
+  std::vector<Pending> finished;
+  for (const std::size_t i : done) finished.push_back(std::move(pending_[i]));
+  std::erase_if(pending_, [](const Pending& one) { return one.request == nullptr; });
+  for (Pending& one : finished) {
+    one.request->wait();
+    one.then();
+  }
+}
+
+void Server::listen(int worker) {
+  when(wire_.receive_from_worker(worker, number_, Channel::question, bytes_of(peer(worker).heard)),
+       [this, worker] { hear(worker); });
+}
+
+void Server::hear(int worker) {
+  switch (peer(worker).heard.ask) {
+    case Ask::pull:
+      return hear_pull(worker);
+    case Ask::push:
+      return hear_push(worker);
+    case Ask::leave:
+      return;
+  }
+}
+
+void Server::hear_pull(int worker) {
+  Peer& from = peer(worker);
+  from.pull = from.heard;
+  from.pulled_rows.resize(static_cast<std::size_t>(from.pull.rows));
+  if (from.pulled_rows.empty()) return has_come(worker, Ask::pull);
+  when(wire_.receive_from_worker(worker, number_, Channel::rows, bytes_of(from.pulled_rows)),
+       [this, worker] { has_come(worker, Ask::pull); });
+}
+
+void Server::hear_push(int worker) {
+  Peer& from = peer(worker);
+  from.push = from.heard;
+  from.pushed_rows.swap(from.pulled_rows);
+  const Index floats = shard_.floats_of(from.pushed_rows);
+  if (from.values.size() < floats) from.values = Buffer(floats);
+  from.statistics.resize(shard_.statistics().size());
+  when(wire_.receive_from_worker(worker, number_, Channel::values,
+                                 std::as_writable_bytes(from.values.view().first(static_cast<std::size_t>(floats)))),
+       [this, worker] {
+         if (peer(worker).statistics.empty()) return has_come(worker, Ask::push);
+         when(wire_.receive_from_worker(worker, number_, Channel::statistics, bytes_of(peer(worker).statistics)),
+              [this, worker] { has_come(worker, Ask::push); });
+       });
+}
+
+void Server::has_come(int worker, Ask ask) {
+  if (ask == Ask::pull) peer(worker).since_pull.restart();
+  waiting_.push_back({worker, ask});
+  listen(worker);
+}
+
+// --- What is done about it -------------------------------------------------------------------------------------------
+
+/// \return whether anybody's turn had come
+bool Server::take_turn() {
+  const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](const Turn& turn) { return may_go(turn); });
+  if (next == waiting_.end()) return false;
+  const Turn turn = *next;
+  if (turn.ask == Ask::push && settings_.consistency == Consistency::synchronous) {
+    apply_together();
+    return true;
+  }
+  waiting_.erase(next);
+  order_->goes({turn.worker, turn.ask == Ask::push});
+  if (turn.ask == Ask::push) {
+    apply(turn.worker);
+  } else {
+    answer(turn.worker);
+  }
+  return true;
+}
+
+bool Server::may_go(const Turn& turn) const {
+  const bool pushes = turn.ask == Ask::push;
+  if (settings_.consistency == Consistency::synchronous && pushes) return all_have_pushed();
+  if (!order_->may_be_next({turn.worker, pushes})) return false;
+  if (pushes || settings_.consistency == Consistency::asynchronous) return true;
+  return complete() >= peers_[static_cast<std::size_t>(turn.worker)].pull.clock - settings_.staleness;
+}
+
+bool Server::all_have_pushed() const {
+  return std::count_if(waiting_.begin(), waiting_.end(), [](const Turn& turn) { return turn.ask == Ask::push; }) ==
+         stretch_.active;
+}
+
+/// Steps of every worker that are in the shard.
+std::int64_t Server::complete() const {
+  std::int64_t steps = peers_.front().clock;
+  for (int worker = 1; worker < stretch_.active; ++worker) {
+    steps = std::min(steps, peers_[static_cast<std::size_t>(worker)].clock);
+  }
+  return steps;
+}
+
+Push Server::push_of(Peer& from) const {
+  Push push{.question = &from.push,
+            .values = from.values.view().first(static_cast<std::size_t>(shard_.floats_of(from.pushed_rows))),
+            .statistics = from.statistics,
+            .rows = from.pushed_rows,
+            .staleness = shard_.version() - from.push.read};
+  for (const SnapshotPtr& read : from.read) {
+    if (read->version == from.push.read) push.read = read->values.view();
+  }
+  return push;
+}
+
+void Server::apply(int worker) {
+  const Push push = push_of(peer(worker));
+  doings_.staleness[static_cast<std::size_t>(worker)].add(push.staleness);
+  shard_.apply(push);
+  acknowledge(worker);
+}
+
+void Server::apply_together() {
+  std::vector<Push> pushes;
+  for (int worker = 0; worker < stretch_.active; ++worker) pushes.push_back(push_of(peer(worker)));
+  shard_.apply_together(pushes);
+  std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
+  for (int worker = 0; worker < stretch_.active; ++worker) {
+    order_->goes({worker, true});
+    doings_.staleness[static_cast<std::size_t>(worker)].add(0);
+    acknowledge(worker);
+  }
+}
+
+void Server::acknowledge(int worker) {
+  Peer& to = peer(worker);
+  to.clock = to.push.clock;
+  to.pushed = {.version = shard_.version()};
+  ++doings_.pushes;
+  doings_.pushed_bytes += static_cast<std::int64_t>(sizeof(float)) * shard_.floats_of(to.pushed_rows);
+  when(wire_.send_to_worker(worker, number_, Channel::push_answer, bytes_of(to.pushed)), [] {});
+}
+
+void Server::answer(int worker) {
+  Peer& to = peer(worker);
+  const double held = to.since_pull.seconds();
+  doings_.held_seconds[static_cast<std::size_t>(worker)] += held;
+  const SnapshotPtr snapshot = snapshot_for(to);
+  to.pulled = {.version = shard_.version(), .complete = complete(), .granted = grant(to.pull), .held_seconds = held};
+  ++doings_.pulls;
+  doings_.pulled_bytes += static_cast<std::int64_t>(sizeof(float)) * snapshot->floats;
+  when(wire_.send_to_worker(worker, number_, Channel::pull_answer, bytes_of(to.pulled)), [] {});
+  const View values = std::as_const(snapshot->values).view().first(static_cast<std::size_t>(snapshot->floats));
+  when(wire_.send_to_worker(worker, number_, Channel::pulled_values, std::as_bytes(values)), [snapshot] {});
+  if (snapshot->statistics.empty()) return;
+  when(wire_.send_to_worker(worker, number_, Channel::pulled_statistics, bytes_of(snapshot->statistics)),
+       [snapshot] {});
+}
+
+/// Asynchronous workers share a stretch's steps as they come; towards its end in small portions, so that none has many
+/// left when the others have none.
+std::int64_t Server::grant(const Question& pull) {
+  if (settings_.consistency != Consistency::asynchronous) return std::min(pull.steps, stretch_.steps - pull.clock);
+  const std::int64_t share = (to_grant_ + stretch_.active - 1) / stretch_.active;
+  const std::int64_t granted = std::min(pull.steps, share);
+  to_grant_ -= granted;
+  return granted;
+}
+
+// --- Copies for messages ---------------------------------------------------------------------------------------------
+
+Server::SnapshotPtr Server::snapshot_for(Peer& to) {
+  const bool of_rows = shard_.has_rows();
+  if (of_rows || newest_ == nullptr || newest_->version != shard_.version()) {
+    newest_.reset();
+    const Index floats = shard_.floats_of(to.pulled_rows);
+    SnapshotPtr snapshot = free_snapshot(floats);
+    snapshot->version = shard_.version();
+    snapshot->floats = floats;
+    shard_.read(to.pulled_rows, snapshot->values.view().first(static_cast<std::size_t>(floats)));
+    snapshot->statistics.assign(shard_.statistics().begin(), shard_.statistics().end());
+    newest_ = std::move(snapshot);
+  }
+  if (settings_.keeps_read) {
+    to.read.push_back(newest_);
+    if (to.read.size() > 2) to.read.erase(to.read.begin());
+  }
+  return newest_;
+}
+
+/// One that nobody needs any more.
+Server::SnapshotPtr Server::free_snapshot(Index floats) {
+  for (SnapshotPtr& one : pool_) {
+    if (one.use_count() > 1) continue;
+    if (one->values.size() < floats) one->values = Buffer(floats);
+    return one;
+  }
+  pool_.push_back(std::make_shared<Snapshot>());
+  pool_.back()->values = Buffer(floats);
+  return pool_.back();
+}
+
+}  // namespace unisono

@@ -1,0 +1,266 @@
+#include "server/serving.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "step.hpp"
+#include "unisono/base/clock.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+const RecordedStretch& recorded_stretch(const EventRecord& record, std::int64_t first) {
+  const auto found = std::find_if(record.stretches.begin(), record.stretches.end(),
+                                  [first](const RecordedStretch& stretch) { return stretch.first == first; });
+  if (found == record.stretches.end()) {
+    throw CheckpointError(fmt::format("the record has no steps from {} on: it ends before the run does", first));
+  }
+  return *found;
+}
+
+template <typename Vector>
+Vector slice(Vector whole, Slice place) {
+  return whole.subspan(static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.last - place.first));
+}
+
+}  // namespace
+
+Roles roles_of(const StrategySettings& settings, int ranks) {
+  if (settings.replayed_workers > 0) {
+    return Roles::dealt(ranks, static_cast<int>(settings.replayed_workers),
+                        static_cast<int>(settings.replayed_servers));
+  }
+  if (settings.servers >= ranks) {
+    throw ConfigError(fmt::format(
+        "strategy.servers: {} on {} rank{} leave none to train: start more ranks, or set it to \"colocated\"",
+        settings.servers, ranks, ranks == 1 ? "" : "s"));
+  }
+  return Roles::of_ranks(ranks, static_cast<int>(settings.servers));
+}
+
+std::optional<Strategy::Part> part_of_data(const Roles& roles, int rank) {
+  const std::vector<int> own = roles.workers_of(rank);
+  if (own.empty()) return std::nullopt;
+  return Strategy::Part{own.front(), roles.workers()};
+}
+
+// --- Roles -----------------------------------------------------------------------------------------------------------
+
+Serving::Serving(TrainContext& run, ServingPlan plan)
+    : run_(run),
+      plan_(std::move(plan)),
+      group_(run.communicator.split(0, run.communicator.rank())),
+      wire_(*group_, plan_.roles) {
+  add_workers();
+  add_servers();
+  const auto roles = static_cast<int>(workers_.size() + servers_.size());
+  if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles);
+}
+
+void Serving::add_workers() {
+  const std::vector<int> own = plan_.roles.workers_of(run_.communicator.rank());
+  for (std::size_t place = 0; place < own.size(); ++place) {
+    WorkerRole& role = *workers_.emplace_back(std::make_unique<WorkerRole>(WorkerRole{own[place], {}, {}, nullptr}));
+    Client client(wire_, role.number, plan_.roles.servers(), std::ssize(run_.state.statistics));
+    TrainContext context = context_of(role, place);
+    role.worker = plan_.make_worker(context, std::move(client));
+    if (run_.worker_steps.size() != static_cast<std::size_t>(plan_.roles.workers())) continue;
+    // A resumed run, whose workers have gone at their own pace.
+    const std::int64_t made = run_.worker_steps[static_cast<std::size_t>(role.number)];
+    const std::int64_t steps_per_epoch = context.source.steps_per_epoch();
+    role.worker->set_steps(made);
+    context.source.seek({made / steps_per_epoch, made % steps_per_epoch});
+  }
+}
+
+/// The run as one worker sees it: with books of its own, and where the rank is home to several, with parts of its own.
+TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
+  const Worker own = run_.workers.empty() ? Worker{run_.model, run_.source, run_.optimizer, run_.state, run_.gradient}
+                                          : run_.workers[place];
+  return {.communicator = run_.communicator,
+          .model = own.model,
+          .optimizer = own.optimizer,
+          .optimizer_settings = run_.optimizer_settings,
+          .source = own.source,
+          .schedule = run_.schedule,
+          .observer = run_.observer,
+          .state = own.state,
+          .gradient = own.gradient,
+          .sums = role.sums,
+          .seconds = role.seconds,
+          .doings = run_.doings,
+          .first_step = run_.first_step,
+          .total_steps = run_.total_steps,
+          .threads = run_.threads,
+          .fault = run_.fault};
+}
+
+void Serving::add_servers() {
+  const std::vector<int> own = plan_.roles.servers_of(run_.communicator.rank());
+  if (own.empty()) return;
+  backend_ = make_cpu_backend(workers_.empty() ? run_.threads : 1);  // beside a worker there is no core to spare
+  for (const int number : own) {
+    ServerRole& role = *servers_.emplace_back(std::make_unique<ServerRole>(ServerRole{number, nullptr, nullptr, {}}));
+    role.shard = plan_.make_shard(plan_.places[static_cast<std::size_t>(number)],
+                                  number == 0 ? run_.state.statistics : MutableView{}, *backend_);
+    role.server = std::make_unique<Server>(wire_, plan_.roles, number, *role.shard, plan_.server);
+  }
+}
+
+// --- Training --------------------------------------------------------------------------------------------------------
+
+void Serving::train() {
+  bool go_on = true;
+  for (std::int64_t made = run_.first_step; go_on && made < run_.total_steps;) {
+    const Stretch stretch = next_stretch(made);
+    run_roles(stretch);
+    meet(run_);
+    collect();
+    gather();
+    if (plan_.at_meeting) plan_.at_meeting(*group_, plan_.roles);
+    if (run_.recorder != nullptr) record(stretch);
+    made = stretch.last;
+    go_on = run_.observer.step(record_of(stretch));
+  }
+}
+
+/// To the next report, evaluation or checkpoint, or as it was recorded; or to the end of the time that the first worker
+/// trains alone, who then makes the steps of all.
+Stretch Serving::next_stretch(std::int64_t made) const {
+  const bool alone = made < plan_.alone_until;
+  std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
+  if (run_.replayed != nullptr) last = recorded_stretch(*run_.replayed, made).last;
+  if (alone) last = std::min(last, plan_.alone_until);
+  const int workers = plan_.roles.workers();
+  return {.first = made, .last = last, .active = alone ? 1 : workers, .steps = (last - made) * (alone ? workers : 1)};
+}
+
+EventOrder Serving::order_of(const Stretch& stretch, int server) const {
+  if (run_.replayed == nullptr) return {};
+  const auto& events = recorded_stretch(*run_.replayed, stretch.first).by_server;
+  return EventOrder(decode(events.at(static_cast<std::size_t>(server))));
+}
+
+void Serving::run_roles(const Stretch& stretch) {
+  for (const auto& server : servers_) server->order = order_of(stretch, server->number);
+  if (!team_) return;  // more ranks than there are roles to be repeated
+  team_->run([&](int thread) {
+    try {
+      const auto role = static_cast<std::size_t>(thread);
+      if (role >= workers_.size()) {
+        ServerRole& server = *servers_[role - workers_.size()];
+        server.server->serve(stretch, server.order);
+      } else if (workers_[role]->number < stretch.active) {
+        workers_[role]->worker->train(stretch);
+      }
+    } catch (...) {
+      wire_.give_up();
+      throw;
+    }
+  });
+}
+
+/// What this rank's roles have counted.
+void Serving::collect() {
+  for (const auto& role : workers_) run_.sums += std::exchange(role->sums, {});
+  // Several workers of a rank go on at the same time: one of them tells where it went.
+  if (!workers_.empty()) {
+    const Seconds own = std::exchange(workers_.front()->seconds, {});
+    run_.seconds.compute += own.compute;
+    run_.seconds.exposed_communication += own.exposed_communication;
+    run_.seconds.straggler_wait += own.straggler_wait;
+    run_.seconds.input += own.input;
+    run_.seconds.optimizer += own.optimizer;
+  }
+  run_.doings.shards.clear();
+  for (const auto& role : servers_) {
+    run_.doings.shards.push_back({.server = role->number,
+                                  .rank = run_.communicator.rank(),
+                                  .floats = std::ssize(role->shard->values()),
+                                  .doings = role->server->doings()});
+  }
+}
+
+/// Every rank gets what the servers hold.
+void Serving::gather() {
+  const ScopedTimer timer(run_.seconds.exposed_communication);
+  for (const auto& role : servers_) {
+    const Slice place = role->shard->place();
+    std::ranges::copy(role->shard->values(), slice(run_.state.parameters, place).begin());
+    if (role->number == 0) std::ranges::copy(role->shard->statistics(), run_.state.statistics.begin());
+    Optimizer* const optimizer = role->shard->optimizer();
+    if (optimizer == nullptr) continue;
+    for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
+      std::ranges::copy(std::as_const(optimizer->state()[i].values).view(),
+                        slice(run_.optimizer.state()[i].values.view(), place).begin());
+    }
+    run_.optimizer.set_steps(optimizer->steps());
+  }
+  for (int server = 0; server < plan_.roles.servers(); ++server) broadcast_shard(server);
+  const int first = plan_.roles.rank_of_server(0);
+  group_->broadcast(std::as_writable_bytes(run_.state.statistics), first);
+  if (!plan_.serves_optimizer) return;
+  std::int64_t steps = run_.optimizer.steps();
+  group_->broadcast(std::as_writable_bytes(std::span(&steps, 1)), first);
+  run_.optimizer.set_steps(steps);
+}
+
+void Serving::broadcast_shard(int server) {
+  const Slice place = plan_.places[static_cast<std::size_t>(server)];
+  const auto broadcast = [&](MutableView whole) {
+    group_->broadcast(std::as_writable_bytes(slice(whole, place)), plan_.roles.rank_of_server(server));
+  };
+  broadcast(run_.state.parameters);
+  if (!plan_.serves_optimizer) return;
+  for (OptimizerState& state : run_.optimizer.state()) broadcast(state.values.view());
+}
+
+/// Tells the recorder in which order the servers dealt with what came.
+void Serving::record(const Stretch& stretch) {
+  std::vector<std::byte> own;
+  for (const auto& role : servers_) {
+    const std::vector<std::byte> events = encode(role->order.events());
+    const std::array header = {static_cast<std::int64_t>(role->number), std::ssize(events)};
+    const auto bytes = std::as_bytes(std::span(header));
+    own.insert(own.end(), bytes.begin(), bytes.end());
+    own.insert(own.end(), events.begin(), events.end());
+  }
+  RecordedStretch recorded{.first = stretch.first, .last = stretch.last, .by_server = {}};
+  recorded.by_server.resize(static_cast<std::size_t>(plan_.roles.servers()));
+  for (const std::vector<std::byte>& rank : group_->all_gather_bytes(own)) {
+    for (std::span<const std::byte> left(rank); !left.empty();) {
+      std::array<std::int64_t, 2> header{};
+      std::memcpy(header.data(), left.data(), sizeof(header));
+      const auto events = left.subspan(sizeof(header), static_cast<std::size_t>(header[1]));
+      recorded.by_server[static_cast<std::size_t>(header[0])].assign(events.begin(), events.end());
+      left = left.subspan(sizeof(header) + events.size());
+    }
+  }
+  run_.recorder->add(recorded);
+}
+
+StepRecord Serving::record_of(const Stretch& stretch) {
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(plan_.roles.workers()));
+  Index examples = 0;
+  for (const auto& role : workers_) {
+    steps[static_cast<std::size_t>(role->number)] = role->worker->steps();
+    examples += role->worker->examples();
+  }
+  group_->allreduce_sum(steps);
+  examples = group_->sum(examples);
+  const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
+  return {.step = stretch.last,
+          .epoch = (stretch.last - 1) / steps_per_epoch,
+          .last_of_epoch = stretch.last % steps_per_epoch == 0,
+          .consistent = true,
+          .global_size = examples - std::exchange(examples_, examples),
+          .learning_rate = run_.schedule.rate(stretch.last - 1),
+          .worker_steps = std::move(steps)};
+}
+
+}  // namespace unisono

@@ -1,0 +1,143 @@
+#include "server/shard.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace unisono {
+
+Shard::Shard(Slice place, View parameters, View statistics)
+    : place_(place), values_(place.last - place.first), statistics_(statistics.begin(), statistics.end()) {
+  std::copy_n(parameters.begin() + place.first, values_.size(), values_.data());
+}
+
+void Shard::apply(const Push& push) {
+  if (push.question->examples > 0) update(push);
+  take_statistics(push);
+  ++version_;
+}
+
+void Shard::apply_together(std::span<const Push> pushes) {
+  update_together(pushes);
+  std::vector<float> mean(statistics_.size());
+  for (const Push& push : pushes) {
+    const auto weight = static_cast<float>(push.question->weight);
+    for (std::size_t i = 0; i < push.statistics.size(); ++i) mean[i] += weight * push.statistics[i];
+  }
+  statistics_ = std::move(mean);
+  ++version_;
+}
+
+/// A pass over all workers moves them as far as the workers' own have moved on average.
+void Shard::take_statistics(const Push& push) {
+  const auto weight = static_cast<float>(push.question->weight);
+  for (std::size_t i = 0; i < statistics_.size(); ++i) {
+    statistics_[i] = (1 - weight) * statistics_[i] + weight * push.statistics[i];
+  }
+}
+
+void Shard::read(std::span<const std::uint32_t>, MutableView values) const {
+  std::copy_n(values_.data(), values_.size(), values.begin());
+}
+
+namespace {
+
+class GradientShard final : public Shard {
+ public:
+  GradientShard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state, StaleGradients stale)
+      : Shard(place, state.parameters, state.statistics), optimizer_(std::move(optimizer)), stale_(stale) {}
+
+  Optimizer* optimizer() override { return optimizer_.get(); }
+
+ private:
+  void update(const Push& push) override {
+    if (stale_.delay_compensation != 0 && push.staleness > 0) compensate(push);
+    const auto staleness = static_cast<double>(std::max<std::int64_t>(1, push.staleness));
+    const double rate = stale_.divide_rate ? push.question->rate / staleness : push.question->rate;
+    optimizer_->step(mutable_values(), push.values, rate, push.question->gradient_scale);
+  }
+
+  /// The gradients are parts of one mean.
+  void update_together(std::span<const Push> pushes) override {
+    const MutableView sum = pushes.front().values;
+    for (const Push& push : pushes.subspan(1)) {
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += push.values[i];
+    }
+    optimizer_->step(mutable_values(), sum, pushes.front().question->rate, pushes.front().question->gradient_scale);
+  }
+
+  /// What the gradient would be at the values of now, to first order, with g gᵀ's diagonal for the Hessian.
+  void compensate(const Push& push) {
+    const auto lambda = static_cast<float>(stale_.delay_compensation);
+    for (std::size_t i = 0; i < push.values.size(); ++i) {
+      const float g = push.question->gradient_scale * push.values[i];
+      push.values[i] += lambda * g * push.values[i] * (values()[i] - push.read[i]);
+    }
+  }
+
+  std::unique_ptr<Optimizer> optimizer_;
+  StaleGradients stale_;
+};
+
+class SumShard final : public Shard {
+ public:
+  SumShard(Slice place, ModelState state) : Shard(place, state.parameters, state.statistics) {}
+
+ private:
+  void update(const Push& push) override {
+    const MutableView theta = mutable_values();
+    for (std::size_t i = 0; i < theta.size(); ++i) theta[i] += push.values[i];
+  }
+  void update_together(std::span<const Push> pushes) override {
+    for (const Push& push : pushes) update(push);
+  }
+};
+
+class RowShard final : public Shard {
+ public:
+  RowShard(ShardRows rows, Slice place, ModelState state, bool alone)
+      : Shard(place, state.parameters, state.statistics), rows_(std::move(rows)), alone_(alone) {}
+
+  bool has_rows() const override { return true; }
+  Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
+
+  void read(std::span<const std::uint32_t> rows, MutableView packed) const override {
+    float* to = packed.data();
+    rows_.for_each(rows, [&](Index offset, Index floats) {
+      to = std::copy_n(values().data() + offset - place().first, floats, to);
+    });
+  }
+
+ private:
+  void update(const Push& push) override {
+    const float* from = push.values.data();
+    rows_.for_each(push.rows, [&](Index offset, Index floats) {
+      float* const row = mutable_values().data() + offset - place().first;
+      for (Index k = 0; k < floats; ++k) row[k] = alone_ ? from[k] : row[k] + from[k];
+      from += floats;
+    });
+  }
+
+  void update_together(std::span<const Push> pushes) override {
+    for (const Push& push : pushes) update(push);
+  }
+
+  ShardRows rows_;
+  bool alone_;
+};
+
+}  // namespace
+
+std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
+                                           StaleGradients stale) {
+  return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale);
+}
+
+std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state) {
+  return std::make_unique<SumShard>(place, state);
+}
+
+std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone) {
+  return std::make_unique<RowShard>(std::move(rows), place, state, alone);
+}
+
+}  // namespace unisono

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "server/shards.hpp"
+#include "server/wire.hpp"
+#include "unisono/optim/optimizer.hpp"
+
+namespace unisono {
+
+/// What a worker pushed.
+struct Push {
+  const Question* question;
+  MutableView values;                        ///< a gradient, or changes; may be used up
+  View statistics = {};                      ///< running ones, after the worker's step
+  std::span<const std::uint32_t> rows = {};  ///< that the values are of, where the shard is one of rows
+  View read = {};                            ///< the shard's values that the push was computed on, where they are kept
+  std::int64_t staleness = 0;                ///< updates that the shard has had since these were read
+};
+
+/// A part of θ, and what pushes do to it.
+class Shard {
+ public:
+  Shard(Slice place, View parameters, View statistics);
+  virtual ~Shard() = default;
+
+  Slice place() const { return place_; }
+  View values() const { return values_.view(); }
+  std::span<float> statistics() { return statistics_; }
+  std::int64_t version() const { return version_; }
+
+  void apply(const Push& push);
+  /// The workers' pushes of one step, in the order of workers, as one update.
+  void apply_together(std::span<const Push> pushes);
+
+  /// The values of some rows, and of what belongs to none; all values where the shard knows no rows.
+  virtual void read(std::span<const std::uint32_t> rows, MutableView values) const;
+  virtual Index floats_of(std::span<const std::uint32_t>) const { return values_.size(); }
+  /// Whether pulls name rows.
+  virtual bool has_rows() const { return false; }
+  /// Its optimizer's, for checkpoints; null where it has none.
+  virtual Optimizer* optimizer() { return nullptr; }
+
+ protected:
+  MutableView mutable_values() { return values_.view(); }
+  /// Makes the values what a push makes of them.
+  virtual void update(const Push& push) = 0;
+  virtual void update_together(std::span<const Push> pushes) = 0;
+
+ private:
+  void take_statistics(const Push& push);
+
+  Slice place_;
+  Buffer values_;
+  std::vector<float> statistics_;
+  std::int64_t version_ = 0;
+};
+
+/// What an update rule makes of stale gradients.
+struct StaleGradients {
+  bool divide_rate = false;       ///< rate / max(1, staleness): Zhang, Gupta, Lian & Liu, IJCAI 2016
+  double delay_compensation = 0;  ///< λ in g + λ g ⊙ g ⊙ (θ − θ_read): Zheng et al., ICML 2017
+};
+
+/// θ ← θ − rate · direction(g), by the optimizer's rule.
+std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
+                                           StaleGradients stale);
+
+/// θ ← θ + what is pushed.
+std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state);
+
+/// θ_row ← θ_row + change for pushed rows; where a lone worker pushes, θ_row ← what it has now.
+std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone);
+
+}  // namespace unisono

@@ -1,0 +1,98 @@
+#include "server/shards.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace unisono {
+namespace {
+
+/// Cuts at the border that `nearest` gives for each of the equal parts' borders.
+template <typename Nearest>
+std::vector<Slice> cut(Index floats, int shards, Nearest nearest) {
+  std::vector<Slice> parts;
+  Index first = 0;
+  for (int shard = 0; shard < shards; ++shard) {
+    const Index last = shard + 1 == shards ? floats : std::max(first, nearest(slice_of(floats, shard, shards).last));
+    parts.push_back({first, last});
+    first = last;
+  }
+  return parts;
+}
+
+Index nearest_line(Index border) { return (border + kLineFloats / 2) / kLineFloats * kLineFloats; }
+
+}  // namespace
+
+std::vector<Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut where) {
+  std::vector<Index> borders = {0, layout.size()};
+  for (const Block& block : layout.blocks()) borders.push_back(block.offset);
+  return cut(layout.size(), shards, [&](Index border) {
+    if (where == Cut::lines) return std::min(nearest_line(border), layout.size());
+    return *std::min_element(borders.begin(), borders.end(),
+                             [&](Index a, Index b) { return std::abs(a - border) < std::abs(b - border); });
+  });
+}
+
+std::vector<Slice> cut_between_rows(Index floats, const std::vector<RowSpace>& spaces, int shards) {
+  return cut(floats, shards, [&](Index border) {
+    for (const RowSpace& space : spaces) {
+      const Index inside = border - space.offset;
+      if (inside <= 0 || inside >= space.rows * space.stride) continue;
+      return space.offset + (inside + space.stride / 2) / space.stride * space.stride;
+    }
+    return std::min(nearest_line(border), floats);
+  });
+}
+
+ParameterLayout layout_of_shard(const ParameterLayout& layout, Slice shard) {
+  ParameterLayout part;
+  const std::vector<Block>& blocks = layout.blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    // With the unused floats behind it, so that the next one begins where it does in θ.
+    const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size();
+    const Index first = std::max(blocks[i].offset, shard.first), last = std::min(next, shard.last);
+    if (first >= last) continue;
+    part.add({.name = blocks[i].name, .shape = {last - first}, .role = blocks[i].role});
+  }
+  return part;
+}
+
+ShardRows::ShardRows(Index floats, const std::vector<RowSpace>& spaces, Slice shard) {
+  std::vector<std::size_t> numbers(spaces.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
+  std::sort(numbers.begin(), numbers.end(), [&](auto a, auto b) { return spaces[a].offset < spaces[b].offset; });
+  Index at = 0;
+  const auto rest_until = [&](Index end) {
+    const Slice stretch{std::max(at, shard.first), std::min(end, shard.last)};
+    if (stretch.first < stretch.last) rest_.push_back(stretch);
+  };
+  for (const std::size_t number : numbers) {
+    const RowSpace& space = spaces[number];
+    rest_until(space.offset);
+    at = space.offset + space.rows * space.stride;
+    const Index first = std::clamp<Index>((shard.first - space.offset) / space.stride, 0, space.rows);
+    const Index last = std::clamp<Index>((shard.last - space.offset) / space.stride, 0, space.rows);
+    if (first >= last) continue;
+    parts_.push_back({number, first, last - first, count_, space.offset + first * space.stride, space.stride});
+    count_ += last - first;
+  }
+  rest_until(floats);
+}
+
+void ShardRows::take_touched(TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
+  for (const Part& part : parts_) {
+    for (Index row = 0; row < part.rows; ++row) {
+      if (!touched.is_touched(part.space, part.first + row)) continue;
+      touched.forget(part.space, part.first + row);
+      rows.push_back(static_cast<std::uint32_t>(part.number + row));
+    }
+  }
+}
+
+Index ShardRows::floats_of(std::span<const std::uint32_t> rows) const {
+  Index floats = 0;
+  for_each(rows, [&](Index, Index count) { floats += count; });
+  return floats;
+}
+
+}  // namespace unisono

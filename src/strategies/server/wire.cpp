@@ -1,0 +1,43 @@
+#include "server/wire.hpp"
+
+#include <array>
+
+namespace unisono {
+
+/// Tells messages between the same two ranks apart.
+int Wire::tag(int worker, int server, Channel channel) const {
+  const int channels = static_cast<int>(Channel::pulled_statistics) + 1;
+  return (roles_.place_of_worker(worker) * roles_.most_servers_of_a_rank() + roles_.place_of_server(server)) *
+             channels +
+         static_cast<int>(channel);
+}
+
+RequestPtr Wire::send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
+  return communicator_.start_send(bytes, roles_.rank_of_server(server), tag(worker, server, channel));
+}
+
+RequestPtr Wire::receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes) {
+  return communicator_.start_receive(bytes, roles_.rank_of_server(server), tag(worker, server, channel));
+}
+
+RequestPtr Wire::send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
+  return communicator_.start_send(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
+}
+
+RequestPtr Wire::receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes) {
+  return communicator_.start_receive(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
+}
+
+void Wire::wait(Request& request) {
+  const std::array one = {&request};
+  wait_any(one);
+  request.wait();
+}
+
+std::vector<std::size_t> Wire::wait_any(std::span<Request* const> requests) {
+  auto done = communicator_.wait_any(requests, [this] { return gave_up_.load(); });
+  if (gave_up_) throw PeerFailure("another thread of this rank failed");
+  return done;
+}
+
+}  // namespace unisono

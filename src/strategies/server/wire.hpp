@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "server/roles.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+// What a worker and a server say to each other. A worker asks, in messages of known length, and each question gets one
+// answer; it has one pull and one push at a server at most that were not answered:
+//
+//     worker                                       server
+//       pull   Question, [rows]            →
+//              Answer, values, [statistics]  ←     as soon as the consistency allows
+//       push   Question, values, [statistics] →
+//              Answer                      ←       once it is in θ
+//       leave  Question                    →       no more of them until the next stretch
+//
+// Rows are named where the model is updated in place; a push is then of the rows of the pull before. Running statistics
+// go to and come from server 0.
+
+/// What a worker asks for.
+enum class Ask : std::int32_t { pull, push, leave };
+
+struct Question {
+  Ask ask = Ask::leave;
+  std::int32_t padding = 0;
+  std::int64_t clock = 0;     ///< pull: the step that will read; push: the worker's steps that are in θ then
+  std::int64_t steps = 0;     ///< pull: how many the worker would make before its next pull
+  std::int64_t rows = 0;      ///< pull: how many are named
+  std::int64_t read = 0;      ///< push: the shard's version that the parameters were of
+  std::int64_t examples = 0;  ///< push: that it comes from
+  double rate = 0;            ///< push: learning rate
+  double weight = 0;          ///< push: its share of the step's examples over all workers
+  float gradient_scale = 1;   ///< push: from clipping
+  std::int32_t more_padding = 0;
+};
+
+struct Answer {
+  std::int64_t version = 0;   ///< of the shard: updates that it has had
+  std::int64_t complete = 0;  ///< pull: of every worker, so many steps are in it
+  std::int64_t granted = 0;   ///< pull, server 0: steps that the worker may make
+  double held_seconds = 0;    ///< pull: how long the consistency forbade to answer
+};
+
+enum class Channel { question, rows, values, statistics, push_answer, pull_answer, pulled_values, pulled_statistics };
+
+/// Messages between roles. Any number of threads may use it at the same time.
+class Wire {
+ public:
+  /// \param communicator that nobody else uses
+  Wire(Communicator& communicator, const Roles& roles) : communicator_(communicator), roles_(roles) {}
+
+  RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
+  RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
+  RequestPtr send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes);
+  RequestPtr receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes);
+
+  /// Waits for a request. \throws PeerFailure where a thread of this rank gave up
+  void wait(Request& request);
+  /// Waits until one of these, of which there is one at least, is done. \return the places of those that are
+  std::vector<std::size_t> wait_any(std::span<Request* const> requests);
+  /// This thread cannot go on, so that no other of this rank need wait for it.
+  void give_up() { gave_up_ = true; }
+
+ private:
+  int tag(int worker, int server, Channel channel) const;
+
+  Communicator& communicator_;
+  const Roles& roles_;
+  std::atomic<bool> gave_up_ = false;
+};
+
+}  // namespace unisono
