@@ -1419,6 +1419,107 @@ VECTORS = [
     ),
 ]
 
+# Servers -------------------------------------------------------------------------------------------------------------
+
+
+def served(name, message, *keys, sets=(), ranks=(0, 2), code=CONFIGURATION, kind="parameter_server", prepare=None):
+    case = config(name, message, sets=[f"strategy.kind={kind}", *(f"strategy.{key}" for key in keys), *sets], code=code)
+    return dataclasses.replace(case, ranks=ranks, prepare=prepare or case.prepare)
+
+
+def served_rows(name, message, key):
+    case = sparse(name, message, "word2vec", f'strategy={{kind="parameter_server",{key}}}')
+    return dataclasses.replace(case, ranks=(0, 2))
+
+
+def events(content):
+    def make(folder):
+        (folder / "earlier").mkdir(exist_ok=True)
+        if content is not None:
+            (folder / "earlier/events.bin").write_bytes(content)
+
+    return make
+
+
+def replayed(name, message, content):
+    return Case(name, CHECKPOINT, message, ("replay", "earlier"), events(content))
+
+
+SERVERS = [
+    served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave none to train", "servers=2"),
+    served("no servers", r"'servers' in \[strategy\] is 0, but must be at least 1", "servers=0"),
+    served(
+        "servers of no kind",
+        r"'servers' in \[strategy\] is 'all', but must be an integer or 'colocated'",
+        "servers=all",
+    ),
+    served(
+        "half a server", r"'servers' in \[strategy\] must be an integer or 'colocated', not a floating", "servers=0.5"
+    ),
+    served("a consistency of no kind", r"'consistency'.*'eventual'.*one of 'asynchronous'", "consistency=eventual"),
+    served(
+        "staleness of synchronous workers",
+        r"consistency 'synchronous' has no such key, that is a key of 'bounded'",
+        "consistency=synchronous",
+        "staleness=2",
+    ),
+    served("staleness without a bound", r"consistency 'asynchronous' has no such key", "staleness=2"),
+    served("staleness below zero", r"'staleness'.*must be at least 0", "consistency=bounded", "staleness=-1"),
+    served(
+        "pushes that come too seldom for the bound",
+        r"push_period is more than staleness \+ 1",
+        "consistency=bounded",
+        "staleness=1",
+        "push_period=3",
+    ),
+    served(
+        "periods of synchronous workers",
+        r"synchronous workers exchange after every step",
+        "consistency=synchronous",
+        "pull_period=2",
+    ),
+    served(
+        "stale rates of synchronous workers", r"no gradient is stale", "consistency=synchronous", "stale_rate=divided"
+    ),
+    served("a record of what needs none", r"synchronous runs need no record", "consistency=synchronous", "record=true"),
+    served(
+        "clipping by synchronous servers",
+        r"clip_norm is not for synchronous servers",
+        "consistency=synchronous",
+        sets=["optimizer.clip_norm=1"],
+    ),
+    served("a pull period of zero", r"'pull_period'.*must be at least 1", "pull_period=0"),
+    served("compensation below zero", r"'delay_compensation'.*must be at least 0", "delay_compensation=-1"),
+    served("a period of servers", r"kind 'parameter_server' has no such key", "period=4"),
+    served("an elasticity above one", r"'elasticity'.*at most 1", "elasticity=1.5", kind="elastic_averaging"),
+    served(
+        "staleness of elastic workers",
+        r"kind 'elastic_averaging' has no such key",
+        "staleness=1",
+        kind="elastic_averaging",
+    ),
+    served(
+        "parts of a batch that are empty", r"fixed.*make it at least|batch", sets=["train.batch_size=1"], ranks=(2,)
+    ),
+    served("a slow rank that is not there", r"fault\.slow_rank: there is no rank 7", sets=["fault.slow_rank=7"]),
+    served("slowness of nobody", r"slow_factor and pause_seconds are of slow_rank", sets=["fault.slow_factor=3"]),
+    served(
+        "a rank that is faster than it is",
+        r"'slow_factor'.*at least 1",
+        sets=["fault.slow_rank=0", "fault.slow_factor=0.5"],
+    ),
+    served_rows("a pull period of rows", r"strategy\.pull_period: this model is updated in place", "pull_period=2"),
+    served_rows("rows that are pulled ahead", r"strategy\.prefetch: this model is updated in place", "prefetch=true"),
+    served_rows(
+        "compensation of rows", r"strategy\.delay_compensation: this model.*not gradients", "delay_compensation=1"
+    ),
+    replayed(
+        "a run without a record", r"events\.bin: there is no such record; runs with strategy\.record = true", None
+    ),
+    replayed("a record of something else", r"events\.bin: is no record of events", b"something else, and rather long"),
+    replayed("a record that ends at once", r"events\.bin: is truncated", b"unisono-events-1\n\1\0"),
+]
+
 TABLES = {
     "configs": CONFIGS,
     "usage": USAGES,
@@ -1429,6 +1530,7 @@ TABLES = {
     "launches": LAUNCHES,
     "in_place": IN_PLACE,
     "vectors": VECTORS,
+    "servers": SERVERS,
 }
 
 

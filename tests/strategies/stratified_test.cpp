@@ -145,10 +145,12 @@ Result train(const Job& job) {
     Seconds seconds;
     Doings doings;
     Recorder recorder(job, communicator.is_root() ? &result : nullptr);
-    const auto optimizer = make_optimizer({}, layout, *backend);
+    const OptimizerSettings unused;
+    const auto optimizer = make_optimizer(unused, layout, *backend);
     TrainContext run{.communicator = communicator,
                      .model = *model,
                      .optimizer = *optimizer,
+                     .optimizer_settings = unused,
                      .source = *source,
                      .schedule = schedule,
                      .observer = recorder,

@@ -14,24 +14,27 @@ namespace {
 constexpr std::uint64_t kSeed = 5;
 
 /// Writes down every step, and wishes to stop after some.
-class Recorder final : public Observer {
+class Recorder final : public Observer, public EventRecorder {
  public:
-  Recorder(Outcome& outcome, ModelState state, LossSums& sums, std::int64_t stop_after)
-      : outcome_(outcome), state_(state), sums_(sums), stop_after_(stop_after) {}
+  Recorder(Outcome& outcome, ModelState state, LossSums& sums, const Training& training)
+      : outcome_(outcome), state_(state), sums_(sums), training_(training) {}
 
   bool step(const StepRecord& record) override {
     outcome_.records.push_back(record);
     outcome_.losses.push_back(std::exchange(sums_, {}).loss);
     outcome_.trajectory.emplace_back(state_.parameters.begin(), state_.parameters.end());
-    return !record.consistent || record.step < stop_after_;
+    return !record.consistent || record.step < training_.stop_after;
   }
-  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
+  std::int64_t next_due(std::int64_t step) const override {
+    return (step / training_.due_every + 1) * training_.due_every;
+  }
+  void add(const RecordedStretch& stretch) override { outcome_.events.push_back(stretch); }
 
  private:
   Outcome& outcome_;
   ModelState state_;
   LossSums& sums_;
-  std::int64_t stop_after_;
+  const Training& training_;
 };
 
 std::vector<float> copy(View values) { return {values.begin(), values.end()}; }
@@ -54,9 +57,15 @@ class Rank {
         statistics_(model_->statistics_layout().size()),
         source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer(training.optimizer, model_->layout(), *backend_)) {
+    for (const std::string& name : strategy_->vectors_beside()) {
+      optimizer_->state().push_back({name, Buffer(model_->layout().size())});
+    }
     model_->initialise(kSeed, state());
     make_workers(examples);
-    if (training.resumed != nullptr) resume(training.resumed->at(static_cast<std::size_t>(communicator.rank())));
+    if (training.resumed != nullptr) {
+      const auto rank = static_cast<std::size_t>(communicator.rank());
+      resume((*training.resumed)[rank % training.resumed->size()]);
+    }
   }
 
   Outcome train() {
@@ -64,10 +73,11 @@ class Rank {
     LossSums sums;
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
     const Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
-    Recorder recorder(outcome, state(), sums, training_.stop_after);
+    Recorder recorder(outcome, state(), sums, training_);
     TrainContext run{.communicator = communicator_,
                      .model = *model_,
                      .optimizer = *optimizer_,
+                     .optimizer_settings = training_.optimizer,
                      .source = *source_,
                      .schedule = schedule,
                      .observer = recorder,
@@ -81,7 +91,10 @@ class Rank {
                      .bucket_bytes = training_.bucket_bytes,
                      .statistics_reducer = &reducer_,
                      .threads = threads(),
-                     .workers = workers_};
+                     .workers = workers_,
+                     .worker_steps = worker_steps_,
+                     .recorder = &recorder,
+                     .replayed = training_.replayed};
     const Stopwatch watch;
     strategy_->require(*model_, communicator_.size());
     strategy_->train(run);
@@ -97,6 +110,7 @@ class Rank {
  private:
   void resume(const Outcome& stopped) {
     first_step_ = stopped.records.back().step;
+    worker_steps_ = stopped.records.back().worker_steps;
     const DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
     source_->seek(cursor);
     for (Worker& worker : workers_) worker.source.seek(cursor);
@@ -123,32 +137,48 @@ class Rank {
   }
 
   void make_workers(const Examples& examples) {
-    if (!strategy_->has_workers(*model_)) return;
-    for (int thread = 0; thread < threads(); ++thread) {
-      OwnedWorker& own = owned_.emplace_back();
-      own.backend = make_cpu_backend(1);
-      own.model = make_model(*own.backend, own.reducer);
-      own.source = make_source(examples, thread, threads());
-      own.optimizer = make_optimizer(training_.optimizer, model_->layout(), *own.backend);
-      own.theta = Buffer(theta_.size());
-      own.gradient = Buffer(theta_.size());
-      own.statistics = Buffer(statistics_.size());
-      workers_.push_back({*own.model,
-                          *own.source,
-                          thread == 0 ? *optimizer_ : *own.optimizer,
-                          {own.theta.view(), own.statistics.view()},
-                          own.gradient.view()});
+    for (const int worker : strategy_->housed_workers(communicator_.rank(), communicator_.size())) {
+      SourceOptions options = source_options();
+      options.rank = worker;
+      make_worker(make_source(examples, options));
     }
+    if (!strategy_->has_workers(*model_)) return;
+    for (int thread = 0; thread < threads(); ++thread) make_worker(make_source(examples, thread, threads()));
+  }
+
+  void make_worker(std::unique_ptr<BatchSource> source) {
+    OwnedWorker& own = owned_.emplace_back();
+    own.backend = make_cpu_backend(1);
+    own.model = make_model(*own.backend, own.reducer);
+    own.source = std::move(source);
+    own.optimizer = make_optimizer(training_.optimizer, model_->layout(), *own.backend);
+    own.theta = Buffer(theta_.size());
+    own.gradient = Buffer(theta_.size());
+    own.statistics = Buffer(statistics_.size());
+    workers_.push_back({*own.model,
+                        *own.source,
+                        workers_.empty() ? *optimizer_ : *own.optimizer,
+                        {own.theta.view(), own.statistics.view()},
+                        own.gradient.view()});
+  }
+
+  SourceOptions source_options() const {
+    const auto part = strategy_->part_of_data(communicator_.rank(), communicator_.size()).value_or(Strategy::Part{});
+    return {.rank = part.number,
+            .size = strategy_->workers(communicator_.size()),
+            .batch_size = training_.batch_size,
+            .accumulate = training_.accumulate,
+            .seed = kSeed};
   }
 
   std::unique_ptr<BatchSource> make_source(const Examples& examples, int lane, int lanes) const {
-    const SourceOptions options{.rank = communicator_.rank(),
-                                .size = communicator_.size(),
-                                .batch_size = training_.batch_size,
-                                .accumulate = training_.accumulate,
-                                .seed = kSeed,
-                                .lane = lane,
-                                .lanes = lanes};
+    SourceOptions options = source_options();
+    options.lane = lane;
+    options.lanes = lanes;
+    return make_source(examples, options);
+  }
+
+  std::unique_ptr<BatchSource> make_source(const Examples& examples, const SourceOptions& options) const {
     if (training_.source) return training_.source(options);
     return std::make_unique<MemorySource>(
         examples, Dealing{.options = options, .shuffle = training_.shuffle, .rotation = training_.rotation});
@@ -166,6 +196,7 @@ class Rank {
   std::unique_ptr<BatchSource> source_;
   std::unique_ptr<Optimizer> optimizer_;
   std::int64_t first_step_ = 0;
+  std::vector<std::int64_t> worker_steps_{};
   struct OwnedWorker {
     std::unique_ptr<Backend> backend;
     LocalReducer reducer;

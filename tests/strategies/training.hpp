@@ -36,7 +36,9 @@ struct Training {
   MakeSource source{};                  ///< empty: a MemorySource
   std::optional<ModelInputs> inputs{};  ///< where the source has other examples than the given ones
   std::function<std::span<const std::int64_t>()> occurrences{};
-  const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped
+  const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped; of more ranks, in turn
+  const EventRecord* replayed = nullptr;          ///< keeps to this order
+  std::int64_t due_every = 1;                     ///< steps after which the observer wants a consistent model
 };
 
 /// What one rank was left with.
@@ -50,6 +52,7 @@ struct Outcome {
   Seconds seconds{};
   Doings doings{};
   double total_seconds = 0;
+  std::vector<RecordedStretch> events{};
 };
 
 /// Trains and returns what each rank was left with.
