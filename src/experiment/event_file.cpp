@@ -26,6 +26,7 @@ class Reader {
   Reader(const std::string& path, std::string_view left) : path_(path), left_(left) {}
 
   bool at_end() const { return left_.empty(); }
+  std::size_t left() const { return left_.size(); }
   std::string_view take(std::uint64_t bytes) {
     if (bytes > left_.size()) fail("is truncated");
     const std::string_view taken = left_.substr(0, bytes);
@@ -113,21 +114,14 @@ EventFile::EventFile(std::string path, std::int64_t step) : path_(std::move(path
   const std::string whole = read_whole(path_);
   Reader reader = sections_of(path_, whole);
   const EventFileHeader header = header_from(reader);
-  std::uint64_t end = kMagic.size() + 16;
-  {
-    Reader first = sections_of(path_, whole);
-    end += first.number();
-  }
   std::int64_t last = 0;
   while (last < step && !reader.at_end()) {
-    const std::string_view content = reader.section();
-    last = stretch_from({path_, content}, header.servers).last;
-    end += content.size() + 16;
+    last = stretch_from({path_, reader.section()}, header.servers).last;
   }
   if (last != step) {
     reader.fail(fmt::format("has no stretch that ends with step {}, at which the run is resumed", step));
   }
-  std::filesystem::resize_file(path_, end);
+  std::filesystem::resize_file(path_, whole.size() - reader.left());
   file_.open(path_, std::ios::binary | std::ios::app);
 }
 
@@ -180,7 +174,7 @@ EventRecord read_events(const std::string& path) {
   const std::string whole = read_whole(path);
   Reader reader = sections_of(path, whole);
   const EventFileHeader header = header_from(reader);
-  EventRecord record{.workers = header.workers, .servers = header.servers, .stretches = {}};
+  EventRecord record;
   while (!reader.at_end()) record.stretches.push_back(stretch_from({path, reader.section()}, header.servers));
   return record;
 }

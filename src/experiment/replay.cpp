@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "unisono/experiment/train.hpp"
+#include "run_folder.hpp"
 
 namespace unisono {
 

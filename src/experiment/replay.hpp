@@ -7,9 +7,6 @@
 
 namespace unisono {
 
-/// Where a run's record of events is.
-inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
-
 /// A record that can be repeated here bit for bit. \param here build, machine and data of this process
 /// \throws CheckpointError for one that is damaged, or that says why it cannot
 EventRecord read_repeatable(const std::string& path, const EventFileHeader& here);

@@ -10,6 +10,9 @@ namespace unisono {
 /// Where a run's checkpoints are.
 inline std::string checkpoints_of(const std::string& run_folder) { return run_folder + "/checkpoints"; }
 
+/// Where a run's record of events is.
+inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
+
 /// The folder of one run, for rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt, checkpoints/.
 /// Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
@@ -30,7 +33,7 @@ class RunFolder {
   std::string dictionary() const { return path_ + "/dictionary.h5"; }
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }
-  std::string events() const { return path_ + "/events.bin"; }
+  std::string events() const { return events_of(path_); }
   std::string log() const { return path_ + "/log.txt"; }
 
  private:

@@ -59,6 +59,15 @@ double held_seconds(const ServingReport& report, std::size_t worker) {
   return longest;
 }
 
+/// What a report says of all servers together.
+nlohmann::ordered_json sums_json(const ServingReport& report) {
+  return {{"pulls", sum(report, &ServerDoings::pulls)},
+          {"pushes", sum(report, &ServerDoings::pushes)},
+          {"pulled_bytes", sum(report, &ServerDoings::pulled_bytes)},
+          {"pushed_bytes", sum(report, &ServerDoings::pushed_bytes)},
+          {"staleness", to_json(report.staleness())}};
+}
+
 }  // namespace
 
 double ServingReport::busy_share(const ServedShard& shard) const {
@@ -113,11 +122,7 @@ ServingReport difference(const ServingReport& after, const ServingReport& before
 }
 
 nlohmann::ordered_json to_json(const ServingReport& report) {
-  nlohmann::ordered_json json = {{"pulls", sum(report, &ServerDoings::pulls)},
-                                 {"pushes", sum(report, &ServerDoings::pushes)},
-                                 {"pulled_bytes", sum(report, &ServerDoings::pulled_bytes)},
-                                 {"pushed_bytes", sum(report, &ServerDoings::pushed_bytes)},
-                                 {"staleness", to_json(report.staleness())}};
+  nlohmann::ordered_json json = sums_json(report);
   for (const ServedShard& shard : report.shards) {
     json["servers"].push_back(
         {{"rank", shard.rank},
@@ -135,11 +140,7 @@ nlohmann::ordered_json to_json(const ServingReport& report) {
 }
 
 nlohmann::ordered_json brief_json(const ServingReport& report) {
-  nlohmann::ordered_json json = {{"pulls", sum(report, &ServerDoings::pulls)},
-                                 {"pushes", sum(report, &ServerDoings::pushes)},
-                                 {"pulled_bytes", sum(report, &ServerDoings::pulled_bytes)},
-                                 {"pushed_bytes", sum(report, &ServerDoings::pushed_bytes)},
-                                 {"staleness", to_json(report.staleness())}};
+  nlohmann::ordered_json json = sums_json(report);
   for (const ServedShard& shard : report.shards) json["busy"].push_back(report.busy_share(shard));
   return json;
 }

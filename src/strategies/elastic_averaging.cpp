@@ -44,7 +44,6 @@ class ElasticWorker final : public ServedWorker {
   void make_steps(const Stretch& stretch) override;
   /// \return steps that it may make
   std::int64_t meet_center(std::int64_t clock, const Batch& last);
-  std::vector<ShardPart> parts();
 
   std::vector<Slice> places_;
   float elasticity_;
@@ -66,8 +65,7 @@ void ElasticWorker::make_steps(const Stretch& stretch) {
 }
 
 std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
-  client_.finish_push();
-  client_.start_pull(clock, settings_.pull_period, parts(), center_statistics_);
+  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_), center_statistics_);
   const Pulled pulled = client_.finish_pull();
   if (clock == 0) return pulled.granted;  // nothing new since the last stretch
   {
@@ -78,18 +76,10 @@ std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
       x[i] -= difference[i];
     }
   }
-  client_.start_push({.clock = clock, .examples = 1, .weight = share_of(last)}, parts(), run_.state.statistics);
+  client_.start_push({.clock = clock, .examples = 1, .weight = share_of(last)}, parts_of(center_.view(), places_),
+                     run_.state.statistics);
   client_.finish_push();
   return pulled.granted;
-}
-
-std::vector<ShardPart> ElasticWorker::parts() {
-  std::vector<ShardPart> parts;
-  for (const Slice& place : places_) {
-    parts.push_back({center_.view().subspan(static_cast<std::size_t>(place.first),
-                                            static_cast<std::size_t>(place.last - place.first))});
-  }
-  return parts;
 }
 
 class ElasticAveraging final : public Strategy {

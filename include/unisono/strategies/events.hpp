@@ -5,7 +5,7 @@
 #include <vector>
 
 // The order in which servers dealt with workers, of which, with the same data, build and threads, all else follows: a
-// run's record (docs/strategies.md, "Record and replay").
+// run's record (docs/parameter-server.md, "Record and replay").
 
 namespace unisono {
 
@@ -38,7 +38,6 @@ class EventRecorder {
 
 /// A run whose order is to be repeated.
 struct EventRecord {
-  int workers = 0, servers = 0;
   std::vector<RecordedStretch> stretches;
 };
 

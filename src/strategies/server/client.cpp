@@ -6,14 +6,12 @@
 #include "unisono/base/clock.hpp"
 
 namespace unisono {
-namespace {
 
-template <typename T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
+std::vector<ShardPart> parts_of(MutableView vector, const std::vector<Slice>& shards) {
+  std::vector<ShardPart> parts;
+  for (const Slice& shard : shards) parts.push_back({slice(vector, shard)});
+  return parts;
 }
-
-}  // namespace
 
 Client::Client(Wire& wire, int worker, int servers, Index statistics)
     : wire_(wire), worker_(worker), has_statistics_(statistics > 0), servers_(static_cast<std::size_t>(servers)) {}

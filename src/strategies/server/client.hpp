@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "server/shards.hpp"
 #include "server/wire.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -14,6 +15,9 @@ struct ShardPart {
   MutableView values;
   std::span<const std::uint32_t> rows = {};
 };
+
+/// Of a vector of θ's size, what each server has. \param shards their places
+std::vector<ShardPart> parts_of(MutableView vector, const std::vector<Slice>& shards);
 
 /// What a pull brought beside the values.
 struct Pulled {

@@ -33,7 +33,6 @@ class GradientWorker final : public ServedWorker {
   void add_to_push(float scale);
   void push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale);
   void step_alone(double rate, float scale);
-  std::vector<ShardPart> parts_of(MutableView vector) const;
   bool accrues() const { return settings_.push_period > 1; }
 
   std::vector<Slice> shards_;
@@ -84,7 +83,7 @@ void GradientWorker::make_steps(const Stretch& stretch) {
 
 void GradientWorker::start_pull(std::int64_t clock) {
   const bool ahead = settings_.prefetch;
-  client_.start_pull(clock, settings_.pull_period, parts_of(ahead ? theta_ahead_ : run_.state.parameters),
+  client_.start_pull(clock, settings_.pull_period, parts_of(ahead ? theta_ahead_ : run_.state.parameters, shards_),
                      ahead ? MutableView(statistics_ahead_) : run_.state.statistics);
 }
 
@@ -134,7 +133,7 @@ void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batc
                       .rate = run_.schedule.rate(stretch.step_at(clock)),
                       .weight = share_of(batch),
                       .gradient_scale = accrues() ? 1 : scale},
-                     parts_of(pushes_[0]), pushed_statistics_);
+                     parts_of(pushes_[0], shards_), pushed_statistics_);
   std::swap(pushes_[0], pushes_[1]);
   accrued_steps_ = 0;
 }
@@ -145,15 +144,6 @@ void GradientWorker::step_alone(double rate, float scale) {
   const auto factor = static_cast<float>(rate) * scale;
   const MutableView theta = run_.state.parameters, g = run_.gradient;
   for (std::size_t i = 0; i < theta.size(); ++i) theta[i] -= factor * g[i];
-}
-
-std::vector<ShardPart> GradientWorker::parts_of(MutableView vector) const {
-  std::vector<ShardPart> parts;
-  for (const Slice& shard : shards_) {
-    parts.push_back(
-        {vector.subspan(static_cast<std::size_t>(shard.first), static_cast<std::size_t>(shard.last - shard.first))});
-  }
-  return parts;
 }
 
 }  // namespace

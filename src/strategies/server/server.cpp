@@ -7,18 +7,6 @@
 #include "unisono/base/clock.hpp"
 
 namespace unisono {
-namespace {
-
-template <typename T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-template <typename T>
-std::span<std::byte> bytes_of(std::vector<T>& values) {
-  return std::as_writable_bytes(std::span(values));
-}
-
-}  // namespace
 
 Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings)
     : wire_(wire),

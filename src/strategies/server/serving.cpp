@@ -23,11 +23,6 @@ const RecordedStretch& recorded_stretch(const EventRecord& record, std::int64_t 
   return *found;
 }
 
-template <typename Vector>
-Vector slice(Vector whole, Slice place) {
-  return whole.subspan(static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.last - place.first));
-}
-
 }  // namespace
 
 Roles roles_of(const StrategySettings& settings, int ranks) {

@@ -10,6 +10,12 @@
 
 namespace unisono {
 
+/// Of a vector of θ's size what lies in a shard.
+template <typename Vector>
+Vector slice(Vector whole, Slice place) {
+  return whole.subspan(static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.last - place.first));
+}
+
 /// Where θ may be cut into shards.
 enum class Cut {
   lines,   ///< between any two cache lines

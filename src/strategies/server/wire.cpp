@@ -7,8 +7,7 @@ namespace unisono {
 /// Tells messages between the same two ranks apart.
 int Wire::tag(int worker, int server, Channel channel) const {
   const int channels = static_cast<int>(Channel::pulled_statistics) + 1;
-  return (roles_.place_of_worker(worker) * roles_.most_servers_of_a_rank() + roles_.place_of_server(server)) *
-             channels +
+  return (roles_.place_of_worker(worker) * most_servers_ + roles_.place_of_server(server)) * channels +
          static_cast<int>(channel);
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "server/roles.hpp"
 #include "unisono/comm/communicator.hpp"
@@ -46,13 +47,24 @@ struct Answer {
   double held_seconds = 0;    ///< pull: how long the consistency forbade to answer
 };
 
+/// As it is sent.
+template <typename T>
+std::span<std::byte> bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+template <typename T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
 enum class Channel { question, rows, values, statistics, push_answer, pull_answer, pulled_values, pulled_statistics };
 
 /// Messages between roles. Any number of threads may use it at the same time.
 class Wire {
  public:
   /// \param communicator that nobody else uses
-  Wire(Communicator& communicator, const Roles& roles) : communicator_(communicator), roles_(roles) {}
+  Wire(Communicator& communicator, const Roles& roles)
+      : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()) {}
 
   RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
   RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
@@ -71,6 +83,7 @@ class Wire {
 
   Communicator& communicator_;
   const Roles& roles_;
+  int most_servers_;  ///< of a rank
   std::atomic<bool> gave_up_ = false;
 };
 
