@@ -143,13 +143,13 @@ class Run:
         return self.summary["examples_per_second"]
 
 
-def train(unisono, config, folder, settings, threads=1, ranks=1):
+def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
     """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}. Where there are more
     threads than cores, those that wait give theirs away."""
     words = [unisono, "train", config, "--output", folder, "--overwrite", "--progress", "none"]
     words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     waiting = {"OMP_WAIT_POLICY": "passive"} if threads > len(os.sched_getaffinity(0)) else {}
-    run([*MPIRUN, "-n", ranks, *words] if ranks > 1 else pinned(threads, words), environment=waiting)
+    run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words), environment=waiting)
     return Run(folder)
 
 

@@ -17,9 +17,11 @@ constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepa
 constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 
 /// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages
-/// count as its own: their share of its slice, then their slices.
-std::int64_t vectors_bytes(std::int64_t n, int ranks, bool in_place) {
-  return kFloat * (in_place ? n : 2 * n + 2 * n * (ranks - 1) / ranks);
+/// count as its own: their share of its slice, then their slices. Servers are sent gradients instead.
+std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
+  const int ranks = context.ranks;
+  const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
+  return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
 std::int64_t numbers_of(const ParameterLayout& layout) {
@@ -96,10 +98,9 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const bool table = context.data.kind == SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
-          {in_place ? "parameters" : "parameters and gradient",
-           vectors_bytes(n, context.division != nullptr ? 1 : context.ranks, in_place)},
+          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
-          {"averages over ranks", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
+          {"the strategy's own", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},

@@ -106,11 +106,11 @@ class ElasticAveraging final : public Strategy {
 
 void ElasticAveraging::require(const Model& model, int) const { model.require_gradient(); }
 
-/// A worker's center; a server's shard, and a copy for each worker of what comes in and of what goes out.
+/// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
 std::int64_t ElasticAveraging::bytes_beside(const Model& model, int ranks, int) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size();
-  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + 2 * roles.workers());
+  const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * 2 * roles.workers();
   return static_cast<std::int64_t>(sizeof(float)) * (settings_.servers == 0 ? n + server : std::max(n, server));
 }
 

@@ -46,6 +46,7 @@ class ParameterServer final : public Strategy {
   ServingPlan plan_for_gradients(const TrainContext& run) const;
   ServingPlan plan_for_rows(const TrainContext& run) const;
   Consistency consistency() const;
+  std::int64_t kept_reads() const;
   std::int64_t bound() const { return settings_.consistency == "bounded" ? settings_.staleness : 0; }
   WorkerSettings worker_settings(const TrainContext& run, const Roles& roles) const;
 
@@ -80,18 +81,26 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
   return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
 }
 
-/// A worker's second gradient and what else it holds twice; a server's shard, its update rule's state, and a copy for
-/// each worker of what comes in and of what goes out.
+/// A worker's second gradient and what else it holds twice; a server's shard, its update rule's state, what comes in
+/// from each worker, and copies of the shard as each worker has read it, as far as they are kept or may still be on
+/// their way when another worker's push is applied. That is the most it can be; a fast network needs fewer copies.
 std::int64_t ParameterServer::bytes_beside(const Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
   const std::int64_t vectors = settings_.push_period > 1 ? 2 : 1;
   const std::int64_t worker = in_place ? 0 : n * (vectors + (settings_.prefetch ? 1 : 0));
-  const std::int64_t copies = in_place ? 0 : 2 * workers + (settings_.delay_compensation > 0 ? workers : 0);
+  const std::int64_t on_their_way = workers - 1 + (settings_.prefetch ? 1 : 0);
+  const std::int64_t copies = in_place ? 0 : workers + std::max(kept_reads() * workers, on_their_way);
   const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
   return static_cast<std::int64_t>(sizeof(float)) *
          (settings_.servers == 0 ? worker + server : std::max(worker, server));
+}
+
+/// What a push was computed on is what its worker has pulled last, or before a pull that has gone ahead.
+std::int64_t ParameterServer::kept_reads() const {
+  if (settings_.delay_compensation == 0) return 0;
+  return settings_.prefetch ? 2 : 1;
 }
 
 Consistency ParameterServer::consistency() const {
@@ -115,7 +124,7 @@ WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const R
 
 ServingPlan ParameterServer::plan(const TrainContext& run) const {
   ServingPlan plan = run.model.in_place() != nullptr ? plan_for_rows(run) : plan_for_gradients(run);
-  plan.server = {.consistency = consistency(), .staleness = bound(), .keeps_read = settings_.delay_compensation > 0};
+  plan.server = {.consistency = consistency(), .staleness = bound(), .kept_reads = kept_reads()};
   plan.alone_until = settings_.warmup_steps;
   return plan;
 }

@@ -1,11 +1,15 @@
 """Those comparisons that need no network, on their quick settings: they run through and write their tables."""
 
+import gzip
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+
+import numpy
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -46,6 +50,31 @@ class Scripts(unittest.TestCase):
         self.assertEqual(rows[0][2:7], rows[1][2:7])
         for locking in ("lock-free", "striped", "global"):
             self.assertRegex(text, rf"\| {locking} \| 2 \| .* × serial \|")
+
+    def test_servers_with_and_without_a_slow_worker(self):
+        images = self.folder / "images"
+        images.mkdir()
+        random = numpy.random.default_rng(1)
+        for group, count in (("train", 640), ("t10k", 64)):
+            pixels = random.integers(0, 256, (count, 28, 28), numpy.uint8)
+            labels = random.integers(0, 10, count, numpy.uint8)
+            for name, values in ((f"{group}-images-idx3-ubyte", pixels), (f"{group}-labels-idx1-ubyte", labels)):
+                head = struct.pack(f">4B{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
+                (images / f"{name}.gz").write_bytes(gzip.compress(head + values.tobytes()))
+        parts = ("messages", "stragglers", "results")
+        marks = [f"<!-- compare-servers {part}: {end} -->\n" for part in parts for end in ("begin", "end")]
+        self.output.write_text("".join(marks))
+        self.run_script("compare-servers", "--images", images, "--parts", ",".join(parts))
+        text = self.output.read_text()
+        self.assertRegex(text, r"\| 80,150,568 \| [\d.]+ \| [\d.]+ \| \d+ % \| [\d.]+ \| \d+ % \| [\d.]+ \|")
+        self.assertRegex(text, r"\| asynchronous \| [\d,]+ \| [\d.]+ \(1\) \| [\d,]+ \| [\d.]+ \(2\.5\) \|")
+        self.assertRegex(text, r"\| Factorization of .* \| test rmse \| asynchronous \| 0\.\d{4} ± 0\.0000 \|")
+
+    def test_what_servers_are_measured_with_must_be_given(self):
+        done = self.run_script("compare-servers", code=1)
+        self.assertIn("name the folder of Fashion-MNIST's idx.gz files with --images", done.stderr)
+        done = self.run_script("compare-servers", "--images", self.folder, "--parts", "network", code=1)
+        self.assertIn("the part network needs --hosts", done.stderr)
 
     def test_a_model_that_there_is_not_is_named(self):
         done = self.run_script("compare-locking", "--models", "linaer", code=1)

@@ -126,6 +126,18 @@ class Commands(BinaryTest):
                 self.train("run", "--resume", "--set", "train.epochs=2", ranks=ranks, config="words.toml")
                 self.assert_predicted(predicted, "run")
 
+    @unittest.skipIf("keep_modules" in os.environ.get("LD_PRELOAD", ""), "a sanitizer keeps what was freed")
+    def test_the_predicted_memory_is_what_servers_and_workers_take(self):
+        words = ["--set", 'model.layers=[{kind="flatten"},{kind="dense",units=6000},{kind="dense",units=10}]']
+        words += ["--set", "optimizer.kind=adagrad", "--set", "strategy.kind=parameter_server"]
+        for ranks, servers, settings in ((2, "1", []), (2, '"colocated"', ["strategy.prefetch=true"]), (4, "2", [])):
+            with self.subTest(ranks=ranks, servers=servers):
+                more = [word for setting in settings for word in ("--set", setting)]
+                more += ["--set", f"strategy.servers={servers}"]
+                predicted = json.loads(self.succeed("info", "config.toml", *words, *more, "--json", ranks=ranks).out)
+                self.train("run", "--overwrite", *words, *more, ranks=ranks)
+                self.assert_predicted(predicted, "run")
+
     def assert_predicted(self, predicted, run):
         measured = self.summary(run)["peak_memory_bytes"]
         self.assertLess(

@@ -440,4 +440,34 @@ TEST_CASE("models that are updated in place learn from several workers' changes"
   }
 }
 
+TEST_CASE("what a pull has read stays as it is, whatever is pushed meanwhile", "[server]") {
+  const auto backend = make_cpu_backend(1);
+  ParameterLayout layout;
+  layout.add({.name = "w", .shape = {16}});
+  std::vector<float> theta(16, 1.0F), ones(16, 1.0F);
+  const auto shard = make_gradient_shard(make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend), {0, 16},
+                                         {theta, {}}, {});
+  const Question question{.ask = Ask::push, .examples = 1, .rate = 1};
+  const auto push = [&] { shard->apply({.question = &question, .values = ones}); };
+
+  auto before = shard->read({});
+  CHECK(before->data() == shard->values().data());  // no copy where none is needed
+  push();
+  const auto between = shard->read({});
+  push();
+  push();
+  CHECK(before->data()[0] == 1);
+  CHECK(between->data()[15] == 0);
+  CHECK(shard->values()[0] == -2);
+
+  // Buffers that nobody holds any more are used again: three are enough for two readers.
+  const float* const released = before->data();
+  before.reset();
+  const auto last = shard->read({});
+  push();
+  CHECK(shard->values().data() == released);
+  CHECK(last->data()[0] == -2);
+  CHECK(shard->values()[0] == -3);
+}
+
 }  // namespace unisono

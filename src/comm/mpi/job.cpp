@@ -21,7 +21,7 @@ constexpr double kMeetSeconds = 5;        ///< how long the others may take to l
 /// needs this very core to arrive.
 class Idle {
  public:
-  explicit Idle(bool oversubscribed) : spins_(oversubscribed ? 0 : 2000) {}
+  explicit Idle(Waiting waiting) : spins_(waiting == Waiting::spins ? 2000 : 0) {}
   void pause() {
     if (spins_ > 0) {
       --spins_;
@@ -131,9 +131,9 @@ std::uint64_t MpiJob::gather_all(double timeout_seconds) {
   return everyone_.begun;
 }
 
-void MpiJob::wait(const std::function<bool()>& done, const mpi::Place& place) {
+void MpiJob::wait(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
   try {
-    wait_in_vigil(done, place);
+    wait_in_vigil(done, place, waiting);
   } catch (...) {
     gave_up_ = true;
     throw;
@@ -150,9 +150,9 @@ void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
   }
 }
 
-void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place) {
+void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
   constexpr std::uint64_t kTurns = 64;  // between two looks at the clock
-  Idle idle(roster_.oversubscribed());
+  Idle idle(roster_.oversubscribed() ? Waiting::yields : waiting);
   Vigil vigil(*this, place);
   for (std::uint64_t turn = 1;; ++turn) {
     {

@@ -14,6 +14,12 @@
 
 namespace unisono {
 
+/// What a thread does with its core while it waits.
+enum class Waiting {
+  spins,   ///< keeps it at first: what it waits for is mostly there within microseconds
+  yields,  ///< gives it away between two looks: other threads of this process need it
+};
+
 /// All that the communicators of this process share.
 class MpiJob {
  public:
@@ -36,7 +42,7 @@ class MpiJob {
   /// Moves all operations until done() holds, which is called with the lock of progress() held.
   /// \throws PeerFailure where another rank failed
   /// \throws CommunicationError naming who is missing when the group's timeout has passed
-  void wait(const std::function<bool()>& done, const mpi::Place& place);
+  void wait(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting = Waiting::spins);
 
   /// Carries an operation out; where that fails, gives it up.
   void run(mpi::Operation& operation, const mpi::Place& place);
@@ -51,7 +57,7 @@ class MpiJob {
 
  private:
   class Vigil;
-  void wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place);
+  void wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting);
 
   mpi::Roster roster_;
   mpi::Group everyone_;

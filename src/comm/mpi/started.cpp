@@ -45,7 +45,8 @@ std::vector<std::size_t> Started::wait_any(std::span<Started* const> any, const 
     }
     return !done.empty();
   };
-  any.front()->job_.wait([&] { return find_done() || enough(); }, any.front()->place_);
+  // Other threads of this process work, or wait, at the same time.
+  any.front()->job_.wait([&] { return find_done() || enough(); }, any.front()->place_, Waiting::yields);
   return done;
 }
 

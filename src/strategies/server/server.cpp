@@ -39,7 +39,12 @@ void Server::serve(const Stretch& stretch, EventOrder& order) {
 // --- What comes in ---------------------------------------------------------------------------------------------------
 
 void Server::when(RequestPtr request, std::function<void()> then) {
-  pending_.push_back({std::move(request), std::move(then)});
+  pending_.push_back({std::move(then), std::move(request)});
+}
+
+/// \param of that the bytes are of
+void Server::send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of) {
+  when(wire_.send_to_worker(worker, number_, channel, bytes), [of = std::move(of)] {});
 }
 
 void Server::finish_some() {
@@ -155,8 +160,8 @@ Push Server::push_of(Peer& from) const {
             .statistics = from.statistics,
             .rows = from.pushed_rows,
             .staleness = shard_.version() - from.push.read};
-  for (const SnapshotPtr& read : from.read) {
-    if (read->version == from.push.read) push.read = read->values.view();
+  for (const Read& read : from.read) {
+    if (read.version == from.push.read) push.read = read.values->view();
   }
   return push;
 }
@@ -183,26 +188,30 @@ void Server::apply_together() {
 void Server::acknowledge(int worker) {
   Peer& to = peer(worker);
   to.clock = to.push.clock;
-  to.pushed = {.version = shard_.version()};
   ++doings_.pushes;
   doings_.pushed_bytes += static_cast<std::int64_t>(sizeof(float)) * shard_.floats_of(to.pushed_rows);
-  when(wire_.send_to_worker(worker, number_, Channel::push_answer, bytes_of(to.pushed)), [] {});
+  const auto reply = std::make_shared<Reply>(Reply{.answer = {.version = shard_.version()}});
+  send(worker, Channel::push_answer, bytes_of(reply->answer), reply);
 }
 
 void Server::answer(int worker) {
   Peer& to = peer(worker);
   const double held = to.since_pull.seconds();
   doings_.held_seconds[static_cast<std::size_t>(worker)] += held;
-  const SnapshotPtr snapshot = snapshot_for(to);
-  to.pulled = {.version = shard_.version(), .complete = complete(), .granted = grant(to.pull), .held_seconds = held};
+  const auto reply = std::make_shared<Reply>(Reply{
+      .answer = {.version = shard_.version(), .complete = complete(), .granted = grant(to.pull), .held_seconds = held},
+      .values = shard_.read(to.pulled_rows),
+      .statistics = {shard_.statistics().begin(), shard_.statistics().end()}});
+  if (settings_.kept_reads > 0) {
+    if (std::ssize(to.read) == settings_.kept_reads) to.read.erase(to.read.begin());
+    to.read.push_back({shard_.version(), reply->values});
+  }
+  const View values = reply->values->view().first(static_cast<std::size_t>(shard_.floats_of(to.pulled_rows)));
   ++doings_.pulls;
-  doings_.pulled_bytes += static_cast<std::int64_t>(sizeof(float)) * snapshot->floats;
-  when(wire_.send_to_worker(worker, number_, Channel::pull_answer, bytes_of(to.pulled)), [] {});
-  const View values = std::as_const(snapshot->values).view().first(static_cast<std::size_t>(snapshot->floats));
-  when(wire_.send_to_worker(worker, number_, Channel::pulled_values, std::as_bytes(values)), [snapshot] {});
-  if (snapshot->statistics.empty()) return;
-  when(wire_.send_to_worker(worker, number_, Channel::pulled_statistics, bytes_of(snapshot->statistics)),
-       [snapshot] {});
+  doings_.pulled_bytes += std::ssize(std::as_bytes(values));
+  send(worker, Channel::pull_answer, bytes_of(reply->answer), reply);
+  send(worker, Channel::pulled_values, std::as_bytes(values), reply);
+  if (!reply->statistics.empty()) send(worker, Channel::pulled_statistics, bytes_of(reply->statistics), reply);
 }
 
 /// Asynchronous workers share a stretch's steps as they come; towards its end in small portions, so that none has many
@@ -213,39 +222,6 @@ std::int64_t Server::grant(const Question& pull) {
   const std::int64_t granted = std::min(pull.steps, share);
   to_grant_ -= granted;
   return granted;
-}
-
-// --- Copies for messages ---------------------------------------------------------------------------------------------
-
-Server::SnapshotPtr Server::snapshot_for(Peer& to) {
-  const bool of_rows = shard_.has_rows();
-  if (of_rows || newest_ == nullptr || newest_->version != shard_.version()) {
-    newest_.reset();
-    const Index floats = shard_.floats_of(to.pulled_rows);
-    SnapshotPtr snapshot = free_snapshot(floats);
-    snapshot->version = shard_.version();
-    snapshot->floats = floats;
-    shard_.read(to.pulled_rows, snapshot->values.view().first(static_cast<std::size_t>(floats)));
-    snapshot->statistics.assign(shard_.statistics().begin(), shard_.statistics().end());
-    newest_ = std::move(snapshot);
-  }
-  if (settings_.keeps_read) {
-    to.read.push_back(newest_);
-    if (to.read.size() > 2) to.read.erase(to.read.begin());
-  }
-  return newest_;
-}
-
-/// One that nobody needs any more.
-Server::SnapshotPtr Server::free_snapshot(Index floats) {
-  for (SnapshotPtr& one : pool_) {
-    if (one.use_count() > 1) continue;
-    if (one->values.size() < floats) one->values = Buffer(floats);
-    return one;
-  }
-  pool_.push_back(std::make_shared<Snapshot>());
-  pool_.back()->values = Buffer(floats);
-  return pool_.back();
 }
 
 }  // namespace unisono

@@ -37,8 +37,8 @@ struct Stretch {
 /// What servers are told.
 struct ServerSettings {
   Consistency consistency = Consistency::asynchronous;
-  std::int64_t staleness = 0;  ///< bounded
-  bool keeps_read = false;     ///< what workers have read stays, to be compared with
+  std::int64_t staleness = 0;   ///< bounded
+  std::int64_t kept_reads = 0;  ///< of each worker's reads the last ones stay, to be compared with
 };
 
 /// Serves one shard to all workers, in the order in which they ask, as far as the consistency allows.
@@ -52,14 +52,17 @@ class Server {
   const ServerDoings& doings() const { return doings_; }
 
  private:
-  /// Values as they were at a version.
-  struct Snapshot {
-    std::int64_t version = -1;
-    Buffer values;
-    std::vector<float> statistics;
-    Index floats = 0;
+  /// What a worker computes on.
+  struct Read {
+    std::int64_t version;
+    std::shared_ptr<const Buffer> values;
   };
-  using SnapshotPtr = std::shared_ptr<Snapshot>;
+  /// On its way to a worker.
+  struct Reply {
+    Answer answer;
+    std::shared_ptr<const Buffer> values = nullptr;
+    std::vector<float> statistics = {};
+  };
 
   /// What a worker asks, and what belongs to it.
   struct Peer {
@@ -67,10 +70,8 @@ class Server {
     std::vector<std::uint32_t> pulled_rows, pushed_rows;
     Buffer values;
     std::vector<float> statistics;
-    std::vector<SnapshotPtr> read;  ///< the last two
-    Answer pushed;                  ///< on its way
-    Answer pulled;                  ///< likewise
-    std::int64_t clock = 0;         ///< steps that are in the shard
+    std::vector<Read> read;  ///< the last ones, where they are kept
+    std::int64_t clock = 0;  ///< steps that are in the shard
     Stopwatch since_pull;
   };
   struct Turn {
@@ -78,11 +79,12 @@ class Server {
     Ask ask;
   };
   struct Pending {
+    std::function<void()> then;  ///< holds what the request needs, and so ends after it
     RequestPtr request;
-    std::function<void()> then;
   };
 
   void when(RequestPtr request, std::function<void()> then);
+  void send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of);
   void finish_some();
   void listen(int worker);
   void hear(int worker);
@@ -100,8 +102,6 @@ class Server {
   std::int64_t grant(const Question& pull);
   std::int64_t complete() const;
   Push push_of(Peer& peer) const;
-  SnapshotPtr snapshot_for(Peer& peer);
-  SnapshotPtr free_snapshot(Index floats);
   Peer& peer(int worker) { return peers_[static_cast<std::size_t>(worker)]; }
 
   Wire& wire_;
@@ -114,8 +114,6 @@ class Server {
   std::vector<Peer> peers_;
   std::vector<Pending> pending_;
   std::vector<Turn> waiting_;  ///< in the order of their arrival
-  SnapshotPtr newest_;
-  std::vector<SnapshotPtr> pool_;
   ServerDoings doings_;
 };
 

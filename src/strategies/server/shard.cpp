@@ -5,9 +5,27 @@
 
 namespace unisono {
 
+std::shared_ptr<Buffer> BufferPool::take(Index floats) {
+  auto free = std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
+  if (free == buffers_.end()) free = buffers_.insert(free, std::make_shared<Buffer>());
+  if ((*free)->size() < floats) **free = Buffer(floats);
+  return *free;
+}
+
 Shard::Shard(Slice place, View parameters, View statistics)
-    : place_(place), values_(place.last - place.first), statistics_(statistics.begin(), statistics.end()) {
-  std::copy_n(parameters.begin() + place.first, values_.size(), values_.data());
+    : place_(place), values_(pool_.take(place.last - place.first)), statistics_(statistics.begin(), statistics.end()) {
+  std::ranges::copy(slice(parameters, place), values_->data());
+}
+
+/// A copy of them where somebody holds the values.
+MutableView Shard::mutable_values() {
+  constexpr long kHolders = 2;  // this one and the pool
+  if (values_.use_count() > kHolders) {
+    const std::shared_ptr<Buffer> copy = pool_.take(values_->size());
+    std::ranges::copy(values(), copy->data());
+    values_ = copy;
+  }
+  return values_->view();
 }
 
 void Shard::apply(const Push& push) {
@@ -33,10 +51,6 @@ void Shard::take_statistics(const Push& push) {
   for (std::size_t i = 0; i < statistics_.size(); ++i) {
     statistics_[i] = (1 - weight) * statistics_[i] + weight * push.statistics[i];
   }
-}
-
-void Shard::read(std::span<const std::uint32_t>, MutableView values) const {
-  std::copy_n(values_.data(), values_.size(), values.begin());
 }
 
 namespace {
@@ -97,21 +111,23 @@ class RowShard final : public Shard {
   RowShard(ShardRows rows, Slice place, ModelState state, bool alone)
       : Shard(place, state.parameters, state.statistics), rows_(std::move(rows)), alone_(alone) {}
 
-  bool has_rows() const override { return true; }
   Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
 
-  void read(std::span<const std::uint32_t> rows, MutableView packed) const override {
-    float* to = packed.data();
+  std::shared_ptr<const Buffer> read(std::span<const std::uint32_t> rows) override {
+    std::shared_ptr<Buffer> packed = packed_.take(floats_of(rows));
+    float* to = packed->data();
     rows_.for_each(rows, [&](Index offset, Index floats) {
       to = std::copy_n(values().data() + offset - place().first, floats, to);
     });
+    return packed;
   }
 
  private:
   void update(const Push& push) override {
     const float* from = push.values.data();
+    const MutableView theta = mutable_values();
     rows_.for_each(push.rows, [&](Index offset, Index floats) {
-      float* const row = mutable_values().data() + offset - place().first;
+      float* const row = theta.data() + offset - place().first;
       for (Index k = 0; k < floats; ++k) row[k] = alone_ ? from[k] : row[k] + from[k];
       from += floats;
     });
@@ -123,6 +139,7 @@ class RowShard final : public Shard {
 
   ShardRows rows_;
   bool alone_;
+  BufferPool packed_;
 };
 
 }  // namespace

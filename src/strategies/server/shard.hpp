@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "server/shards.hpp"
@@ -21,6 +22,16 @@ struct Push {
   std::int64_t staleness = 0;                ///< updates that the shard has had since these were read
 };
 
+/// Buffers that are used again when nobody holds them any more.
+class BufferPool {
+ public:
+  /// \return of so many floats at least, whatever they are
+  std::shared_ptr<Buffer> take(Index floats);
+
+ private:
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+};
+
 /// A part of θ, and what pushes do to it.
 class Shard {
  public:
@@ -28,7 +39,7 @@ class Shard {
   virtual ~Shard() = default;
 
   Slice place() const { return place_; }
-  View values() const { return values_.view(); }
+  View values() const { return std::as_const(*values_).view(); }
   std::span<float> statistics() { return statistics_; }
   std::int64_t version() const { return version_; }
 
@@ -36,16 +47,15 @@ class Shard {
   /// The workers' pushes of one step, in the order of workers, as one update.
   void apply_together(std::span<const Push> pushes);
 
-  /// The values of some rows, and of what belongs to none; all values where the shard knows no rows.
-  virtual void read(std::span<const std::uint32_t> rows, MutableView values) const;
-  virtual Index floats_of(std::span<const std::uint32_t>) const { return values_.size(); }
-  /// Whether pulls name rows.
-  virtual bool has_rows() const { return false; }
+  /// The values of some rows, and of what belongs to none; all values where the shard knows no rows. They stay as they
+  /// are for as long as they are held: an update that comes meanwhile is made to a copy. A buffer may be longer.
+  virtual std::shared_ptr<const Buffer> read(std::span<const std::uint32_t>) { return values_; }
+  virtual Index floats_of(std::span<const std::uint32_t>) const { return values_->size(); }
   /// Its optimizer's, for checkpoints; null where it has none.
   virtual Optimizer* optimizer() { return nullptr; }
 
  protected:
-  MutableView mutable_values() { return values_.view(); }
+  MutableView mutable_values();
   /// Makes the values what a push makes of them.
   virtual void update(const Push& push) = 0;
   virtual void update_together(std::span<const Push> pushes) = 0;
@@ -54,7 +64,8 @@ class Shard {
   void take_statistics(const Push& push);
 
   Slice place_;
-  Buffer values_;
+  BufferPool pool_;  ///< of the values, and copies of them
+  std::shared_ptr<Buffer> values_;
   std::vector<float> statistics_;
   std::int64_t version_ = 0;
 };
