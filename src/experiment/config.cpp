@@ -117,9 +117,7 @@ Config parse_config(const ConfigText& text, const ModelKinds& models) {
   parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
   if (config.data.partition == "auto") {
-    const bool at_own_pace =
-        (config.strategy.kind == "parameter_server" || config.strategy.kind == "elastic_averaging") &&
-        !has_in_place_kind(config.model);
+    const bool at_own_pace = config.strategy.has_servers() && !has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? "fixed" : "global";
   }
   return config;
@@ -169,7 +167,8 @@ bool may_change(const std::string& key) {
                                "data.reader",
                                "train.threads",
                                "train.evaluation_batch_size",
-                               "train.report_every_steps"};
+                               "train.report_every_steps",
+                               "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
          key.starts_with("communication.") || key.starts_with("fault.");
 }

@@ -80,6 +80,7 @@ EventFileHeader header_from(Reader& reader) {
             .data_identity = json.at("data_identity"),
             .build = json.at("build"),
             .layout = json.at("layout"),
+            .schedule_steps = json.at("schedule_steps"),
             .config = json.at("config")};
   } catch (const nlohmann::json::exception& error) {
     reader.fail(fmt::format("has a header that cannot be read: {}", error.what()));
@@ -106,7 +107,8 @@ EventFile::EventFile(std::string path, const EventFileHeader& header)
   const nlohmann::ordered_json json = {{"workers", header.workers}, {"servers", header.servers},
                                        {"threads", header.threads}, {"device", header.device},
                                        {"build", header.build},     {"data_identity", header.data_identity},
-                                       {"layout", header.layout},   {"config", header.config}};
+                                       {"layout", header.layout},   {"schedule_steps", header.schedule_steps},
+                                       {"config", header.config}};
   write_section(json.dump());
 }
 
@@ -156,6 +158,12 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
         fmt::format("{}: the record is of {} workers with {} threads and {} servers: resume with as many, or start a "
                     "new run with --output DIR",
                     path, begun.workers, begun.threads, begun.servers));
+  }
+  if (begun.schedule_steps != header.schedule_steps) {
+    throw ConfigError(
+        fmt::format("{}: the record is of learning rates that fall over {} steps, not {}: resume with the train.epochs "
+                    "of its config.toml, or start a new run with --output DIR",
+                    path, begun.schedule_steps, header.schedule_steps));
   }
   file_.emplace(path, step);
 }

@@ -22,7 +22,8 @@ struct EventFileHeader {
   int threads = 1;
   std::string device;
   std::uint64_t data_identity = 0, build = 0, layout = 0;
-  std::string config;  ///< effective
+  std::int64_t schedule_steps = 0;  ///< that the learning rate's schedule spans; 0: it is constant
+  std::string config;               ///< effective
 };
 
 /// Writes a run's events, a stretch at a time. For rank 0.
@@ -45,7 +46,8 @@ class EventFile final : public EventRecorder {
 class RunEvents final : public EventRecorder {
  public:
   /// On rank 0. \param step at which the run is resumed; 0: it begins
-  /// \throws ConfigError where the record was begun with other roles; CheckpointError where it does not reach the step
+  /// \throws ConfigError where the record was begun with other roles, or another schedule; CheckpointError where it
+  /// does not reach the step
   void open(const std::string& path, const EventFileHeader& header, std::int64_t step);
   void add(const RecordedStretch& stretch) override;
 

@@ -50,6 +50,9 @@ std::int64_t wanted_threads(const Config& config) {
   return config.train.threads;
 }
 
+/// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
+bool serves_beside(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
+
 ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
                            Dataset* data) {
   ModelContext context{.backend = backend,
@@ -123,7 +126,7 @@ Config& settle(Config& config, const DatasetInfo& data) {
 ModelParts::ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
                        Dataset* data)
     : world(communicator),
-      placement(place_rank(world, wanted_threads(config), log)),
+      placement(place_rank(world, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
       strategy(make_strategy(config.strategy)),
       backend(make_cpu_backend(placement.threads)),
       statistics_group(world.split(0, world.rank())),

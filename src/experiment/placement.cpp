@@ -76,11 +76,12 @@ int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>
   return std::max(1, static_cast<int>(share + 1e-6));
 }
 
-Placement place_rank(Communicator& world, std::int64_t wanted, Log& log) {
+Placement place_rank(Communicator& world, std::int64_t wanted, Log& log, int beside) {
   const std::vector<int> own = cores_of_this_process();
   const auto ranks = cores_on_this_node(world, own);
-  const Placement placement{.cores = static_cast<int>(own.size()),
-                            .threads = wanted > 0 ? static_cast<int>(wanted) : fair_share(own, ranks)};
+  const Placement placement{
+      .cores = static_cast<int>(own.size()),
+      .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, fair_share(own, ranks) - beside)};
   std::set<int> cores;
   for (const auto& rank : ranks) cores.insert(rank.begin(), rank.end());
   const std::int64_t node_threads = static_cast<std::int64_t>(ranks.size()) * placement.threads;

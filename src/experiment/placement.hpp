@@ -23,8 +23,9 @@ struct Placement {
 };
 
 /// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores.
-/// Collective. \param wanted threads; 0: the fair share
-Placement place_rank(Communicator& world, std::int64_t wanted, Log& log);
+/// Collective. \param wanted threads; 0: the fair share \param beside threads of this rank that are to have a core of
+/// it, too
+Placement place_rank(Communicator& world, std::int64_t wanted, Log& log, int beside = 0);
 
 /// "AMD EPYC 9R14": of this machine, or "unknown CPU".
 std::string cpu_name();

@@ -1,11 +1,13 @@
 #include "serving_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "progress.hpp"
+#include "unisono/models/factory.hpp"
 
 namespace unisono {
 namespace {
@@ -145,7 +147,23 @@ nlohmann::ordered_json brief_json(const ServingReport& report) {
   return json;
 }
 
-std::string to_text(const ServingReport& report) {
+std::string relief_of_servers(const Config& config) {
+  const StrategySettings& strategy = config.strategy;
+  std::vector<std::string> ways;
+  if (strategy.servers > 0) ways.emplace_back("more servers (strategy.servers)");
+  if (strategy.kind == "elastic_averaging") {
+    ways.emplace_back("a longer period");
+  } else if (has_in_place_kind(config.model)) {
+    ways.emplace_back("a larger train.batch_size");
+  } else {
+    if (!strategy.prefetch) ways.emplace_back("prefetch = true");
+    ways.emplace_back(strategy.consistency == "synchronous" ? "a larger train.batch_size"
+                                                            : "a longer pull_period and push_period");
+  }
+  return fmt::format("try {}", fmt::join(ways, ", or "));
+}
+
+std::string to_text(const ServingReport& report, const Config& config) {
   if (report.shards.empty()) return "";
   const auto busier = [&](const ServedShard& a, const ServedShard& b) {
     return report.busy_share(a) < report.busy_share(b);
@@ -157,11 +175,9 @@ std::string to_text(const ServingReport& report) {
       "the time\n",
       report.shards.size(), megabytes(report), grouped(sum(report, &ServerDoings::pushes)), staleness.mean(),
       staleness.largest(), 100 * report.busy_share(busiest));
-  if (report.busy_share(busiest) > kBusy) {
-    text += fmt::format(
-        "  bottleneck  server {} on rank {}: take more servers (strategy.servers), or longer pull_period and "
-        "push_period\n",
-        busiest.server, busiest.rank);
+  if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {
+    text += fmt::format("  bottleneck  server {} on rank {}: {}\n", busiest.server, busiest.rank,
+                        relief_of_servers(config));
   }
   return text;
 }

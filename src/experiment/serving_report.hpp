@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/experiment/config.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono {
@@ -29,6 +30,9 @@ nlohmann::ordered_json to_json(const ServingReport& report);
 /// For a line of metrics.jsonl: sums, and the staleness of all.
 nlohmann::ordered_json brief_json(const ServingReport& report);
 /// Lines of a summary; empty where there are no servers.
-std::string to_text(const ServingReport& report);
+std::string to_text(const ServingReport& report, const Config& config);
+
+/// What makes servers' work less for a run of this config: "take more servers (strategy.servers)".
+std::string relief_of_servers(const Config& config);
 
 }  // namespace unisono

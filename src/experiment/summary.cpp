@@ -17,28 +17,26 @@ namespace {
 struct Part {
   double seconds;
   const char* name;
-  const char* advice = "";  ///< where it is large
+  std::string advice = {};  ///< where it is large
 };
 
 /// What sends less.
-const char* advice_on_messages(const std::string& strategy) {
+std::string advice_on_messages(const Config& config) {
+  const std::string& strategy = config.strategy.kind;
   if (strategy == "averaging" || strategy == "hogwild") {
     return "ranks waited for messages: a longer period sends fewer; so does, where rows are merged between averages, a "
            "larger merge_after";
   }
-  if (strategy == "parameter_server") {
-    return "workers waited for messages: prefetch = true, a longer pull_period and push_period, or more servers help";
-  }
-  if (strategy == "elastic_averaging") return "workers waited for messages: a longer period sends fewer";
+  if (config.strategy.has_servers()) return "workers waited for messages: " + relief_of_servers(config);
   if (strategy == "stratified")
     return "ranks waited for items from each other: fewer ranks with more threads send fewer";
   return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
 }
 
-std::array<Part, 8> parts_of(const Seconds& seconds, const std::string& strategy = {}) {
+std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
   return {
       {{seconds.compute, "compute"},
-       {seconds.exposed_communication, "exposed communication", advice_on_messages(strategy)},
+       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
        {seconds.straggler_wait, "straggler wait",
         "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
        {seconds.input, "input",
@@ -63,9 +61,9 @@ std::string result_line(const Summary& summary) {
   return text;
 }
 
-std::string time_line(const Seconds& seconds) {
+std::string time_line(const Seconds& seconds, const Config& config) {
   std::string text;
-  for (const Part& part : parts_of(seconds)) {
+  for (const Part& part : parts_of(seconds, config)) {
     const double share = part.seconds / std::max(seconds.sum(), 1e-9);
     if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
   }
@@ -73,8 +71,9 @@ std::string time_line(const Seconds& seconds) {
 }
 
 /// Advice on the largest part that is no computation, where it is a tenth of the time or more.
-std::string advice_line(const Seconds& seconds, const std::string& strategy) {
-  const auto parts = parts_of(seconds, strategy);
+std::string advice_line(const Seconds& seconds, const Config& config) {
+  if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
+  const auto parts = parts_of(seconds, config);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
   return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
@@ -185,11 +184,12 @@ std::string to_text(const Summary& summary, const Config& config) {
              grouped(summary.steps), clock_text(summary.seconds.sum()), grouped(summary.parameters),
              config.strategy.kind, ranks_text(summary.ranks, summary.workers), summary.threads,
              local_batch_text(config.train.batch_size, summary.workers), result_line(summary),
-             grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds)) +
+             grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9,
+             time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
-         to_text(summary.serving) +
+         to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
-         advice_line(summary.seconds, config.strategy.kind) +
+         advice_line(summary.seconds, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
 }

@@ -66,6 +66,7 @@ class Run {
   EventFileHeader events_header() const;
   void require_shared_folder();
   void require_slow_rank() const;
+  void replay(const std::string& run);
   bool is_complete() const;
   void say_start() const;
   std::string batch_statistics() const;
@@ -88,6 +89,7 @@ class Run {
   std::optional<StoredCheckpoint> compared_;      ///< with which the result will be
   RunEvents events_;
   std::optional<EventRecord> replayed_;
+  std::int64_t repeated_steps_ = 0;  ///< of these
 };
 
 Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
@@ -108,16 +110,31 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
   if (!options.compare_with.empty()) {
     compared_ = find_compared(parts_, options.compare_with, config_.run_folder(), log_);
   }
-  if (!options.replayed.empty()) replayed_ = read_repeatable(events_of(options.replayed), events_header());
+  if (!options.replayed.empty()) replay(options.replayed);
   begin(options);
   open_records(options);
   require_shared_folder();
 }
 
 void Run::require_slow_rank() const {
-  if (config_.fault.slow_rank < world_.size()) return;
-  throw ConfigError(
-      fmt::format("fault.slow_rank: there is no rank {}, but {}, from 0", config_.fault.slow_rank, world_.size()));
+  const auto rank = static_cast<int>(config_.fault.slow_rank);
+  if (rank < 0) return;
+  if (rank >= world_.size()) {
+    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}, but {}, from 0", rank, world_.size()));
+  }
+  if (!parts_.strategy->part_of_data(rank, world_.size())) {
+    throw ConfigError(fmt::format("fault.slow_rank: rank {} is a server and trains nothing; take another one", rank));
+  }
+}
+
+/// Up to the newest checkpoint, with which the end is compared: of a run that was killed the record reaches farther.
+void Run::replay(const std::string& run) {
+  replayed_ = read_repeatable(events_of(run), events_header());
+  const std::int64_t recorded = replayed_->stretches.back().last;
+  repeated_steps_ = std::min(recorded, compared_->header.step);
+  if (repeated_steps_ == recorded) return;
+  log_.info(fmt::format("{}: steps up to {} were recorded; they are repeated up to the newest checkpoint, of step {}",
+                        run, recorded, repeated_steps_));
 }
 
 /// Before hours of training, and not only at the first checkpoint.
@@ -143,8 +160,8 @@ void Run::begin(const TrainOptions& options) {
 void Run::resume(const StoredCheckpoint& checkpoint) {
   const CheckpointHeader& stored = checkpoint.header;
   if (world_.is_root()) {
-    require_same_vectors(parts_, training_, checkpoint);
     check_resumable(stored);
+    require_same_vectors(parts_, training_, checkpoint);
   }
   world_.barrier();  // nobody reads vectors that rank 0 refuses
   if (checkpoint.optimizer_states > 1 && !keeps_states_apart(parts_, checkpoint)) {
@@ -271,6 +288,7 @@ EventFileHeader Run::events_header() const {
           .data_identity = header_.data_identity,
           .build = header_.build,
           .layout = header_.layout,
+          .schedule_steps = config_.schedule.kind == "constant" ? 0 : total_steps(),
           .config = header_.config};
 }
 
@@ -287,7 +305,7 @@ void Run::say_start() const {
                         ranks_text(world_.size(), parts_.workers()), parts_.placement.threads, parts_.device(),
                         local_batch_text(config_.train.batch_size, parts_.workers())));
   for (const std::string& note : parts_.model->notes()) log_.info(note);
-  if (config_.fault.is_on()) log_.warning(config_.fault.text());
+  if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }
 
 /// Whether the summary that a run left is of all these steps, and complete.
@@ -331,7 +349,7 @@ ExitCode Run::train() {
                        .seconds = training_.seconds,
                        .doings = training_.doings,
                        .first_step = header_.step,
-                       .total_steps = replayed_ ? replayed_->stretches.back().last : total_steps(),
+                       .total_steps = replayed_ ? repeated_steps_ : total_steps(),
                        .bucket_bytes = config_.communication.bucket_bytes,
                        .statistics_reducer = &parts_.statistics_reducer,
                        .threads = parts_.placement.threads,

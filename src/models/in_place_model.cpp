@@ -10,7 +10,8 @@ namespace unisono {
 void InPlaceModel::require_gradient() const {
   throw ConfigError(fmt::format(
       "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
-      "use strategy.kind = \"serial\", \"hogwild\", \"averaging\" or, for factorization, \"stratified\"",
+      "use strategy.kind = \"serial\", \"hogwild\", \"averaging\", \"parameter_server\" or, for factorization, "
+      "\"stratified\"",
       kind_));
 }
 

@@ -31,13 +31,15 @@ void FaultSettings::describe(ConfigVisitor& visitor) {
                 emulated_seconds);
   visitor.require("slow_factor", slow_rank >= 0 || (slow_factor == 1 && pause_seconds == 0),
                   "slow_factor and pause_seconds are of slow_rank; say which one that is");
+  visitor.require("slow_rank", slow_rank < 0 || slow_factor > 1 || pause_seconds > 0,
+                  "it says who is slow, and nothing says how: set slow_factor, or pause_seconds");
 }
 
 std::string FaultSettings::text() const {
   std::string text = "SLOW ON PURPOSE ([fault]):";
   if (emulated_seconds > 0)
     text += fmt::format(" every rank sleeps {:g} s after each (micro-)batch;", emulated_seconds);
-  if (slow_rank >= 0) text += fmt::format(" rank {} takes {:g} times its CPU time;", slow_rank, slow_factor);
+  if (slow_factor > 1) text += fmt::format(" rank {} takes {:g} times its CPU time;", slow_rank, slow_factor);
   if (pause_seconds > 0) text += fmt::format(" rank {} pauses {:g} s on average;", slow_rank, pause_seconds);
   text.back() = '.';
   return text;

@@ -57,6 +57,9 @@ class ParameterServer final : public Strategy {
 
 void ParameterServer::require(const Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
+  if (settings_.merge != "auto") {
+    throw ConfigError("strategy.merge: it is of rows that are updated in place, and this model has none; remove it");
+  }
   model.require_gradient();
 }
 
@@ -83,15 +86,16 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
 
 /// A worker's second gradient and what else it holds twice; a server's shard, its update rule's state, what comes in
 /// from each worker, and copies of the shard as each worker has read it, as far as they are kept or may still be on
-/// their way when another worker's push is applied. That is the most it can be; a fast network needs fewer copies.
+/// their way when another worker's push is applied. Of rows: what a worker pulls and has pushed, and the same of each
+/// worker at a server, as if every step touched all of them. That is the most it can be.
 std::int64_t ParameterServer::bytes_beside(const Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
   const std::int64_t vectors = settings_.push_period > 1 ? 2 : 1;
-  const std::int64_t worker = in_place ? 0 : n * (vectors + (settings_.prefetch ? 1 : 0));
+  const std::int64_t worker = n * (in_place ? 2 : vectors + (settings_.prefetch ? 1 : 0));
   const std::int64_t on_their_way = workers - 1 + (settings_.prefetch ? 1 : 0);
-  const std::int64_t copies = in_place ? 0 : workers + std::max(kept_reads() * workers, on_their_way);
+  const std::int64_t copies = workers + (in_place ? workers : std::max(kept_reads() * workers, on_their_way));
   const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
   return static_cast<std::int64_t>(sizeof(float)) *
          (settings_.servers == 0 ? worker + server : std::max(worker, server));

@@ -1446,6 +1446,15 @@ def replayed(name, message, content):
 
 
 SERVERS = [
+    served(
+        "a slow rank that serves",
+        r"fault\.slow_rank: rank 1 is a server and trains nothing; take another one",
+        "servers=1",
+        sets=["fault.slow_rank=1", "fault.slow_factor=2"],
+        ranks=(2,),
+    ),
+    served("a slow rank that nothing slows", r"it says who is slow, and nothing says how", sets=["fault.slow_rank=0"]),
+    served("a merge where there are no rows", r"strategy\.merge: it is of rows that are updated in place", "merge=sum"),
     served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave none to train", "servers=2"),
     served("no servers", r"'servers' in \[strategy\] is 0, but must be at least 1", "servers=0"),
     served(
@@ -1501,7 +1510,11 @@ SERVERS = [
     served(
         "parts of a batch that are empty", r"fixed.*make it at least|batch", sets=["train.batch_size=1"], ranks=(2,)
     ),
-    served("a slow rank that is not there", r"fault\.slow_rank: there is no rank 7", sets=["fault.slow_rank=7"]),
+    served(
+        "a slow rank that is not there",
+        r"fault\.slow_rank: there is no rank 7",
+        sets=["fault.slow_rank=7", "fault.slow_factor=2"],
+    ),
     served("slowness of nobody", r"slow_factor and pause_seconds are of slow_rank", sets=["fault.slow_factor=3"]),
     served(
         "a rank that is faster than it is",

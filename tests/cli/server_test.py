@@ -25,7 +25,7 @@ def one_worker(ranks):
 
 class ParameterServer(BinaryTest):
     def test_one_worker_leaves_the_bits_of_the_serial_run(self):
-        self.train("serial", "--set", "strategy.kind=serial", "--set", "data.partition=fixed")
+        self.train("serial", "--set", "strategy.kind=serial")
         for consistency in ("asynchronous", "bounded", "synchronous"):
             for ranks in (1, 2, 3):
                 with self.subTest(consistency=consistency, ranks=ranks):
@@ -55,8 +55,9 @@ class ParameterServer(BinaryTest):
         bounded = strategy(consistency="bounded", staleness=1)
         reports = ("--set", "train.report_every_steps=100")  # so that workers meet at epochs' ends alone
         self.train("free", *SERVED, *slow, *reports, ranks=2)
-        told = self.train("bound", *SERVED, *bounded, *slow, *reports, ranks=2).out
-        self.assertIn("SLOW ON PURPOSE", told)
+        told = self.train("bound", *SERVED, *bounded, *slow, *reports, ranks=2)
+        self.assertEqual(told.out.count("SLOW ON PURPOSE"), 1)
+        self.assertEqual(told.err.count("SLOW ON PURPOSE"), 1)  # not once a rank
         free, bound = self.summary("free"), self.summary("bound")
         self.assertGreater(bound["serving"]["workers"][0]["held_seconds"], 0.05)
         self.assertEqual(free["serving"]["workers"][0]["held_seconds"] < 0.05, True)
@@ -113,10 +114,18 @@ class ParameterServer(BinaryTest):
         options = [*SERVED, *strategy(servers=1)]
         self.train("whole", *options, "--set", "train.epochs=4", ranks=2)
         self.train("run", *options, ranks=2)
-        self.train("run", *SERVED, *strategy(servers=2), "--set", "train.epochs=3", "--resume", ranks=3, code=2)
-        for servers, ranks, epochs in ((1, 2, 3), (1, 3, 4)):
-            self.train("run", *options, "--set", f"train.epochs={epochs}", "--resume", ranks=ranks)
-        self.assertEqual(self.summary("run")["steps"], 40)
+        self.train("run", *SERVED, *strategy(servers=2), "--set", "train.epochs=4", "--resume", ranks=3)
+        self.assert_same_bits("whole", "run")
+        for servers, ranks, epochs in ((1, 3, 5), ("colocated", 2, 6), (2, 4, 7)):
+            self.train(
+                "run", *SERVED, *strategy(servers=servers), "--set", f"train.epochs={epochs}", "--resume", ranks=ranks
+            )
+        self.assertEqual(self.summary("run")["steps"], 70)
+
+    def test_another_strategy_does_not_go_on(self):
+        self.train("run", *SERVED, ranks=2)
+        told = self.train("run", "--set", "strategy.kind=elastic_averaging", "--resume", ranks=2, code=2).err
+        self.assertIn("the run was started with other values of strategy.kind", told)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         options = [
@@ -137,6 +146,21 @@ class ParameterServer(BinaryTest):
         self.train("run", *options, "--set", f"train.epochs={step // 10 + 2}", "--resume", ranks=3)
         told = self.succeed("replay", "run").out  # both parts of it
         self.assertIn("bit for bit", told)
+
+    def test_a_record_that_reaches_behind_the_last_checkpoint_is_repeated_up_to_it(self):
+        self.train("run", *SERVED, *strategy(record="true"), "--set", "checkpoint.every_steps=6", ranks=2)
+        newest = self.checkpoints("run")[-1]
+        newest.unlink()
+        told = self.succeed("replay", "run").out
+        self.assertIn(f"steps up to {int(newest.stem.split('-')[1])} were recorded", told)
+        self.assertIn("bit for bit", told)
+
+    def test_a_recorded_run_keeps_its_learning_rates(self):
+        options = [*SERVED, *strategy(record="true"), "--set", "schedule.kind=linear"]
+        self.train("run", *options, ranks=2)
+        told = self.train("run", *options, "--set", "train.epochs=3", "--resume", ranks=2, code=2).err
+        self.assertIn("the record is of learning rates that fall over 20 steps, not 30: resume with", told)
+        self.assertEqual(told.count("unisono:"), 1)
 
     def test_an_interrupted_run_leaves_a_checkpoint(self):
         options = [*SERVED, "--set", "train.epochs=400", "--set", "train.report_every_steps=2"]

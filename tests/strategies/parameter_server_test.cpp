@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
@@ -438,6 +439,22 @@ TEST_CASE("models that are updated in place learn from several workers' changes"
     // As far as the serial run comes in twenty epochs, give or take half of the way.
     CHECK(losses.back() <= end + 0.5 * (begin - end));
   }
+}
+
+TEST_CASE("statistics become the mean of those of the workers that pushed, as many as there were", "[server]") {
+  const auto backend = make_cpu_backend(1);
+  ParameterLayout layout;
+  layout.add({.name = "w", .shape = {16}});
+  std::vector<float> theta(16), statistics = {8}, gradient(16), one = {2}, other = {4};
+  const auto shard = make_gradient_shard(make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend), {0, 16},
+                                         {theta, statistics}, {});
+  const Question question{.ask = Ask::push, .examples = 1, .rate = 1, .weight = 0.5};  // of two workers
+  const Push first{.question = &question, .values = gradient, .statistics = one};
+  const Push second{.question = &question, .values = gradient, .statistics = other};
+  shard->apply_together(std::array{first, second});
+  CHECK(shard->statistics()[0] == 3);
+  shard->apply_together(std::array{first});  // the other one is to begin later
+  CHECK(shard->statistics()[0] == 2);
 }
 
 TEST_CASE("what a pull has read stays as it is, whatever is pushed meanwhile", "[server]") {

@@ -26,6 +26,7 @@ namespace unisono {
 struct StrategySettings {
   /// allreduce, averaging, elastic_averaging, hogwild, parameter_server, serial, stratified
   std::string kind = "allreduce";
+  bool has_servers() const { return kind == "parameter_server" || kind == "elastic_averaging"; }
   std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
   std::string optimizer_state = "average";  ///< averaging: average, keep or reset
   std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD

@@ -89,7 +89,8 @@ const RowBlock& OpenSet::resident_rows(Split split, Range positions) {
 }
 
 std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOptions& options) {
-  const auto number = fixed() ? static_cast<std::uint32_t>(1 + options.rank) : 0U;  // of this rank's order
+  // Of this rank's order; that of the only part of a set is the set's.
+  const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
   const RowRuns& positions = plan_.rows(Split::train);
   if (plan_.info.resident) {
     return std::make_unique<ResidentFeed>(resident_rows(Split::train, schedule.share()), positions, schedule.share(),

@@ -36,9 +36,11 @@ void Shard::apply(const Push& push) {
 
 void Shard::apply_together(std::span<const Push> pushes) {
   update_together(pushes);
+  double total = 0;  // below 1 where a worker trains alone
+  for (const Push& push : pushes) total += push.question->weight;
   std::vector<float> mean(statistics_.size());
   for (const Push& push : pushes) {
-    const auto weight = static_cast<float>(push.question->weight);
+    const auto weight = static_cast<float>(push.question->weight / total);
     for (std::size_t i = 0; i < push.statistics.size(); ++i) mean[i] += weight * push.statistics[i];
   }
   statistics_ = std::move(mean);
