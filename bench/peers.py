@@ -143,11 +143,16 @@ class Run:
         return self.summary["examples_per_second"]
 
 
+def set_words(settings):
+    """{"train.epochs": 3} as words of a command."""
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+
+
 def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
     """A training of unisono on as many cores as it has threads. Settings: {"train.epochs": 3}. Where there are more
     threads than cores, those that wait give theirs away."""
     words = [unisono, "train", config, "--output", folder, "--overwrite", "--progress", "none"]
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words += set_words(settings)
     waiting = {"OMP_WAIT_POLICY": "passive"} if threads > len(os.sched_getaffinity(0)) else {}
     run([*mpirun, "-n", ranks, *words] if ranks > 1 else pinned(threads, words), environment=waiting)
     return Run(folder)
@@ -156,7 +161,7 @@ def train(unisono, config, folder, settings, threads=1, ranks=1, mpirun=MPIRUN):
 def refusal(unisono, config, settings):
     """What is wrong with a config with these settings, by `unisono config check`; empty where nothing is."""
     words = [unisono, "config", "check", config]
-    words += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    words += set_words(settings)
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     return done.stderr.strip() if done.returncode != 0 else ""
 

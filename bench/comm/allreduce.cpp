@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "median.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/mpi.hpp"
 
@@ -23,12 +24,6 @@ struct Contender {
   std::function<void()> sum;
   std::vector<double> seconds = {};
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 void measure(Communicator& communicator, std::vector<Contender>& contenders, int rounds) {
   for (int round = -1; round < rounds; ++round) {  // the first warms up

@@ -11,6 +11,7 @@
 #include <functional>
 #include <vector>
 
+#include "median.hpp"
 #include "server/client.hpp"
 #include "server/server.hpp"
 #include "unisono/base/clock.hpp"
@@ -22,12 +23,6 @@ using namespace unisono;
 namespace {
 
 constexpr double kGiga = 1e9;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double seconds_of(const std::function<void()>& work) {
   const Stopwatch watch;
@@ -73,7 +68,7 @@ class Bench {
     if (!works_) return server_->serve(stretch, order);
     Client client(wire_, 0, 1, 0);
     pull(client);
-    push(client, 1);  // so that what is pulled must be copied anew
+    push(client, 1);  // so that what is pulled was written since
     seconds.pull.push_back(seconds_of([&] { pull(client); }));
     seconds.push.push_back(seconds_of([&] { push(client, 0); }));
     seconds.push_and_step.push_back(seconds_of([&] { push(client, 1); }));

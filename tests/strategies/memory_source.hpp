@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
@@ -54,6 +56,25 @@ class MemorySource final : public BatchSource {
   std::vector<std::uint64_t> numbers_{};
   std::vector<float> features_{}, targets_{};
   std::vector<std::int32_t> labels_{};
+};
+
+/// The same, with a pause before each batch.
+class PausingSource final : public BatchSource {
+ public:
+  PausingSource(const Examples& examples, const SourceOptions& options, std::function<void()> pause)
+      : source_(examples, {.options = options, .shuffle = true, .rotation = 0}), pause_(std::move(pause)) {}
+  Batch next() override {
+    pause_();
+    return source_.next();
+  }
+  std::int64_t steps_per_epoch() const override { return source_.steps_per_epoch(); }
+  std::int64_t examples_per_epoch() const override { return source_.examples_per_epoch(); }
+  void seek(const DataCursor& cursor) override { source_.seek(cursor); }
+  double wait_seconds() const override { return 0; }
+
+ private:
+  MemorySource source_;
+  std::function<void()> pause_;
 };
 
 }  // namespace unisono

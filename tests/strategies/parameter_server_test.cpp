@@ -24,24 +24,13 @@ StrategySettings server(const std::string& consistency, std::int64_t servers = 0
 }
 
 /// Pauses now and then, for up to two milliseconds.
-class HesitantSource final : public BatchSource {
- public:
-  HesitantSource(const Examples& examples, const SourceOptions& options, std::uint64_t seed)
-      : source_(examples, {.options = options, .shuffle = true, .rotation = 0}),
-        random_(seed, Purpose::test, static_cast<std::uint64_t>(options.rank)) {}
-  Batch next() override {
-    if (random_.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_.below(2000)));
-    return source_.next();
-  }
-  std::int64_t steps_per_epoch() const override { return source_.steps_per_epoch(); }
-  std::int64_t examples_per_epoch() const override { return source_.examples_per_epoch(); }
-  void seek(const DataCursor& cursor) override { source_.seek(cursor); }
-  double wait_seconds() const override { return 0; }
-
- private:
-  MemorySource source_;
-  RandomStream random_;
-};
+std::unique_ptr<BatchSource> hesitant_source(const Examples& examples, const SourceOptions& options,
+                                             std::uint64_t seed) {
+  RandomStream random(seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
+  return std::make_unique<PausingSource>(examples, options, [random]() mutable {
+    if (random.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
+  });
+}
 
 Training hesitant(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
   return {
@@ -51,8 +40,7 @@ Training hesitant(const Examples& examples, const StrategySettings& strategy, in
       .ranks = ranks,
       .batch_size = 6,
       .epochs = 4,
-      .source = [&examples, seed](
-                    const SourceOptions& options) { return std::make_unique<HesitantSource>(examples, options, seed); },
+      .source = [&examples, seed](const SourceOptions& options) { return hesitant_source(examples, options, seed); },
       .inputs = ModelInputs{.features = examples.shape, .target_size = 1},
       .due_every = 1000};
 }
@@ -164,9 +152,7 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
 TEST_CASE("without a bound a slow worker is left behind, and the others make its steps", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   Training training = hesitant(examples, server("asynchronous", 1), 4, 7);
-  training.source = [&examples](const SourceOptions& options) {
-    return std::make_unique<HesitantSource>(examples, options, 7);
-  };
+  training.source = [&examples](const SourceOptions& options) { return hesitant_source(examples, options, 7); };
   const auto ranks = train(examples, training);
   const std::vector<std::int64_t>& steps = ranks[0].records.back().worker_steps;
   CHECK(std::accumulate(steps.begin(), steps.end(), std::int64_t{0}) == 3 * 32);

@@ -47,24 +47,6 @@ class SlowModel final : public Model {
   bool slow_;
 };
 
-/// Takes its time for each batch.
-class SlowSource final : public BatchSource {
- public:
-  SlowSource(const Examples& examples, const SourceOptions& options)
-      : source_(examples, {.options = options, .shuffle = true, .rotation = 0}) {}
-  Batch next() override {
-    pause();
-    return source_.next();
-  }
-  std::int64_t steps_per_epoch() const override { return source_.steps_per_epoch(); }
-  std::int64_t examples_per_epoch() const override { return source_.examples_per_epoch(); }
-  void seek(const DataCursor& cursor) override { source_.seek(cursor); }
-  double wait_seconds() const override { return 0; }
-
- private:
-  MemorySource source_;
-};
-
 /// Two ranks, four steps.
 Training slow_training(const std::string& kind) {
   Training training{.model = least_squares(), .ranks = 2, .batch_size = 2};
@@ -131,7 +113,7 @@ TEST_CASE("seconds that the source makes its rank wait are input", "[strategy][s
     INFO(kind);
     Training training = slow_training(kind);
     training.source = [](const SourceOptions& options) {
-      return std::make_unique<SlowSource>(eight_examples(), options);
+      return std::make_unique<PausingSource>(eight_examples(), options, pause);
     };
     for (const Outcome& rank : train(eight_examples(), training)) {
       CHECK(rank.seconds.input >= 4 * kPause);
