@@ -9,6 +9,7 @@
 
 #include "unisono/kernels/specs.hpp"
 #include "unisono/tensor/allocator.hpp"
+#include "unisono/tensor/device.hpp"
 
 namespace unisono {
 
@@ -41,7 +42,23 @@ struct DropoutKey {
   float rate = 0;  ///< probability that an element is zeroed; the others are scaled by 1/(1 − rate)
 };
 
+/// What a whole gradient is multiplied with first: `factor`, and where its norm would then be above `clip_norm`, what
+/// brings it down to that.
+struct GradientScale {
+  float factor = 1;
+  float clip_norm = 0;  ///< 0: none
+  std::span<const double> squared_norm =
+      {};  ///< [1], in the backend's memory: ‖g‖² before `factor`; read with clip_norm
+};
+/// The number that a scale comes to, where ‖g‖² is known.
+float value_of(const GradientScale& scale, double squared_norm);
+
 /// The kernels of one device.
+///
+/// Parameters, activations and whatever else a kernel is given as a View or as doubles live in `memory()`, which on the
+/// CPU is everybody's. Spans of integers, and values and targets that come from the data, are plain memory, which the
+/// caller may change once `submit` has returned. A device may gather what it is asked for and work on it later, in
+/// order: `memory().copy` waits for it.
 ///
 /// Activations of a batch live in buffers of `activation_size(extent, batch)` floats whose inner layout is the
 /// backend's own affair: only the backend reads or writes them. Parameters are views into θ, ordered inside a block as
@@ -59,6 +76,20 @@ class Backend {
   virtual double measure_peak_flops_per_second() = 0;
   /// Bytes per second of a triad over memory that no cache holds, measured now (0.2 s).
   virtual double measure_bandwidth_bytes_per_second() = 0;
+
+  // Memory and order
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// Where θ, g, optimizer state and activations must live.
+  virtual Allocator& memory() { return plain_allocator(); }
+  /// Plain memory from which `load` is fastest.
+  virtual Allocator& batch_memory() { return plain_allocator(); }
+  /// What others must know of the device, to move what lies in its memory; null: the CPU.
+  virtual Device* device() { return nullptr; }
+  /// Starts all that was asked for, where that is gathered first; results do not depend on it.
+  virtual void submit() {}
+  /// Adds to `sums` what loss kernels were to add to them and a device has kept so far. Waits.
+  virtual void collect(LossSums& /*sums*/) {}
 
   // Layouts
   // ------------------------------------------------------------------------------------------------------------
@@ -110,20 +141,33 @@ class Backend {
   // Normalisation
   // --------------------------------------------------------------------------------------------------------
 
-  /// sums[c] = Σ x, sums[C + c] = Σ x², over the batch, H and W; doubles, for they may be added up over ranks.
+  /// sums[c] = Σ x, sums[C + c] = Σ x², over the batch, H and W, and sums[2C] = how many values of a channel these are;
+  /// doubles, for they may be added up over ranks. All are 0 for no examples. \param sums [2C + 1]
   virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
+  /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
+  ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
+  /// Nothing changes where n = sums[2C] is 0. \param sums of all that is normalised together
+  virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                                  MutableView running_mean, MutableView running_variance, MutableView mean,
+                                  MutableView inverse_deviation) = 0;
+  /// The same out of the running values.
+  virtual void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
+                                          MutableView mean, MutableView inverse_deviation) = 0;
   /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]); none or relu.
   /// \param residual of x's shape, or empty
   virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                   View gamma, View beta, View residual, MutableView y) = 0;
   /// dy ← dy ⊙ activation'(y), in place (it is then the gradient of `residual`, too);
-  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation.
+  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation, sums[2C] = values of a channel.
   virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                         View y, MutableView dy, std::span<double> sums) = 0;
-  /// dx = γ inverse_deviation (dy − (Σ dy + x̂ Σ dy x̂) / count); `sums` over all that was normalised together, `count`
-  /// values a channel. With count = 0 the statistics were constants: dx = γ inverse_deviation dy.
+  /// dγ (+)= Σ dy x̂, dβ (+)= Σ dy, of this rank's own sums.
+  virtual void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                              MutableView dbeta, Write write) = 0;
+  /// dx = γ inverse_deviation (dy − (Σ dy + x̂ Σ dy x̂) / n), n = sums[2C]; `sums` over all that was normalised
+  /// together. With n = 0 the statistics were constants: dx = γ inverse_deviation dy.
   virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                   View gamma, View dy, std::span<const double> sums, double count, MutableView dx) = 0;
+                                   View gamma, View dy, std::span<const double> sums, MutableView dx) = 0;
 
   /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value an element.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
@@ -154,9 +198,13 @@ class Backend {
   /// spread evenly
   virtual void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                                      float smoothing, float scale, MutableView dlogits, LossSums& sums) = 0;
-  /// Independent classes. \param targets [batch, K] row-major, in [0, 1]; the loss of an example is the mean over K.
-  virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing,
-                                     float scale, MutableView dlogits, LossSums& sums) = 0;
+  /// Independent classes; the loss of an example is the mean over K. Hits: with labels, as above, the largest logit
+  /// being the label's; with targets, every logit above 0 where the target is above ½, and not elsewhere.
+  /// \param labels [batch], each the one class that is 1; or empty \param targets [batch, K] row-major, in [0, 1]; or
+  /// empty
+  virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
+                                     std::span<const std::int32_t> labels, View targets, float smoothing, float scale,
+                                     MutableView dlogits, LossSums& sums) = 0;
   /// The loss of an example is the mean over its outputs of (y − t)². \param targets [batch, C, H, W] row-major
   virtual void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
                                   MutableView doutputs, LossSums& sums) = 0;
@@ -164,23 +212,38 @@ class Backend {
   // Vector algebra on θ, g and optimizer state; one pass over memory each
   // -----------------------------------------------------
 
-  /// Σ x², in double, in an order that depends on x.size() alone.
+  /// x = 0
+  virtual void clear(MutableView x) = 0;
+  /// Σ x², in double, in an order that depends on x.size() alone. Waits.
   virtual double squared_norm(View x) = 0;
-  /// y ← a x + b y; with b = 0 it does not matter what y held.
+  /// norms[i] = Σ x² over ranges[i], likewise, for as many. \param norms in the backend's memory
+  virtual void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) = 0;
+  /// y ← a x + b y; with b = 0 it does not matter what y held. y may be x.
   virtual void axpby(float a, View x, float b, MutableView y) = 0;
 
-  // Update rules: see optim for formulas and papers. `g` is read as gradient_scale · g.
-  // ------------------------------------------
+  // Update rules, on the ranges that are named: see optim for formulas and papers
+  // -------------------------------------------------
 
   /// `velocity` empty: without momentum.
-  virtual void sgd_update(const SgdStep& step, View g, MutableView theta, MutableView velocity) = 0;
-  virtual void adagrad_update(const AdagradStep& step, View g, MutableView theta, MutableView accumulator) = 0;
-  virtual void rmsprop_update(const RmspropStep& step, View g, MutableView theta, MutableView mean_square) = 0;
-  virtual void adam_update(const AdamStep& step, View g, MutableView theta, MutableView first, MutableView second) = 0;
-  /// Σ (Adam's direction, decay included)², for LAMB's trust ratio; the moments are updated, θ is not.
-  virtual double lamb_moments(const AdamStep& step, View g, View theta, MutableView first, MutableView second) = 0;
-  /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left.
-  virtual void lamb_apply(const AdamStep& step, float ratio, MutableView theta, View first, View second) = 0;
+  virtual void sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                          MutableView theta, MutableView velocity) = 0;
+  virtual void adagrad_update(const AdagradStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                              View g, MutableView theta, MutableView accumulator) = 0;
+  virtual void rmsprop_update(const RmspropStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                              View g, MutableView theta, MutableView mean_square) = 0;
+  virtual void adam_update(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                           View g, MutableView theta, MutableView first, MutableView second) = 0;
+  /// Each range at its own rate. \param norms squared, of θ and g, a number a range
+  virtual void lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                           const RangeNorms& norms, View g, MutableView theta, MutableView velocity) = 0;
+  /// directions[i] = Σ (Adam's direction, decay included)² over ranges[i]; the moments are updated, θ is not.
+  virtual void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                            View g, View theta, MutableView first, MutableView second,
+                            std::span<double> directions) = 0;
+  /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left; ratio = ‖θ‖ / ‖direction‖ of the range,
+  /// 1 where either is 0. \param norms squared: of θ, and of its directions
+  virtual void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
+                          MutableView theta, View first, View second) = 0;
 };
 
 /// The CPU's kernels.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono {
@@ -59,28 +61,44 @@ struct NormSpec {
   Activation activation = Activation::none;  ///< none or relu
 };
 
-// What an update rule needs beside its vectors, for one step on one range of θ.
-// ----------------------------------------------------
+// What an update rule needs beside its vectors, for one step.
+// -------------------------------------------------------------------------
+
+/// Floats [first, last) of θ that an update rule treats alike; both are multiples of 16.
+struct UpdateRange {
+  Index first = 0, last = 0;
+  bool decays = false;
+  bool adapted = false;  ///< has a rate of its own (LARS, LAMB)
+  bool operator==(const UpdateRange&) const = default;
+};
+
+/// A number for each range of a list, in the backend's memory.
+struct RangeNorms {
+  std::span<const double> theta, other;
+};
 
 struct SgdStep {
-  float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient
+  float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient, in ranges that decay
   bool nesterov = false;
-  float gradient_scale = 1;  ///< from clipping
 };
 
 struct AdagradStep {
-  float rate = 0, decay = 0, epsilon = 0, gradient_scale = 1;
+  float rate = 0, decay = 0, epsilon = 0;
 };
 
 struct RmspropStep {
-  float rate = 0, decay = 0, smoothing = 0, epsilon = 0, gradient_scale = 1;
+  float rate = 0, decay = 0, smoothing = 0, epsilon = 0;
 };
 
 struct AdamStep {
   float rate = 0, decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
   float correction1 = 1, correction2 = 1;  ///< 1 / (1 − βᵗ)
   bool decoupled = false;                  ///< AdamW: λθ is added to the direction, not to the gradient
-  float gradient_scale = 1;
+};
+
+struct LarsStep {
+  float rate = 0, momentum = 0, decay = 0;
+  double trust = 0;
 };
 
 }  // namespace unisono

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -21,7 +22,8 @@ inline constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
 
-/// Where θ, g and resident data live: plain memory, pinned memory, or a window that the ranks of a node share.
+/// Where θ, g and resident data live: plain memory, pinned memory, a window that the ranks of a node share, or the
+/// memory of a device.
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -30,6 +32,12 @@ class Allocator {
   /// \throws DeviceError where there is not so much.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer) noexcept = 0;
+
+  /// to = from, where each is memory of this allocator or plain memory. When it returns, plain memory holds its values,
+  /// and may be changed where it was copied from.
+  virtual void copy(View from, MutableView to) { std::ranges::copy(from, to.begin()); }
+  /// Whether all of this process may read and write the memory; else only its device, and `copy`.
+  virtual bool is_plain() const { return true; }
 };
 
 /// Ordinary memory of this process.
@@ -60,6 +68,7 @@ class Buffer {
   Index size() const noexcept { return size_; }
   float* data() noexcept { return data_; }
   const float* data() const noexcept { return data_; }
+  Allocator& allocator() const noexcept { return *allocator_; }
   MutableView view() noexcept { return {data_, static_cast<std::size_t>(size_)}; }
   View view() const noexcept { return {data_, static_cast<std::size_t>(size_)}; }
 
@@ -68,5 +77,10 @@ class Buffer {
   float* data_ = nullptr;
   Index size_ = 0;
 };
+
+/// A stretch of floats as doubles. \param floats two a double, beginning at a cache line
+inline std::span<double> as_doubles(MutableView floats) {
+  return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};
+}
 
 }  // namespace unisono
