@@ -16,20 +16,21 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 add_library(unisono_options INTERFACE)
 target_compile_features(unisono_options INTERFACE cxx_std_20)
 target_compile_options(unisono_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror>
+  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror>>
   # g++ 12 warns of std::string's own operator+ (GCC bug 105651).
-  $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>)
+  $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>)
 if(UNISONO_SANITIZE)
   target_compile_options(unisono_options INTERFACE
-    $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${UNISONO_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>>
     # What g++ believes uninitialised under a sanitizer is not (GCC manual, -Wmaybe-uninitialized).
-    $<BUILD_INTERFACE:$<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>>)
+    $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>>)
   target_link_options(unisono_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE}>)
 endif()
 if(UNISONO_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
     message(FATAL_ERROR "UNISONO_FUZZ needs clang's libFuzzer; use the preset 'fuzz'")
   endif()
-  target_compile_options(unisono_options INTERFACE $<BUILD_INTERFACE:-fsanitize=fuzzer-no-link>)
+  target_compile_options(unisono_options INTERFACE
+    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=fuzzer-no-link>>)
 endif()
 install(TARGETS unisono_options EXPORT unisono)

@@ -8,7 +8,7 @@
 function(unisono_module NAME)
   cmake_parse_arguments(ARG "" "" "MODULES;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/rooms/|/main\\.cpp$|/loops_isa/")
+  list(FILTER sources EXCLUDE REGEX "_absent\\.cpp$|/cuda/|/nccl/|/main\\.cpp$|/loops_isa/")
 
   if(NOT sources)  # headers alone
     set(sources ${CMAKE_BINARY_DIR}/${NAME}_headers.cpp)

@@ -1,0 +1,46 @@
+# Finds what the rooms kernels/cuda and comm/nccl are built with: UNISONO_HAS_CUDA and UNISONO_HAS_NCCL say whether they
+# are. cuBLASLt, cuDNN and NCCL are loaded at run time, where a GPU is used, so that nothing is linked but CUDA's runtime.
+set(UNISONO_HAS_CUDA OFF)
+set(UNISONO_HAS_NCCL OFF)
+if(UNISONO_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    # Code for Hopper, and what the driver compiles for every other GPU since Ampere.
+    set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    find_package(CUDAToolkit QUIET)
+    find_path(CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+    if(CUDAToolkit_FOUND AND CUDNN_INCLUDE_DIR AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12)
+      set(UNISONO_HAS_CUDA ON)
+    endif()
+  endif()
+  if(NOT UNISONO_HAS_CUDA AND NOT UNISONO_CUDA STREQUAL AUTO)
+    message(FATAL_ERROR "UNISONO_CUDA is ON, but nvcc (of CUDA 12 or newer) or cudnn.h is not found")
+  endif()
+endif()
+if(UNISONO_HAS_CUDA)
+  enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  if(NCCL_INCLUDE_DIR)
+    set(UNISONO_HAS_NCCL ON)
+  endif()
+endif()
+message(STATUS "CUDA: ${UNISONO_HAS_CUDA}, NCCL: ${UNISONO_HAS_NCCL}")
+
+# unisono_cuda_room(TARGET FOLDER): adds the sources of a room for GPUs to a module's library.
+function(unisono_cuda_room TARGET FOLDER)
+  file(GLOB sources CONFIGURE_DEPENDS ${FOLDER}/*.cpp ${FOLDER}/*.cu)
+  target_sources(${TARGET} PRIVATE ${sources})
+  target_include_directories(${TARGET} SYSTEM PRIVATE
+    ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR} $<$<BOOL:${UNISONO_HAS_NCCL}>:${NCCL_INCLUDE_DIR}>)
+  set_target_properties(${TARGET} PROPERTIES CUDA_RUNTIME_LIBRARY None)
+  target_link_libraries(${TARGET} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+  target_compile_options(${TARGET} PRIVATE
+    $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings -Xcompiler=-Wall,-Wextra,-Wshadow,-Werror>)
+endfunction()

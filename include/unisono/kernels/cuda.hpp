@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "unisono/kernels/backend.hpp"
+
+namespace unisono {
+
+/// How a GPU computes products. Parameters, gradients, optimizer state, losses and sums are fp32 or better in each.
+enum class Precision {
+  fp32,  ///< as the CPU
+  tf32,  ///< products of inputs rounded to 10 bits of mantissa
+  bf16,  ///< activations and products of 7 bits of mantissa; parameters are rounded for each pass
+};
+std::string_view name_of(Precision precision);
+
+/// A GPU that this process sees.
+struct CudaDevice {
+  int number = 0;        ///< among those that it sees
+  std::string name;      ///< "NVIDIA H100 80GB HBM3"
+  std::string identity;  ///< the same for all processes of the host that see it, whatever number it has there
+};
+
+/// The GPUs that this process may use; never throws. Touches the driver.
+struct CudaDevices {
+  std::vector<CudaDevice> devices;
+  std::string missing;  ///< where there are none: what is missing, and what to do
+};
+CudaDevices find_cuda_devices();
+
+/// The kernels of one GPU. \param device a number that find_cuda_devices gave
+/// \throws DeviceError where a library is missing or too old
+std::unique_ptr<Backend> make_cuda_backend(int device, Precision precision);
+
+}  // namespace unisono

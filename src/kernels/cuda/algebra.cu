@@ -1,0 +1,75 @@
+// Vector algebra on θ, g and optimizer state.
+#include "cuda/grid.hpp"
+#include "cuda/ranges.hpp"
+
+namespace unisono::cuda {
+namespace {
+
+__global__ void sum_of_scaled(std::int64_t n, float a, const float* x, float b, float* y) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    y[i] = a * x[i] + (b == 0 ? 0 : b * y[i]);
+  }
+}
+
+/// Block i sums the squares of chunk i.
+__global__ void square_chunks(const RangeChunk* chunks, const float* x, double* partial) {
+  const RangeChunk chunk = chunks[blockIdx.x];
+  double sum = 0;
+  for (std::int64_t i = chunk.first + threadIdx.x; i < chunk.last; i += blockDim.x) {
+    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+}
+
+/// Block r sums the chunks of range r. \param begins [ranges + 1]
+__global__ void add_chunks_of_range(const std::int64_t* begins, const double* partial, double* norms) {
+  double sum = 0;
+  for (std::int64_t i = begins[blockIdx.x] + threadIdx.x; i < begins[blockIdx.x + 1]; i += blockDim.x) {
+    sum += partial[i];
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) norms[blockIdx.x] = sum;
+}
+
+}  // namespace
+
+void CudaBackend::clear(MutableView x) {
+  if (x.empty()) return;
+  queue().add(Signature().add(x.data()).add(x.size()), [x](cudaStream_t stream) {
+    check(cudaMemsetAsync(x.data(), 0, x.size_bytes(), stream), "cudaMemsetAsync");
+  });
+}
+
+void CudaBackend::axpby(float a, View x, float b, MutableView y) {
+  const auto n = static_cast<Index>(y.size());
+  if (n > 0) queue().launch(sum_of_scaled, grid_for(n), n, a, x.data(), b, y.data());
+}
+
+double CudaBackend::squared_norm(View x) {
+  const UpdateRange all{.first = 0, .last = static_cast<Index>(x.size())};
+  const std::span<double> norm(values_.take<double>(1), 1);
+  squared_norms(x, {&all, 1}, norm);
+  double result = 0;
+  const auto* const from = reinterpret_cast<const float*>(norm.data());
+  memory().copy({from, 2}, {reinterpret_cast<float*>(&result), 2});
+  return result;
+}
+
+void CudaBackend::squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) {
+  const RangeChunks cut(ranges);
+  const auto chunks = static_cast<Index>(cut.chunks.size());
+  double* const partial = partials_.take<double>(chunks);
+  const RangeChunk* const staged = queue().stage(std::span<const RangeChunk>(cut.chunks));
+  queue().launch(square_chunks, {.blocks = static_cast<unsigned>(chunks), .threads = kBlock}, staged, x.data(),
+                 partial);
+  add_chunks(cut, partial, norms);
+}
+
+void CudaBackend::add_chunks(const RangeChunks& cut, const double* partial, std::span<double> sums) {
+  const auto ranges = static_cast<unsigned>(cut.begins.size() - 1);
+  queue().launch(add_chunks_of_range, {.blocks = ranges, .threads = kBlock},
+                 queue().stage(std::span<const std::int64_t>(cut.begins)), partial, sums.data());
+}
+
+}  // namespace unisono::cuda

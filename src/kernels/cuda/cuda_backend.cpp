@@ -1,0 +1,28 @@
+#include "cuda/cuda_backend.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::cuda {
+
+CudaBackend::CudaBackend(int device, Precision precision)
+    : device_(device),
+      precision_(precision),
+      products_(precision),
+      convolutions_(precision),
+      workspace_(device_.memory()),
+      partials_(device_.memory()),
+      values_(device_.memory()) {}
+
+std::string CudaBackend::description() const { return fmt::format("{}, {}", device_.name(), name_of(precision_)); }
+
+}  // namespace unisono::cuda
+
+namespace unisono {
+
+std::unique_ptr<Backend> make_cuda_backend(int device, Precision precision) {
+  return std::make_unique<cuda::CudaBackend>(device, precision);
+}
+
+}  // namespace unisono

@@ -1,0 +1,169 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <unordered_map>
+
+#include "cuda/cuda_device.hpp"
+#include "cuda/matmul.hpp"
+#include "cuda/precision.hpp"
+#include "cuda/scratch.hpp"
+#include "cuda/convolutions.hpp"
+#include "unisono/kernels/backend.hpp"
+
+namespace unisono::cuda {
+
+/// Sums of losses on the device, until they are collected.
+struct LossAccumulators {
+  double loss, squared, absolute, target, target_squared;
+  unsigned long long correct, correct_top5;
+};
+
+/// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row, and
+/// weights and biases are rounded to that type once a pass where it is not fp32.
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, Precision precision);
+
+  std::string description() const override;
+  int threads() const override { return 1; }
+  double measure_peak_flops_per_second() override;
+  double measure_bandwidth_bytes_per_second() override;
+
+  Allocator& memory() override { return device_.memory(); }
+  Allocator& batch_memory() override { return device_.pinned(); }
+  Device* device() override { return &device_; }
+  void submit() override { device_.submit(); }
+  void collect(LossSums& sums) override;
+
+  // Layouts: layouts.cu
+
+  Index activation_size(const Extent& extent, Index batch) const override;
+  Index scratch_size() const override;
+  std::vector<int> dense_weight_axes() const override { return {0, 2, 3, 1}; }
+  std::vector<int> convolution_weight_axes() const override { return {0, 2, 3, 1}; }
+  std::vector<int> feature_axes() const override { return {1, 2, 0}; }
+  void load(const Extent& extent, Index batch, View values, MutableView x) override;
+  void store(const Extent& extent, Index batch, View x, MutableView values) override;
+
+  // Dense and convolution: dense.cpp, convolution.cpp
+
+  void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
+  void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
+                      MutableView dw, MutableView db, Write write) override;
+  void convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) override;
+  void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                            MutableView dx, MutableView dw, MutableView db, Write write) override;
+
+  // Pooling: pool.cu
+
+  void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) override;
+  void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
+  void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) override;
+  void global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) override;
+
+  // Normalisation: batch_norm.cu, layer_norm.cu
+
+  void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
+  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                          MutableView running_mean, MutableView running_variance, MutableView mean,
+                          MutableView inverse_deviation) override;
+  void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance, MutableView mean,
+                                  MutableView inverse_deviation) override;
+  void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                          View beta, View residual, MutableView y) override;
+  void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View y,
+                                MutableView dy, std::span<double> sums) override;
+  void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                      MutableView dbeta, Write write) override;
+  void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
+                           View dy, std::span<const double> sums, MutableView dx) override;
+  void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) override;
+  void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                           MutableView dgamma, MutableView dbeta, Write write) override;
+
+  // Element by element: elements.cu, dropout.cu
+
+  void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) override;
+  void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+                           MutableView dx) override;
+  void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+               MutableView y) override;
+  void add(const Extent& extent, Index batch, View x, MutableView y) override;
+
+  // Losses: losses.cu
+
+  void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
+                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
+                             View targets, float smoothing, float scale, MutableView dlogits,
+                             LossSums& sums) override;
+  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
+                          MutableView doutputs, LossSums& sums) override;
+
+  // Vector algebra: algebra.cu
+
+  void clear(MutableView x) override;
+  double squared_norm(View x) override;
+  void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override;
+  void axpby(float a, View x, float b, MutableView y) override;
+
+  // Update rules: updates.cu
+
+  void sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                  MutableView theta, MutableView velocity) override;
+  void adagrad_update(const AdagradStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                      MutableView theta, MutableView accumulator) override;
+  void rmsprop_update(const RmspropStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                      MutableView theta, MutableView mean_square) override;
+  void adam_update(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                   MutableView theta, MutableView first, MutableView second) override;
+  void lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                   const RangeNorms& norms, View g, MutableView theta, MutableView velocity) override;
+  void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                    View theta, MutableView first, MutableView second, std::span<double> directions) override;
+  void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
+                  MutableView theta, View first, View second) override;
+
+ private:
+  Queue& queue() { return device_.queue(); }
+  /// Calls act(T{}), T being the type of activations.
+  template <typename Act>
+  void with_type(Act act) const;
+  /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
+  Grid grid_for(Index elements) const;
+
+  /// Parameters in the type of activations: themselves, or a copy that is made where this pass has none yet.
+  const void* rounded(View parameters);
+  /// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over rows where db is not empty. mask_and_sum.cu
+  void mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write);
+  /// y ← activation(y + b), in place. elements.cu
+  void add_bias(Index rows, Index channels, View b, Activation activation, MutableView y);
+  /// gradient (+)= result, which holds floats, or values of activations. elements.cu
+  void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
+  /// sums[r] = Σ over the chunks of range r. algebra.cu
+  void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
+  /// Where kernels add to the losses of these sums. losses.cu
+  LossAccumulators* accumulators_of(const LossSums& sums);
+  void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
+
+  /// Parameters in the type of activations.
+  struct Rounded {
+    Buffer values;
+    std::int64_t pass = -1;  ///< that they were made for
+  };
+
+  CudaDevice device_;
+  Precision precision_;
+  Products products_;
+  Convolutions convolutions_;
+  Scratch workspace_;  ///< of libraries
+  Scratch partials_;   ///< sums of parts, to be added up in a fixed order
+  Scratch values_;     ///< results on their way into the layout of the caller
+  std::unordered_map<const float*, Rounded> rounded_;
+  std::int64_t pass_ = 0;  ///< passes begin with `load`
+  Buffer losses_;
+  std::map<const LossSums*, int> loss_slots_;
+};
+
+}  // namespace unisono::cuda

@@ -1,0 +1,115 @@
+#include "cuda/cuda_device.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "cuda/find_devices.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::cuda {
+namespace {
+
+/// The driver's own memory.
+RawMemory raw_memory(int device) {
+  return {.allocate =
+              [device](std::size_t bytes) -> void* {
+            check(cudaSetDevice(device), "cudaSetDevice");
+            void* pointer = nullptr;
+            const cudaError_t error = cudaMalloc(&pointer, bytes);
+            if (error == cudaErrorMemoryAllocation) {
+              cudaGetLastError();  // it is dealt with
+              return nullptr;
+            }
+            check(error, "cudaMalloc");
+            return pointer;
+          },
+          .release = [](void* pointer) { cudaFree(pointer); },
+          .free_bytes =
+              [] {
+                std::size_t free = 0, total = 0;
+                check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+                return free;
+              }};
+}
+
+/// A copy that an event tells the end of.
+class EventCopy final : public StartedCopy {
+ public:
+  explicit EventCopy(cudaStream_t stream) { event_.record(stream); }
+  bool done() override { return event_.happened(); }
+  void wait() override { event_.wait(); }
+
+ private:
+  Event event_;
+};
+
+}  // namespace
+
+void* DeviceMemory::allocate(std::size_t bytes) {
+  queue_.submit();  // what still reads memory that was given back comes first
+  void* const pointer = pool_.allocate(bytes);
+  check(cudaMemsetAsync(pointer, 0, bytes, queue_.stream()), "cudaMemsetAsync");
+  return pointer;
+}
+
+void DeviceMemory::copy(View from, MutableView to) {
+  if (from.empty()) return;
+  queue_.submit();
+  queue_.use_device();
+  check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, queue_.stream()),
+        "cudaMemcpyAsync");
+  queue_.synchronise();
+}
+
+void* PinnedMemory::allocate(std::size_t bytes) {
+  queue_.use_device();
+  void* pointer = nullptr;
+  const cudaError_t error = cudaMallocHost(&pointer, std::max<std::size_t>(bytes, 1));
+  if (error != cudaSuccess) {
+    cudaGetLastError();
+    throw DeviceError(fmt::format("{:.1f} MiB of pinned memory cannot be had: {}",
+                                  static_cast<double>(bytes) / (1 << 20), cudaGetErrorString(error)));
+  }
+  std::memset(pointer, 0, bytes);
+  return pointer;
+}
+
+CudaDevice::CudaDevice(int number)
+    : number_(number), pool_(raw_memory(number)), queue_(number, pool_), memory_(pool_, queue_), pinned_(queue_) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
+  name_ = properties.name;
+  multiprocessors_ = properties.multiProcessorCount;
+  identity_ = identity_of(number);
+}
+
+bool CudaDevice::owns(const void* pointer) const {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeDevice && attributes.device == number_;
+}
+
+std::unique_ptr<StartedCopy> CudaDevice::start_download(const void* from, void* to, std::size_t bytes) {
+  queue_.submit();
+  queue_.use_device();
+  Event ready;
+  ready.record(queue_.stream());
+  ready.hold(downloads_.get());
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, downloads_.get()), "cudaMemcpyAsync");
+  return std::make_unique<EventCopy>(downloads_.get());
+}
+
+std::unique_ptr<StartedCopy> CudaDevice::start_upload(const void* from, void* to, std::size_t bytes) {
+  queue_.submit();
+  queue_.use_device();
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue_.stream()), "cudaMemcpyAsync");
+  return std::make_unique<EventCopy>(queue_.stream());
+}
+
+void CudaDevice::enqueue(std::uint64_t number, std::function<void(void* queue)> work) {
+  queue_.add(Signature().add(number), [work = std::move(work)](cudaStream_t stream) { work(stream); });
+}
+
+}  // namespace unisono::cuda

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <string>
+
+#include "cuda/pool.hpp"
+#include "cuda/queue.hpp"
+#include "unisono/tensor/device.hpp"
+
+namespace unisono::cuda {
+
+/// Memory of the device, out of a pool, in the order of a queue: what is asked of the queue later finds it zeroed.
+class DeviceMemory final : public Allocator {
+ public:
+  DeviceMemory(Pool& pool, Queue& queue) : pool_(pool), queue_(queue) {}
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* pointer) noexcept override { pool_.deallocate(pointer); }
+  void copy(View from, MutableView to) override;
+  bool is_plain() const override { return false; }
+
+ private:
+  Pool& pool_;
+  Queue& queue_;
+};
+
+/// Plain memory that the driver keeps in its place, so that the copy engine reaches it.
+class PinnedMemory final : public Allocator {
+ public:
+  explicit PinnedMemory(const Queue& queue) : queue_(queue) {}
+  void* allocate(std::size_t bytes) override;
+  void deallocate(void* pointer) noexcept override { cudaFreeHost(pointer); }
+
+ private:
+  const Queue& queue_;
+};
+
+/// One GPU: its memory, its queue, and copies beside it.
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int number);
+
+  bool owns(const void* pointer) const override;
+  DeviceMemory& memory() override { return memory_; }
+  PinnedMemory& pinned() override { return pinned_; }
+  std::unique_ptr<StartedCopy> start_download(const void* from, void* to, std::size_t bytes) override;
+  std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) override;
+  void enqueue(std::uint64_t number, std::function<void(void* queue)> work) override;
+  void submit() override { queue_.submit(); }
+  void synchronise() override { queue_.synchronise(); }
+  std::string identity() const override { return identity_; }
+
+  Queue& queue() { return queue_; }
+  const std::string& name() const { return name_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+ private:
+  int number_;
+  std::string name_, identity_;
+  int multiprocessors_ = 1;
+  Pool pool_;
+  Queue queue_;
+  DeviceMemory memory_;
+  PinnedMemory pinned_;
+  Stream downloads_;
+};
+
+}  // namespace unisono::cuda

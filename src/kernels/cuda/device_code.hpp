@@ -1,0 +1,70 @@
+#pragma once
+
+// What kernels share: types of activations, packs of neighbouring values, sums over warps and blocks.
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "cuda/launch.hpp"
+
+namespace unisono::cuda {
+
+using Half = __nv_bfloat16;
+
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(Half x) { return __bfloat162float(x); }
+template <typename T>
+__device__ inline T rounded_to(float x);
+template <>
+__device__ inline float rounded_to<float>(float x) {
+  return x;
+}
+template <>
+__device__ inline Half rounded_to<Half>(float x) {
+  return __float2bfloat16(x);
+}
+
+/// Values that are read and written together.
+template <typename T, int kValues>
+struct alignas(sizeof(T) * kValues) Pack {
+  T values[kValues];
+};
+
+__device__ inline std::int64_t thread_number() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+__device__ inline std::int64_t threads_of_grid() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kAllLanes = 0xFFFFFFFF;
+
+/// Σ over the lanes of a warp, in each of them.
+template <typename T>
+__device__ T warp_sum(T value) {
+  for (unsigned distance = kWarp / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, static_cast<int>(distance));
+  }
+  return value;
+}
+template <typename T>
+__device__ T warp_max(T value) {
+  for (unsigned distance = kWarp / 2; distance > 0; distance /= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, static_cast<int>(distance));
+    value = value < other ? other : value;
+  }
+  return value;
+}
+
+/// Σ over the threads of a block of whole warps, in each of them.
+template <typename T>
+__device__ T block_sum(T value) {
+  __shared__ T parts[kWarp];
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
+  value = warp_sum(value);
+  __syncthreads();  // the parts of the sum before have been read
+  if (lane == 0) parts[warp] = value;
+  __syncthreads();
+  return warp_sum(lane < warps ? parts[lane] : T(0));
+}
+
+}  // namespace unisono::cuda

@@ -1,0 +1,139 @@
+// Kernels that go through activations element by element. Bytes an element: 2 or 4 for each value read or written.
+#include "cuda/grid.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::cuda {
+namespace {
+
+constexpr float kInverseRoot2 = 0.70710678F, kInverseRoot2Pi = 0.39894228F;
+
+__device__ float activated(Activation activation, float x) {
+  switch (activation) {
+    case Activation::relu:
+      return x > 0 ? x : 0;
+    case Activation::gelu:
+      return 0.5F * x * (1 + erff(kInverseRoot2 * x));
+    case Activation::tanh:
+      return tanhf(x);
+    case Activation::sigmoid:
+      return 1 / (1 + expf(-x));
+    default:
+      return x;
+  }
+}
+
+/// GELU's from x, the others' from y.
+__device__ float slope(Activation activation, float x, float y) {
+  switch (activation) {
+    case Activation::relu:
+      return y > 0 ? 1 : 0;
+    case Activation::gelu:
+      return 0.5F * (1 + erff(kInverseRoot2 * x)) + x * kInverseRoot2Pi * expf(-0.5F * x * x);
+    case Activation::tanh:
+      return 1 - y * y;
+    case Activation::sigmoid:
+      return y * (1 - y);
+    default:
+      return 1;
+  }
+}
+
+template <typename T>
+__global__ void activate(Activation activation, std::int64_t n, const T* x, T* y) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    y[i] = rounded_to<T>(activated(activation, to_float(x[i])));
+  }
+}
+
+template <typename T>
+__global__ void activate_backward(Activation activation, std::int64_t n, const T* x, const T* y, const T* dy, T* dx) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    const float at_x = x == nullptr ? 0 : to_float(x[i]), at_y = y == nullptr ? 0 : to_float(y[i]);
+    dx[i] = rounded_to<T>(to_float(dy[i]) * slope(activation, at_x, at_y));
+  }
+}
+
+template <typename T>
+__global__ void add_to(std::int64_t n, const T* x, T* y) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    y[i] = rounded_to<T>(to_float(y[i]) + to_float(x[i]));
+  }
+}
+
+template <typename T>
+__global__ void add_bias_and_activate(std::int64_t n, std::int64_t channels, const float* b, Activation activation,
+                                      T* y) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    y[i] = rounded_to<T>(activated(activation, to_float(y[i]) + (b == nullptr ? 0 : b[i % channels])));
+  }
+}
+
+template <typename From, typename To>
+__global__ void convert(std::int64_t n, const From* from, To* to, bool adds) {
+  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
+    to[i] = rounded_to<To>(to_float(from[i]) + (adds ? to_float(to[i]) : 0));
+  }
+}
+
+}  // namespace
+
+Grid CudaBackend::grid_for(Index elements) const {
+  constexpr Index kBlocksOfMultiprocessor = 8;
+  const Index most = device_.multiprocessors() * kBlocksOfMultiprocessor;
+  return {.blocks = static_cast<unsigned>(std::min<Index>(most, blocks_for(elements, kBlock))), .threads = kBlock};
+}
+
+void CudaBackend::activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) {
+  const Index n = batch * extent.size();
+  with_type([&]<typename T>(T) {
+    queue().launch(activate<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y));
+  });
+}
+
+void CudaBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+                                      MutableView dx) {
+  const Index n = batch * extent.size();
+  with_type([&]<typename T>(T) {
+    queue().launch(activate_backward<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y),
+                   values_of<T>(dy), values_of<T>(dx));
+  });
+}
+
+void CudaBackend::add(const Extent& extent, Index batch, View x, MutableView y) {
+  const Index n = batch * extent.size();
+  with_type([&]<typename T>(T) { queue().launch(add_to<T>, grid_for(n), n, values_of<T>(x), values_of<T>(y)); });
+}
+
+void CudaBackend::add_bias(Index rows, Index channels, View b, Activation activation, MutableView y) {
+  if (b.empty() && activation == Activation::none) return;
+  const Index n = rows * channels;
+  with_type([&]<typename T>(T) {
+    queue().launch(add_bias_and_activate<T>, grid_for(n), n, channels, b.data(), activation, values_of<T>(y));
+  });
+}
+
+const void* CudaBackend::rounded(View parameters) {
+  if (!stores_halves(precision_)) return parameters.data();
+  const auto n = static_cast<Index>(parameters.size());
+  Rounded& copy = rounded_[parameters.data()];
+  const Index floats = activation_floats(precision_, n);
+  if (copy.values.size() < floats) copy = {.values = Buffer(floats, memory())};
+  auto* const halves = reinterpret_cast<Half*>(copy.values.data());
+  if (copy.pass != pass_) {
+    queue().launch(convert<float, Half>, grid_for(n), n, parameters.data(), halves, false);
+    copy.pass = pass_;
+  }
+  return halves;
+}
+
+void CudaBackend::take_gradient(const void* result, bool floats, MutableView gradient, Write write) {
+  const auto n = static_cast<Index>(gradient.size());
+  const bool adds = write == Write::add;
+  if (floats || !stores_halves(precision_)) {
+    queue().launch(convert<float, float>, grid_for(n), n, static_cast<const float*>(result), gradient.data(), adds);
+  } else {
+    queue().launch(convert<Half, float>, grid_for(n), n, static_cast<const Half*>(result), gradient.data(), adds);
+  }
+}
+
+}  // namespace unisono::cuda

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+
+#include "cuda/cuda_backend.hpp"
+#include "cuda/device_code.hpp"
+
+namespace unisono::cuda {
+
+constexpr unsigned kBlock = 256;  ///< threads
+
+inline unsigned blocks_for(Index count, Index each) {
+  return static_cast<unsigned>(std::max<Index>(1, (count + each - 1) / each));
+}
+
+template <typename Act>
+void CudaBackend::with_type(Act act) const {
+  if (stores_halves(precision_)) {
+    act(Half{});
+  } else {
+    act(float{});
+  }
+}
+
+/// A buffer of activations by its values.
+template <typename T>
+const T* values_of(View x) {
+  return reinterpret_cast<const T*>(x.data());
+}
+template <typename T>
+T* values_of(MutableView x) {
+  return reinterpret_cast<T*>(x.data());
+}
+
+}  // namespace unisono::cuda

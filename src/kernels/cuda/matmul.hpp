@@ -1,0 +1,60 @@
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+
+#include "cuda/libraries.hpp"
+#include "cuda/precision.hpp"
+#include "cuda/queue.hpp"
+
+namespace unisono::cuda {
+
+/// What cuBLASLt does with a product beside it.
+enum class Epilogue { none, bias, relu, bias_relu, bias_gradient };
+
+/// d[m][n] = a b (+ d), matrices in cuBLASLt's order: columns lie one behind the other.
+/// a is [m][k], or [k][m] where transposed; b is [k][n], or [n][k].
+struct ProductSpec {
+  Index m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool floats = false;  ///< d holds floats in any precision: gradients of parameters
+  bool adds = false;
+  Epilogue epilogue = Epilogue::none;
+  auto operator<=>(const ProductSpec&) const = default;
+};
+
+struct ProductMemory {
+  const void *a = nullptr, *b = nullptr;
+  void* d = nullptr;
+  /// bias: added to each column, [m]; bias_gradient: what the sums of b's rows over k go to, [n] floats
+  void* bias = nullptr;
+  void* workspace = nullptr;
+};
+
+/// Products by cuBLASLt, planned once for each shape.
+class Products {
+ public:
+  static constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+  explicit Products(Precision precision);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  /// Whether the library has a kernel for it.
+  bool can(const ProductSpec& spec);
+  /// 2·m·n·k flops. \pre can(spec)
+  void multiply(Queue& queue, const ProductSpec& spec, const ProductMemory& memory);
+
+ private:
+  struct Plan;
+  Plan& plan(const ProductSpec& spec);
+  std::unique_ptr<Plan> make_plan(const ProductSpec& spec) const;
+
+  Precision precision_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<ProductSpec, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace unisono::cuda

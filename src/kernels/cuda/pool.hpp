@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <unordered_map>
+
+namespace unisono::cuda {
+
+/// Where a pool gets its memory.
+struct RawMemory {
+  std::function<void*(std::size_t bytes)> allocate;  ///< null where there is not so much
+  std::function<void(void*)> release;
+  std::function<std::size_t()> free_bytes;  ///< that could still be had
+};
+
+/// Keeps what was given back, for the next who asks for as much: the driver takes its time, and waits for all work.
+/// Sizes are rounded up, to 512 bytes or to 2 MiB, so that near ones share memory.
+class Pool {
+ public:
+  explicit Pool(RawMemory raw) : raw_(std::move(raw)) {}
+  ~Pool();
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  /// \throws DeviceError saying how much was asked for, how much is in use and how much is free
+  void* allocate(std::size_t bytes);
+  void deallocate(void* pointer) noexcept;
+
+  /// Bytes that `allocate` takes for so many.
+  static std::size_t rounded(std::size_t bytes);
+  std::size_t used_bytes() const { return used_bytes_; }
+  std::size_t kept_bytes() const { return kept_bytes_; }
+
+ private:
+  void* take_kept(std::size_t& size);
+  void release_kept();
+
+  RawMemory raw_;
+  std::multimap<std::size_t, void*> kept_;         ///< by size
+  std::unordered_map<void*, std::size_t> taken_;  ///< sizes, by address
+  std::size_t used_bytes_ = 0, kept_bytes_ = 0;
+};
+
+}  // namespace unisono::cuda

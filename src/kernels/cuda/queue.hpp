@@ -1,0 +1,143 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <span>
+#include <type_traits>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "cuda/handles.hpp"
+#include "cuda/launch.hpp"
+#include "cuda/pool.hpp"
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono::cuda {
+
+/// A number for a sequence of plain values.
+class Signature {
+ public:
+  template <typename T>
+  Signature& add(const T& value) {
+    // Bytes that are no part of the value would make equal ones differ.
+    static_assert(std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+    return add_bytes(std::as_bytes(std::span(&value, 1)));
+  }
+  Signature& add_bytes(std::span<const std::byte> bytes);
+  std::uint64_t value() const { return value_; }
+
+ private:
+  std::uint64_t value_ = 0x9E3779B97F4A7C15;
+};
+
+/// Kernels on their way to a GPU, in order.
+///
+/// They are gathered until `submit`, and then started one after the other, or all at once: a sequence that has come
+/// twice before, with the same kernels, shapes and addresses, is recorded as a CUDA graph, and from then on costs a
+/// single launch. What changes from step to step (a learning rate, the examples' numbers) must therefore not be an
+/// argument but lie in memory that `stage` or `upload` fill: their addresses depend on the sequence alone.
+///
+/// Used by one thread at a time.
+class Queue {
+ public:
+  /// Makes the device the calling thread's. \param pool of its memory
+  Queue(int device, Pool& pool);
+  ~Queue();
+
+  /// Makes this queue's device the calling thread's: CUDA remembers one for each.
+  void use_device() const;
+
+  /// \param signature of all that the command depends on, but for what staged memory holds
+  void add(const Signature& signature, std::function<void(cudaStream_t)> command);
+
+  /// Starts a kernel, whose parameters are numbers and pointers.
+  template <typename... Parameters, typename... Arguments>
+  void launch(void (*kernel)(Parameters...), const Grid& grid, Arguments... arguments) {
+    Signature signature;
+    signature.add(kernel).add(grid.blocks.x).add(grid.blocks.y).add(grid.threads.x).add(grid.threads.y);
+    (signature.add(static_cast<Parameters>(arguments)), ...);
+    add(signature, [=](cudaStream_t stream) {
+      check(cuda::launch(kernel, grid, stream, static_cast<Parameters>(arguments)...), "a kernel's launch");
+    });
+  }
+
+  /// A copy of few values on the device, for the commands that are added next. \return its address there
+  template <typename T>
+  const T* stage(std::span<const T> values) {
+    return static_cast<const T*>(stage_bytes(std::as_bytes(values)));
+  }
+  template <typename T>
+  const T* stage(const T& value) {
+    return stage(std::span(&value, 1));
+  }
+
+  /// A copy of many values, made by the copy engine while kernels run. The values must stay as they are until `submit`
+  /// has returned. \return where the device finds the address of the copy
+  template <typename T>
+  const T* const* upload(std::span<const T> values) {
+    return stage(static_cast<const T*>(upload_bytes(std::as_bytes(values))));
+  }
+
+  /// Starts what was added. Returns when uploads have arrived.
+  void submit();
+  /// Waits for all that was added.
+  void synchronise();
+  cudaStream_t stream() { return stream_.get(); }
+
+  std::int64_t graph_launches() const { return graph_launches_; }
+
+ private:
+  struct Command {
+    std::function<void(cudaStream_t)> run;
+  };
+  /// A sequence that has come before.
+  struct Sequence {
+    std::uint64_t signature = 0;
+    int times = 0;
+    GraphExecution graph;
+  };
+  /// Plain memory out of which staged values are copied when they are submitted; in turn, so that the next can be
+  /// filled while the last is read.
+  struct StagingArea {
+    std::byte* memory = nullptr;
+    Event copied;
+  };
+  /// Where uploads of every second submission go.
+  struct UploadArea {
+    struct Place {
+      void* memory = nullptr;
+      std::size_t bytes = 0;
+    };
+    std::vector<Place> places;
+    std::size_t used = 0;
+    Event arrived, consumed;
+    bool was_consumed = false;
+  };
+
+  const void* stage_bytes(std::span<const std::byte> bytes);
+  const void* upload_bytes(std::span<const std::byte> bytes);
+  void copy_staged();
+  Sequence& sequence_of(std::uint64_t signature);
+  void run(cudaStream_t stream);
+  GraphExecution capture();
+
+  int device_;
+  Pool& pool_;
+  Stream stream_, copies_;
+  std::vector<Command> commands_;
+  Signature signature_;
+  std::list<Sequence> sequences_;  ///< the last used first
+  std::unordered_map<std::uint64_t, std::list<Sequence>::iterator> known_;
+  std::array<StagingArea, 4> staging_;
+  std::size_t staging_area_ = 0, staged_bytes_ = 0;
+  std::byte* staged_ = nullptr;  ///< on the device
+  std::array<UploadArea, 2> uploads_;
+  std::size_t upload_area_ = 0;
+  std::int64_t graph_launches_ = 0;
+};
+
+}  // namespace unisono::cuda

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "unisono/kernels/specs.hpp"
+
+namespace unisono::cuda {
+
+/// A piece of one range, for one block of threads.
+struct RangeChunk {
+  std::int64_t first = 0, last = 0;
+  std::int32_t range = 0;    ///< its number
+  std::int32_t decays = 0;   ///< 1 where the range does
+  bool operator==(const RangeChunk&) const = default;
+};
+
+/// Ranges, cut into chunks: some thousand at most but for a range's last, and none of less than a block's work but for
+/// that. How a range is cut depends on the ranges' sizes alone. A range of no floats has one empty chunk.
+struct RangeChunks {
+  std::vector<RangeChunk> chunks;
+  std::vector<std::int64_t> begins;  ///< [ranges + 1] where each range's chunks begin
+  explicit RangeChunks(std::span<const UpdateRange> ranges);
+};
+
+}  // namespace unisono::cuda

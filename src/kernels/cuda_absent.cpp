@@ -1,0 +1,17 @@
+// In place of the room cuda/, where there is no CUDA toolkit to build it with.
+#include "unisono/base/errors.hpp"
+#include "unisono/kernels/cuda.hpp"
+
+namespace unisono {
+namespace {
+
+constexpr const char* kMissing =
+    "this unisono was built without CUDA: build it where nvcc and cuDNN are installed, or set device = \"cpu\"";
+
+}  // namespace
+
+CudaDevices find_cuda_devices() { return {.devices = {}, .missing = kMissing}; }
+
+std::unique_ptr<Backend> make_cuda_backend(int, Precision) { throw DeviceError(kMissing); }
+
+}  // namespace unisono
