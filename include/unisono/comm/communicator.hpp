@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "unisono/base/clock.hpp"
@@ -87,6 +88,10 @@ class Communicator {
   virtual std::vector<std::size_t> wait_any(std::span<Request* const> messages,
                                             const std::function<bool()>& enough) = 0;
 
+  /// Blocks until `done()`, which is asked again and again, is quick, and calls nothing of a communicator: for what
+  /// these ranks do together elsewhere. \throws PeerFailure and CommunicationError as collectives do
+  virtual void watch(std::string_view name, const std::function<bool()>& done) = 0;
+
   /// The ranks of equal colour, ordered by key. Collective.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
 
@@ -108,7 +113,7 @@ class Communicator {
   bool is_root() const { return rank() == 0; }
   /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part, whatever its values are. Where all
   /// weights are 0 the values stay as they are.
-  void allreduce_weighted_mean(std::span<float> values, double weight);
+  virtual void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
   /// Rank 0's vector on every rank.

@@ -31,9 +31,13 @@ class Device {
   virtual Allocator& pinned() = 0;
 
   /// Starts to[…] = from[…], after all that the device was asked for before it; what it is asked for afterwards comes
-  /// after an upload, but does not wait for a download. Plain memory stays as it is until `wait`, which must be called.
+  /// after an upload, but does not wait for a download. Plain memory must stay as it is until the copy is done.
   virtual std::unique_ptr<StartedCopy> start_download(const void* from, void* to, std::size_t bytes) = 0;
   virtual std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) = 0;
+  /// Makes copies from and to plain memory of somebody else as fast as of pinned one, where that can be done, until it
+  /// is released.
+  virtual void pin(void* pointer, std::size_t bytes) = 0;
+  virtual void release(void* pointer) noexcept = 0;
 
   /// Work of others in the device's order, on its own queue (a cudaStream_t): it may be recorded and repeated by a
   /// later call with the same number, and must therefore depend on nothing but what the number tells.
@@ -42,6 +46,11 @@ class Device {
   virtual void submit() = 0;
   /// Waits for all that was asked for so far. \throws DeviceError
   virtual void synchronise() = 0;
+
+  /// How this process waits for the device where others may hold it up: `wait` returns when what it is given holds, or
+  /// throws. Empty: the device is waited for whatever happens.
+  using Wait = std::function<void(const std::function<bool()>& done)>;
+  virtual void set_wait(Wait wait) = 0;
 
   /// What tells this device from all others of its host, "0000:3b:00.0".
   virtual std::string identity() const = 0;

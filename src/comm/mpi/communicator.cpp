@@ -292,4 +292,9 @@ std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> mes
   return Started::wait_any(started, enough);
 }
 
+void MpiCommunicator::watch(std::string_view name, const std::function<bool()>& done) {
+  constexpr int kNobody = -1;
+  terms_.job->wait(done, {group_, name, 0, kNobody});
+}
+
 }  // namespace unisono::mpi

@@ -57,6 +57,8 @@ class MpiCommunicator final : public Communicator {
   RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
 
+  void watch(std::string_view name, const std::function<bool()>& done) override;
+
   std::unique_ptr<Communicator> split(int color, int key) override;
   Allocator& shared_allocator() override { return *shared_; }
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override;

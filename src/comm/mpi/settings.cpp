@@ -18,6 +18,11 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
                 bucket_bytes);
   visitor.field({.name = "shared_memory", .meaning = "ranks of a node reduce in memory that they share"},
                 shared_memory);
+  visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters get from GPU to GPU"},
+                 device_transport,
+                 {{"auto", "by NCCL where every rank has a GPU of its own and NCCL is found, else staged"},
+                  {"nccl", "by NCCL; an error where it cannot be had"},
+                  {"staged", "through plain memory, as between CPUs"}});
 }
 
 }  // namespace unisono

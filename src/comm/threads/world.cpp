@@ -120,6 +120,20 @@ std::vector<std::size_t> Group::wait_any(std::span<const Meeting* const> meeting
   }
 }
 
+void Group::watch(std::string_view name, const std::function<bool()>& done) {
+  const Stopwatch watch;
+  while (!done()) {
+    std::unique_lock lock(world_->mutex);
+    if (!world_->failure.empty()) throw PeerFailure(world_->failure);
+    if (watch.seconds() > world_->timeout_seconds) {
+      const std::string reason = fmt::format("{} did not finish within {} s", name, world_->timeout_seconds);
+      world_->fail_locked(reason);
+      throw CommunicationError(reason);
+    }
+    world_->changed.wait_for(lock, std::chrono::microseconds(50));
+  }
+}
+
 /// It happened, or never will.
 bool Group::is_over_locked(const Meeting& meeting) const {
   return meeting.done || !world_->failure.empty() || !missing_locked(meeting, true).empty();

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace unisono::threads {
@@ -79,6 +80,8 @@ class Group {
   bool wait_unless(const Meeting& meeting, const std::function<bool()>& enough);
   /// Blocks until one of them happened, or `enough()`. \return the places of those that did
   std::vector<std::size_t> wait_any(std::span<const Meeting* const> meetings, const std::function<bool()>& enough);
+  /// Blocks until `done()`. \throws PeerFailure where a rank failed, CommunicationError when the time is over
+  void watch(std::string_view name, const std::function<bool()>& done);
   /// Where its buffers go away before it happened, nobody can go on.
   void abandon(const Meeting& meeting) noexcept;
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <cstring>
 
 #include "cuda/find_devices.hpp"
@@ -37,11 +37,12 @@ RawMemory raw_memory(int device) {
 /// A copy that an event tells the end of.
 class EventCopy final : public StartedCopy {
  public:
-  explicit EventCopy(cudaStream_t stream) { event_.record(stream); }
+  EventCopy(Queue& queue, cudaStream_t stream) : queue_(queue) { event_.record(stream); }
   bool done() override { return event_.happened(); }
-  void wait() override { event_.wait(); }
+  void wait() override { queue_.wait(event_); }
 
  private:
+  Queue& queue_;
   Event event_;
 };
 
@@ -98,14 +99,24 @@ std::unique_ptr<StartedCopy> CudaDevice::start_download(const void* from, void* 
   ready.record(queue_.stream());
   ready.hold(downloads_.get());
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, downloads_.get()), "cudaMemcpyAsync");
-  return std::make_unique<EventCopy>(downloads_.get());
+  return std::make_unique<EventCopy>(queue_, downloads_.get());
 }
 
 std::unique_ptr<StartedCopy> CudaDevice::start_upload(const void* from, void* to, std::size_t bytes) {
   queue_.submit();
   queue_.use_device();
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, queue_.stream()), "cudaMemcpyAsync");
-  return std::make_unique<EventCopy>(queue_.stream());
+  return std::make_unique<EventCopy>(queue_, queue_.stream());
+}
+
+void CudaDevice::pin(void* pointer, std::size_t bytes) {
+  queue_.use_device();
+  // Where it cannot be done, copies are slower and made before they return.
+  if (bytes > 0 && cudaHostRegister(pointer, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
+}
+
+void CudaDevice::release(void* pointer) noexcept {
+  if (cudaHostUnregister(pointer) != cudaSuccess) cudaGetLastError();
 }
 
 void CudaDevice::enqueue(std::uint64_t number, std::function<void(void* queue)> work) {

@@ -62,7 +62,7 @@ const void* Queue::stage_bytes(std::span<const std::byte> bytes) {
     throw DeviceError("a kernel needs more staged memory than there is; the model has too many blocks of parameters");
   }
   StagingArea& area = staging_[staging_area_];
-  if (staged_bytes_ == 0) area.copied.wait();  // several submissions ago
+  if (staged_bytes_ == 0) wait(area.copied);  // several submissions ago
   std::memcpy(area.memory + staged_bytes_, bytes.data(), bytes.size());
   const std::byte* const address = staged_ + staged_bytes_;
   staged_bytes_ += (bytes.size() + kStagedAlignment - 1) / kStagedAlignment * kStagedAlignment;
@@ -124,7 +124,7 @@ void Queue::submit() {
   area.was_consumed = true;
   area.used = 0;
   upload_area_ = 1 - upload_area_;
-  area.arrived.wait();
+  wait(area.arrived);
 }
 
 Queue::Sequence& Queue::sequence_of(std::uint64_t signature) {
@@ -167,7 +167,16 @@ GraphExecution Queue::capture() {
 void Queue::synchronise() {
   submit();
   use_device();
-  stream_.synchronise();
+  end_.record(stream_.get());
+  wait(end_);
+}
+
+void Queue::wait(Event& event) {
+  if (wait_) {
+    wait_([&event] { return event.happened(); });
+  } else {
+    event.wait();
+  }
 }
 
 }  // namespace unisono::cuda

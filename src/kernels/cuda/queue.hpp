@@ -14,7 +14,7 @@
 #include "cuda/handles.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/pool.hpp"
-#include "unisono/tensor/allocator.hpp"
+#include "unisono/tensor/device.hpp"
 
 namespace unisono::cuda {
 
@@ -86,6 +86,10 @@ class Queue {
   void submit();
   /// Waits for all that was added.
   void synchronise();
+  /// Waits for an event of this device.
+  void wait(Event& event);
+  /// See Device::set_wait.
+  void set_wait(Device::Wait wait) { wait_ = std::move(wait); }
   cudaStream_t stream() { return stream_.get(); }
 
   std::int64_t graph_launches() const { return graph_launches_; }
@@ -127,7 +131,9 @@ class Queue {
 
   int device_;
   Pool& pool_;
+  Device::Wait wait_;
   Stream stream_, copies_;
+  Event end_;  ///< of what is waited for
   std::vector<Command> commands_;
   Signature signature_;
   std::list<Sequence> sequences_;  ///< the last used first

@@ -1,0 +1,69 @@
+#pragma once
+
+#include "device/collectives.hpp"
+#include "unisono/comm/device.hpp"
+
+namespace unisono {
+
+/// See make_device_communicator. What lies in plain memory is left to the ranks below.
+class DeviceCommunicator final : public Communicator {
+ public:
+  /// How ranks get collectives for a group of theirs.
+  using MakeCollectives = std::function<std::unique_ptr<DeviceCollectives>(Communicator& ranks, Device& device)>;
+
+  /// Collective. \param owned the ranks below where nobody else owns them
+  DeviceCommunicator(Communicator& ranks, std::unique_ptr<Communicator> owned, Device& device, MakeCollectives make);
+
+  int rank() const override { return ranks_.rank(); }
+  int size() const override { return ranks_.size(); }
+  int node_rank() const override { return ranks_.node_rank(); }
+  int node_size() const override { return ranks_.node_size(); }
+  std::string host() const override { return ranks_.host(); }
+  void set_step(std::int64_t step) override { ranks_.set_step(step); }
+
+  void barrier() override { below().barrier(); }
+  void node_barrier() override { below().node_barrier(); }
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  void allreduce_sum(std::span<float> values) override;
+  void allreduce_sum(std::span<double> values) override;
+  void allreduce_sum(std::span<std::int64_t> values) override { below().allreduce_sum(values); }
+  void allreduce_max(std::span<std::int64_t> values) override { below().allreduce_max(values); }
+  void allreduce_max(std::span<double> values) override { below().allreduce_max(values); }
+  RequestPtr start_allreduce_sum(std::span<float> values) override;
+  void reduce_scatter_sum(std::span<float> values) override;
+  void all_gather(std::span<float> values) override;
+  std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
+    return below().all_gather_bytes(bytes);
+  }
+  void allreduce_weighted_mean(std::span<float> values, double weight) override;
+
+  void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
+  void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }
+  RequestPtr start_send(std::span<const std::byte> bytes, int peer, int tag) override;
+  RequestPtr start_receive(std::span<std::byte> bytes, int peer, int tag) override;
+  std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
+  void watch(std::string_view name, const std::function<bool()>& done) override { ranks_.watch(name, done); }
+
+  std::unique_ptr<Communicator> split(int color, int key) override;
+  Allocator& shared_allocator() override { return collectives_->memory(); }
+  std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override { return below().allocate_on_node(bytes); }
+
+ private:
+  /// The ranks below, for a collective of theirs: all have started as many before it.
+  Communicator& below() {
+    collectives_->flush();
+    return ranks_;
+  }
+  template <typename T>
+  bool is_there(std::span<T> values) const {
+    return !values.empty() && device_.owns(values.data());
+  }
+
+  std::unique_ptr<Communicator> owned_;
+  Communicator& ranks_;
+  Device& device_;
+  MakeCollectives make_;
+  std::unique_ptr<DeviceCollectives> collectives_;
+};
+
+}  // namespace unisono

@@ -1,0 +1,158 @@
+#include "device/staged.hpp"
+
+#include <algorithm>
+
+namespace unisono {
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+void* MirroredMemory::allocate(std::size_t bytes) {
+  auto* const there = static_cast<std::byte*>(device_.memory().allocate(bytes));
+  Mirror mirror{static_cast<std::byte*>(ranks_.shared_allocator().allocate(bytes)), bytes};
+  device_.pin(mirror.memory, bytes);
+  mirrors_.emplace(there, mirror);
+  return there;
+}
+
+void MirroredMemory::deallocate(void* pointer) noexcept {
+  const auto found = mirrors_.find(static_cast<std::byte*>(pointer));
+  device_.release(found->second.memory);
+  ranks_.shared_allocator().deallocate(found->second.memory);
+  mirrors_.erase(found);
+  device_.memory().deallocate(pointer);
+}
+
+std::byte* MirroredMemory::mirror_of(const std::byte* there) const {
+  auto after = mirrors_.upper_bound(there);
+  if (after == mirrors_.begin()) return nullptr;
+  const auto& [begin, mirror] = *--after;
+  const auto offset = static_cast<std::size_t>(there - begin);
+  return offset < mirror.bytes ? mirror.memory + offset : nullptr;
+}
+
+Stage::Stage(Device& device, const MirroredMemory* memory, std::span<std::byte> there)
+    : device_(device), there_(there), plain_(memory != nullptr ? memory->mirror_of(there.data()) : nullptr) {
+  if (plain_ != nullptr) return;
+  own_ = Buffer(static_cast<Index>((there.size() + sizeof(float) - 1) / sizeof(float)), device.pinned());
+  plain_ = reinterpret_cast<std::byte*>(own_.data());
+}
+
+void Stage::start_download() { copy_ = device_.start_download(there_.data(), plain_, there_.size()); }
+void Stage::start_upload() { copy_ = device_.start_upload(plain_, there_.data(), there_.size()); }
+void Stage::wait_for_copy() { copy_->wait(); }
+
+// --- A started sum ---------------------------------------------------------------------------------------------------
+
+/// Comes from the device, is summed by the ranks below, and goes back to the device.
+class StagedSum final : public Request {
+ public:
+  StagedSum(StagedCollectives& collectives, Stage stage) : collectives_(collectives), stage_(std::move(stage)) {
+    stage_->start_download();
+  }
+
+  bool has_come() { return stage_->copied(); }
+  void wait_for_download() { stage_->wait_for_copy(); }
+  void start_sum() {
+    const std::span<std::byte> bytes = stage_->plain();
+    sum_ = collectives_.ranks().start_allreduce_sum(
+        {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+  }
+
+  void wait() override {
+    collectives_.advance(this, true);
+    sum_->wait();
+    stage_->start_upload();
+    collectives_.keep(std::move(*stage_));
+    stage_.reset();
+  }
+  bool test() override {
+    collectives_.advance(this, false);
+    return sum_ && sum_->test();
+  }
+  bool wait_unless(const std::function<bool()>& enough) override {
+    collectives_.advance(this, true);
+    return sum_->wait_unless(enough);
+  }
+  void wait_for_arrivals() override {
+    collectives_.advance(this, true);
+    sum_->wait_for_arrivals();
+  }
+
+ private:
+  StagedCollectives& collectives_;
+  std::optional<Stage> stage_;  ///< until it is waited for
+  RequestPtr sum_;
+};
+
+// --- Collectives -----------------------------------------------------------------------------------------------------
+
+StagedCollectives::~StagedCollectives() {
+  for (Stage& stage : uploading_) stage.wait_for_copy();
+}
+
+void StagedCollectives::keep(Stage stage) {
+  std::erase_if(uploading_, [](Stage& kept) { return kept.copied(); });
+  uploading_.push_back(std::move(stage));
+}
+
+void StagedCollectives::advance(const StagedSum* up_to, bool waits) {
+  while (!downloading_.empty()) {
+    StagedSum* const next = downloading_.front();
+    if (!next->has_come()) {
+      if (!waits) return;
+      next->wait_for_download();
+    }
+    downloading_.pop_front();
+    next->start_sum();
+    if (next == up_to) waits = false;
+  }
+}
+
+void StagedCollectives::flush() { advance(nullptr, true); }
+
+template <typename T, typename Act>
+void StagedCollectives::through_plain_memory(std::span<T> values, Act act) {
+  flush();
+  Stage stage(device_, &memory_, std::as_writable_bytes(values));
+  stage.start_download();
+  stage.wait_for_copy();
+  act(std::span(reinterpret_cast<T*>(stage.plain().data()), values.size()));
+  stage.start_upload();
+  keep(std::move(stage));
+}
+
+void StagedCollectives::broadcast(std::span<std::byte> bytes, int root) {
+  through_plain_memory(bytes, [&](std::span<std::byte> plain) { ranks_.broadcast(plain, root); });
+}
+
+void StagedCollectives::allreduce_sum(std::span<float> values) {
+  through_plain_memory(values, [&](std::span<float> plain) { ranks_.allreduce_sum(plain); });
+}
+
+void StagedCollectives::allreduce_sum(std::span<double> values) {
+  through_plain_memory(values, [&](std::span<double> plain) { ranks_.allreduce_sum(plain); });
+}
+
+RequestPtr StagedCollectives::start_allreduce_sum(std::span<float> values) {
+  auto sum = std::make_unique<StagedSum>(*this, Stage(device_, &memory_, std::as_writable_bytes(values)));
+  downloading_.push_back(sum.get());
+  return sum;
+}
+
+void StagedCollectives::reduce_scatter_sum(std::span<float> values) {
+  through_plain_memory(values, [&](std::span<float> plain) { ranks_.reduce_scatter_sum(plain); });
+}
+
+void StagedCollectives::all_gather(std::span<float> values) {
+  through_plain_memory(values, [&](std::span<float> plain) { ranks_.all_gather(plain); });
+}
+
+void StagedCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
+  through_plain_memory(values, [&](std::span<float> plain) { ranks_.allreduce_weighted_mean(plain, weight); });
+}
+
+std::unique_ptr<DeviceCollectives> make_staged_collectives(Communicator& ranks, Device& device) {
+  return std::make_unique<StagedCollectives>(ranks, device);
+}
+
+}  // namespace unisono

@@ -1,0 +1,266 @@
+// Collectives of NCCL on a stream of their own, between events of the device's queue: they become part of what it
+// records and repeats. NCCL's own kernels wait for the other ranks on the device, so that this process must keep an eye
+// on them while it waits for its device: where a rank failed, the operations are aborted.
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "device/collectives.hpp"
+#include "nccl/library.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
+
+namespace unisono::nccl {
+namespace {
+
+const Functions& functions() {
+  std::string missing;
+  return *load(missing);
+}
+
+void check(ncclResult_t result, const char* call) {
+  if (result == ncclSuccess || result == ncclInProgress) return;
+  throw CommunicationError(fmt::format("{} failed: {}; NCCL_DEBUG=INFO tells more", call,
+                                       functions().ncclGetErrorString(result)));
+}
+
+void check(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  throw DeviceError(fmt::format("{} failed: {} ({})", call, cudaGetErrorString(error), cudaGetErrorName(error)));
+}
+
+/// The two ends of a started operation in the order of the device's work.
+class Span {
+ public:
+  Span() {
+    for (cudaEvent_t& event : events_) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    }
+  }
+  ~Span() {
+    for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  /// `then` comes after what `first` has been given.
+  void begin(cudaStream_t first, cudaStream_t then) const { order(events_[0], first, then); }
+  void end(cudaStream_t stream) const { check(cudaEventRecord(events_[1], stream), "cudaEventRecord"); }
+  void hold(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, events_[1], 0), "cudaStreamWaitEvent"); }
+
+ private:
+  static void order(cudaEvent_t event, cudaStream_t first, cudaStream_t then) {
+    check(cudaEventRecord(event, first), "cudaEventRecord");
+    check(cudaStreamWaitEvent(then, event, 0), "cudaStreamWaitEvent");
+  }
+  std::array<cudaEvent_t, 2> events_{};
+};
+
+enum class Operation : std::uint64_t { sum, sum_doubles, mean, broadcast, reduce_scatter, all_gather, started, awaited };
+
+class NcclCollectives final : public DeviceCollectives {
+ public:
+  NcclCollectives(Communicator& ranks, Device& device);
+  ~NcclCollectives() override;
+
+  Allocator& memory() override { return device_.memory(); }
+  void broadcast(std::span<std::byte> bytes, int root) override;
+  void allreduce_sum(std::span<float> values) override;
+  void allreduce_sum(std::span<double> values) override;
+  RequestPtr start_allreduce_sum(std::span<float> values) override;
+  void reduce_scatter_sum(std::span<float> values) override;
+  void all_gather(std::span<float> values) override;
+  void allreduce_weighted_mean(std::span<float> values, double weight) override;
+
+ private:
+  class Started;
+  /// A number that tells an operation from all others of this group.
+  template <typename... Terms>
+  std::uint64_t number_of(Operation operation, Terms... terms) const;
+  void wait_for_device(const std::function<bool()>& done);
+  void abort() noexcept;
+
+  Communicator& ranks_;
+  Device& device_;
+  ncclComm_t group_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  std::vector<std::unique_ptr<Span>> spans_;  ///< of operations that are under way, in the order of their starts
+  std::size_t under_way_ = 0, awaited_ = 0;
+};
+
+/// It is waited for on the device, not here.
+class NcclCollectives::Started final : public Request {
+ public:
+  Started(NcclCollectives& collectives, std::size_t span) : collectives_(collectives), span_(span) {}
+  void wait() override {
+    Span* const span = collectives_.spans_[span_].get();
+    collectives_.device_.enqueue(collectives_.number_of(Operation::awaited, span_),
+                                 [span](void* queue) { span->hold(static_cast<cudaStream_t>(queue)); });
+    if (++collectives_.awaited_ == collectives_.under_way_) collectives_.awaited_ = collectives_.under_way_ = 0;
+  }
+  bool test() override { return true; }
+  bool wait_unless(const std::function<bool()>&) override { return true; }
+
+ private:
+  NcclCollectives& collectives_;
+  std::size_t span_;
+};
+
+NcclCollectives::NcclCollectives(Communicator& ranks, Device& device) : ranks_(ranks), device_(device) {
+  ncclUniqueId id{};
+  ncclResult_t result = ncclSuccess;
+  if (ranks.is_root()) result = functions().ncclGetUniqueId(&id);
+  ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  check(result, "ncclGetUniqueId");
+  device.synchronise();  // makes it this thread's device, too
+  check(functions().ncclCommInitRank(&group_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  device.set_wait([this](const std::function<bool()>& done) { wait_for_device(done); });
+}
+
+NcclCollectives::~NcclCollectives() {
+  device_.set_wait({});
+  if (group_ != nullptr) functions().ncclCommDestroy(group_);
+  cudaStreamDestroy(stream_);
+}
+
+void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
+  try {
+    ranks_.watch("an operation of NCCL", done);
+  } catch (...) {
+    abort();
+    throw;
+  }
+  ncclResult_t result = ncclSuccess;
+  if (group_ != nullptr) functions().ncclCommGetAsyncError(group_, &result);
+  check(result, "an operation of NCCL");
+}
+
+/// Ends kernels that wait for ranks which will not come.
+void NcclCollectives::abort() noexcept {
+  if (group_ != nullptr) functions().ncclCommAbort(std::exchange(group_, nullptr));
+}
+
+template <typename... Terms>
+std::uint64_t NcclCollectives::number_of(Operation operation, Terms... terms) const {
+  const std::array<std::uint64_t, 2 + sizeof...(Terms)> words = {
+      reinterpret_cast<std::uint64_t>(this), static_cast<std::uint64_t>(operation), std::bit_cast<std::uint64_t>(terms)...};
+  return hash_bytes(std::string_view(reinterpret_cast<const char*>(words.data()), sizeof(words)));
+}
+
+void NcclCollectives::broadcast(std::span<std::byte> bytes, int root) {
+  device_.enqueue(number_of(Operation::broadcast, bytes.data(), bytes.size(), std::int64_t{root}),
+                  [this, bytes, root](void* queue) {
+                    check(functions().ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), ncclUint8, root, group_,
+                                                    static_cast<cudaStream_t>(queue)),
+                          "ncclBroadcast");
+                  });
+}
+
+void NcclCollectives::allreduce_sum(std::span<float> values) {
+  device_.enqueue(number_of(Operation::sum, values.data(), values.size()), [this, values](void* queue) {
+    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_,
+                                    static_cast<cudaStream_t>(queue)),
+          "ncclAllReduce");
+  });
+}
+
+void NcclCollectives::allreduce_sum(std::span<double> values) {
+  device_.enqueue(number_of(Operation::sum_doubles, values.data(), values.size()), [this, values](void* queue) {
+    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclDouble, ncclSum, group_,
+                                    static_cast<cudaStream_t>(queue)),
+          "ncclAllReduce");
+  });
+}
+
+RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
+  const std::size_t number = under_way_++;
+  if (number == spans_.size()) spans_.push_back(std::make_unique<Span>());
+  Span* const span = spans_[number].get();
+  device_.enqueue(number_of(Operation::started, values.data(), values.size(), number),
+                  [this, values, span](void* queue) {
+                    span->begin(static_cast<cudaStream_t>(queue), stream_);
+                    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum,
+                                                    group_, stream_),
+                          "ncclAllReduce");
+                    span->end(stream_);
+                  });
+  return std::make_unique<Started>(*this, number);
+}
+
+void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
+  // Slices are of equal length only where P divides n; then this is one operation, else all is summed.
+  const auto ranks = static_cast<std::size_t>(ranks_.size());
+  if (values.size() % ranks != 0) return allreduce_sum(values);
+  device_.enqueue(number_of(Operation::reduce_scatter, values.data(), values.size()),
+                  [this, values, count = values.size() / ranks](void* queue) {
+                    float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+                    check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_,
+                                                        static_cast<cudaStream_t>(queue)),
+                          "ncclReduceScatter");
+                  });
+}
+
+void NcclCollectives::all_gather(std::span<float> values) {
+  const auto ranks = static_cast<std::size_t>(ranks_.size());
+  if (values.size() % ranks != 0) {
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      const Slice slice = slice_of(static_cast<Index>(values.size()), rank, ranks_.size());
+      broadcast(std::as_writable_bytes(values.subspan(static_cast<std::size_t>(slice.first),
+                                                      static_cast<std::size_t>(slice.last - slice.first))),
+                rank);
+    }
+    return;
+  }
+  device_.enqueue(number_of(Operation::all_gather, values.data(), values.size()),
+                  [this, values, count = values.size() / ranks](void* queue) {
+                    const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+                    check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_,
+                                                    static_cast<cudaStream_t>(queue)),
+                          "ncclAllGather");
+                  });
+}
+
+void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
+  const double total = ranks_.sum(weight);
+  if (total == 0) return;
+  const auto share = static_cast<float>(weight / total);
+  device_.enqueue(number_of(Operation::mean, values.data(), values.size(), static_cast<double>(share)),
+                  [this, values, share](void* queue) {
+                    auto* const stream = static_cast<cudaStream_t>(queue);
+                    if (share == 0) {  // what a rank without examples holds may be no number
+                      check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
+                    }
+                    ncclRedOp_t weighted{};
+                    float own = share;
+                    check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate,
+                                                               group_),
+                          "ncclRedOpCreatePreMulSum");
+                    const ncclResult_t result = functions().ncclAllReduce(values.data(), values.data(), values.size(),
+                                                                          ncclFloat, weighted, group_, stream);
+                    functions().ncclRedOpDestroy(weighted, group_);
+                    check(result, "ncclAllReduce");
+                  });
+}
+
+}  // namespace
+}  // namespace unisono::nccl
+
+namespace unisono {
+
+std::string nccl_version(std::string& missing) {
+  const nccl::Functions* const functions = nccl::load(missing);
+  if (functions == nullptr) return "";
+  int version = 0;
+  functions->ncclGetVersion(&version);
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::unique_ptr<DeviceCollectives> make_nccl_collectives(Communicator& ranks, Device& device) {
+  return std::make_unique<nccl::NcclCollectives>(ranks, device);
+}
+
+}  // namespace unisono
