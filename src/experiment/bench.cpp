@@ -72,6 +72,7 @@ class Trial {
     StepClock clock;
     training_.seconds = {};
     TrainContext context{.communicator = world_,
+                         .backend = *parts_.backend,
                          .model = *parts_.model,
                          .optimizer = *training_.optimizer,
                          .optimizer_settings = config_.optimizer,

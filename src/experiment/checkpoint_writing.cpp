@@ -79,7 +79,8 @@ std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& head
 
 void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins) {
   std::size_t floats = 0;
-  auto begin = begins.begin();  // of the vector's first block
+  std::vector<std::size_t> ends;  // of the vectors' parts
+  auto begin = begins.begin();    // of the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
     for (const HeldRows& rows : rows_to_write(vector, world_.rank(), writers_)) {
@@ -88,18 +89,30 @@ void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std:
       parts_.push_back({.block = block,
                         .rows = rows,
                         .begin = begin[static_cast<std::ptrdiff_t>(rows.block)],
-                        .stored = View(vector.values).subspan(static_cast<std::size_t>(rows.offset)),
                         .copy = floats,
                         .count = count});
       floats += count;
     }
     begin += static_cast<std::ptrdiff_t>(blocks.size());
+    ends.push_back(parts_.size());
   }
   if (snapshot_.size() != static_cast<Index>(floats)) {
     snapshot_ = Buffer();  // never both
     snapshot_ = Buffer(static_cast<Index>(floats));
   }
-  for (const Part& part : parts_) to_canonical(part.block, part.stored, copy_of(part));
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    copy_parts(state[i], std::span(parts_).subspan(first, ends[i] - first));
+    first = ends[i];
+  }
+}
+
+void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const Part> parts) {
+  if (parts.empty()) return;
+  PlainValues values(*vector.memory, vector.values);
+  for (const Part& part : parts) {
+    to_canonical(part.block, values.view().subspan(static_cast<std::size_t>(part.rows.offset)), copy_of(part));
+  }
 }
 
 void CheckpointWriting::write_rows() {

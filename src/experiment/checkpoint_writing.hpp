@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <future>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,12 @@ class CheckpointWriting {
     const Block& block;
     HeldRows rows;
     std::int64_t begin;       ///< of the block: bytes from the file's start
-    View stored;              ///< from the first of the rows on
     std::size_t copy, count;  ///< floats in the snapshot: the first, how many
   };
 
   std::vector<std::int64_t> create(const CheckpointHeader& header, const HeldState& state);
   void copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins);
+  void copy_parts(const HeldVector& vector, std::span<const Part> parts);
   MutableView copy_of(const Part& part) { return snapshot_.view().subspan(part.copy, part.count); }
   void write_rows();
   void hash();

@@ -41,11 +41,12 @@ Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
   std::erase_if(vector.rows, [&](const HeldRows& rows) {
     return vector.layout.blocks()[rows.block].role == Role::state || rows.count == 0;
   });
+  PlainValues values(*vector.memory, vector.values);
   Distance distance;
   std::vector<float> own;
   visit_vector(other.path, {"parameters"}, vector, [&](const Block& block, const HeldRows& rows, View canonical) {
     own.resize(canonical.size());
-    to_canonical(block, View(vector.values).subspan(static_cast<std::size_t>(rows.offset)), own);
+    to_canonical(block, View(values.view()).subspan(static_cast<std::size_t>(rows.offset)), own);
     distance.add(own, canonical);
   });
   return distance;

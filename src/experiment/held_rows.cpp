@@ -9,8 +9,8 @@ bool is_parted(const HeldState& state) {
   return std::any_of(state.begin(), state.end(), [](const HeldVector& vector) { return !vector.common; });
 }
 
-HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values) {
-  HeldVector vector{.group = std::move(group), .layout = layout, .values = values, .rows = {}};
+HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values, Allocator& memory) {
+  HeldVector vector{.group = std::move(group), .layout = layout, .values = values, .rows = {}, .memory = &memory};
   for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
     const Block& block = layout.blocks()[i];
     vector.rows.push_back({.block = i, .first = 0, .step = 1, .count = block.shape.front(), .offset = block.offset});

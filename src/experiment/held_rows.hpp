@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
@@ -14,7 +15,8 @@ struct HeldVector {
   const ParameterLayout& layout;
   MutableView values;
   std::vector<HeldRows> rows;
-  bool common = true;  ///< whether all ranks hold the same rows; else each row is held by one rank
+  bool common = true;                      ///< whether all ranks hold the same rows; else each row is held by one rank
+  Allocator* memory = &plain_allocator();  ///< that the values lie in
 };
 using HeldState = std::vector<HeldVector>;
 
@@ -22,7 +24,11 @@ using HeldState = std::vector<HeldVector>;
 bool is_parted(const HeldState& state);
 
 /// A vector that this rank holds all of, in the layout's order.
-HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values);
+HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values,
+                        Allocator& memory = plain_allocator());
+inline HeldVector whole_vector(std::string group, const ParameterLayout& layout, Buffer& values) {
+  return whole_vector(std::move(group), layout, values.view(), values.allocator());
+}
 
 /// Some of the rows, counted from the first one held.
 HeldRows some_of(const HeldRows& rows, const Block& block, Slice slice);

@@ -62,7 +62,9 @@ std::int64_t examples_bytes(const MemoryContext& context) {
 /// What the kernels have allocated for themselves after a pass forward and back.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   Model& model = context.model;
-  Buffer parameters(model.layout().size()), statistics(model.statistics_layout().size()), gradient(parameters.size());
+  Allocator& memory = context.backend.memory();
+  Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
+      gradient(parameters.size(), memory);
   const ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
   model.initialise(0, state);
   SyntheticSource source(

@@ -136,9 +136,12 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
   require_same(world, "order of the parameters", model->layout().hash(),
                "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
   if (data != nullptr) division = strategy->divide(*model, data->info(), world);
-  parameters =
-      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
-  statistics = Buffer(model->statistics_layout().size());
+  parameters = division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), vector_memory());
+  statistics = Buffer(model->statistics_layout().size(), backend->memory());
+}
+
+Allocator& ModelParts::vector_memory() const {
+  return backend->memory().is_plain() ? world.shared_allocator() : backend->memory();
 }
 
 void ModelParts::initialise(std::uint64_t seed) {
@@ -149,11 +152,11 @@ void ModelParts::initialise(std::uint64_t seed) {
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
-  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
+  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.vector_memory());
   optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer,
                              parts.model->layout(), *parts.backend);
   for (const std::string& name : parts.strategy->vectors_beside()) {
-    optimizer->state().push_back({name, Buffer(parts.model->layout().size())});
+    optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }
 }
 
@@ -185,10 +188,12 @@ void WorkerParts::add(const WorkerTerms& terms, const SourceOptions& options, in
   } else if (!in_place) {
     owned.optimizer = make_optimizer(terms.config.optimizer, layout, *owned.backend);
   }
-  owned.parameters = Buffer(layout.size());
-  owned.gradient = Buffer(in_place ? 0 : layout.size());
-  owned.statistics = Buffer(parts.model->statistics_layout().size());
-  workers_.push_back({.model = *owned.model,
+  Allocator& memory = owned.backend->memory();
+  owned.parameters = Buffer(layout.size(), memory);
+  owned.gradient = Buffer(in_place ? 0 : layout.size(), memory);
+  owned.statistics = Buffer(parts.model->statistics_layout().size(), memory);
+  workers_.push_back({.backend = *owned.backend,
+                      .model = *owned.model,
                       .source = *owned.source,
                       .optimizer = owned.optimizer ? *owned.optimizer : *terms.training.optimizer,
                       .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},

@@ -46,6 +46,8 @@ struct ModelParts {
              Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);
+  /// Where θ and g live: the backend's memory, or where that is everybody's, memory that the ranks of a node share.
+  Allocator& vector_memory() const;
   ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many ranks train, and whether this one does.
   int workers() const { return strategy->workers(world.size()); }
@@ -61,7 +63,7 @@ struct ModelParts {
   CommunicatorReducer statistics_reducer;
   std::unique_ptr<Model> model;
   Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it
-  Buffer parameters;  ///< θ, in memory that the ranks of a node share; the rank's own part of it where divided
+  Buffer parameters;  ///< θ, from vector_memory(); the rank's own part of it where divided
   Buffer statistics;
 };
 
@@ -69,7 +71,7 @@ struct ModelParts {
 struct TrainingParts {
   TrainingParts(ModelParts& parts, const Config& config);
 
-  Buffer gradient;  ///< g, in memory that the ranks of a node share; empty where the model is updated in place
+  Buffer gradient;  ///< g, beside θ; empty where the model is updated in place
   std::unique_ptr<Optimizer> optimizer;
   LossSums sums;
   Seconds seconds;

@@ -10,7 +10,7 @@ bool states_are_local(const ModelParts& parts) {
 }
 
 HeldVector statistics_of(ModelParts& parts) {
-  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics.view());
+  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
 }
 
 /// The groups that hold a vector's values for this rank.
@@ -32,7 +32,7 @@ HeldVector parameters_of(ModelParts& parts) {
             .rows = parts.division->held(),
             .common = false};
   }
-  return whole_vector("parameters", parts.model->layout(), parts.parameters.view());
+  return whole_vector("parameters", parts.model->layout(), parts.parameters);
 }
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
@@ -44,7 +44,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
     for (OptimizerState& own : training.optimizer->state()) {
-      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), own.values.view()));
+      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), own.values));
       state.back().common = !local;
       if (local && rank != parts.world.rank()) state.back().rows.clear();
     }
@@ -68,7 +68,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_model(parts, stored);
   for (OptimizerState& own : training.optimizer->state()) {
     read_vector(parts.world, stored, groups_of(own.name, parts, stored),
-                whole_vector(own.name, parts.model->layout(), own.values.view()));
+                whole_vector(own.name, parts.model->layout(), own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -101,6 +101,14 @@ StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, L
 
 void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
                  const HeldVector& vector) {
+  if (!vector.memory->is_plain()) {
+    PlainValues values(*vector.memory, vector.values);
+    HeldVector plain = vector;
+    plain.values = values.view();
+    plain.memory = &plain_allocator();
+    read_vector(world, stored, groups, plain);
+    return values.put_back();
+  }
   if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
   if (!vector.common) {
     throw OutputError(

@@ -337,6 +337,7 @@ ExitCode Run::train() {
                              .header = header_});
   Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
   TrainContext context{.communicator = world_,
+                       .backend = *parts_.backend,
                        .model = *parts_.model,
                        .optimizer = *training_.optimizer,
                        .optimizer_settings = config_.optimizer,

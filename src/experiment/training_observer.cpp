@@ -110,6 +110,7 @@ void TrainingObserver::report() {
   LossSums sums;
   {
     const ScopedTimer timer(training.seconds.exposed_communication);
+    context_.parts.backend->collect(training.sums);
     sums = sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
   }
   require_finite(sums);

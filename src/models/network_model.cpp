@@ -7,6 +7,12 @@ namespace {
 
 Extent extent_of(const FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
 
+void initialise_in(Allocator& memory, const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
+  PlainValues values(memory, vector);
+  initialise(layout, seed, values.view());
+  values.put_back();
+}
+
 }  // namespace
 
 NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
@@ -15,8 +21,8 @@ NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& i
       loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
-  unisono::initialise(network_.parameters(), seed, state.parameters);
-  unisono::initialise(network_.statistics(), seed, state.statistics);
+  initialise_in(context_.backend.memory(), network_.parameters(), seed, state.parameters);
+  initialise_in(context_.backend.memory(), network_.statistics(), seed, state.statistics);
 }
 
 Pass NetworkModel::pass(const Batch& batch, ModelState state, bool training) const {
@@ -37,7 +43,7 @@ Workspace NetworkModel::workspace(Index batch, bool training) {
   if (is_new) plan = network_.plan(batch, training);
   if (plan.floats > memory_.size()) {
     memory_ = Buffer();  // gives the old memory back before it asks for more
-    memory_ = Buffer(plan.floats);
+    memory_ = Buffer(plan.floats, context_.backend.memory());
   }
   return {plan, memory_.view().first(static_cast<std::size_t>(plan.floats))};
 }
@@ -61,6 +67,7 @@ View NetworkModel::infer(const Batch& batch, ModelState state) {
 void NetworkModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
   if (batch.size == 0) return;
   loss_->apply(context_.backend, batch.size, infer(batch, state), {batch.labels, batch.targets}, 0, {}, sums);
+  context_.backend.collect(sums);
 }
 
 void NetworkModel::predict(const Batch& batch, ModelState state, MutableView outputs) {

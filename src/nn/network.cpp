@@ -18,19 +18,6 @@ MutableView view(const Workspace& workspace, int slot) {
                                   static_cast<std::size_t>(workspace.plan.sizes[i]));
 }
 
-void fill_zero(MutableView gradient, Index first, Index last) {
-  std::fill(gradient.begin() + first, gradient.begin() + last, 0.0F);
-}
-
-/// Zeros between the blocks of [first, last): a sum over all of g must not meet what lay there before.
-void clear_padding(const ParameterLayout& layout, MutableView gradient, Index first, Index last) {
-  for (const Block& block : layout.blocks()) {
-    if (block.offset < first || block.offset >= last) continue;
-    const Index end = block.offset + block.size();
-    fill_zero(gradient, end, std::min(last, round_up_to_line(end)));
-  }
-}
-
 }  // namespace
 
 Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together)
@@ -90,13 +77,12 @@ MutableView Network::output_gradient(const Workspace& workspace) const {
 
 void Network::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
                        const std::function<void(Index, Index)>& ready) const {
+  if (pass.batch == 0 && write == Write::overwrite) pass.backend.clear(gradient);
   Index final_from = parameters_.size();  // g is final from here on
   for (int i = static_cast<int>(graph_->nodes.size()); i-- > 0;) {
     const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
-    if (pass.batch == 0 && write == Write::overwrite) fill_zero(gradient, node.first, node.last);
     backward_node(i, pass, workspace, gradient, write);
     if (node.first == node.last) continue;
-    if (write == Write::overwrite) clear_padding(parameters_, gradient, node.first, node.last);
     if (ready) ready(node.first, final_from);
     final_from = node.first;
   }

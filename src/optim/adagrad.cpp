@@ -16,10 +16,9 @@ class Adagrad final : public UpdateRule {
         epsilon_(static_cast<float>(settings.adagrad.epsilon)) {}
 
  private:
-  void update(const RangeStep& step) override {
-    backend().adagrad_update(
-        {.rate = step.rate, .decay = step.decay, .epsilon = epsilon_, .gradient_scale = step.gradient_scale}, step.g,
-        step.theta, state_part(0, step.range));
+  void update(const RuleStep& step) override {
+    backend().adagrad_update({.rate = step.rate, .decay = step.decay, .epsilon = epsilon_}, step.scale, ranges(),
+                             step.g, step.theta, state_vector(0));
   }
 
   float epsilon_;

@@ -19,9 +19,9 @@ class Adam final : public UpdateRule {
         decoupled_(settings.kind == "adamw") {}
 
  private:
-  void update(const RangeStep& step) override {
-    backend().adam_update(adam_step(adam_, step, steps(), decoupled_), step.g, step.theta, state_part(0, step.range),
-                          state_part(1, step.range));
+  void update(const RuleStep& step) override {
+    backend().adam_update(adam_step(adam_, step, steps(), decoupled_), step.scale, ranges(), step.g, step.theta,
+                          state_vector(0), state_vector(1));
   }
 
   AdamSettings adam_;

@@ -8,7 +8,7 @@ namespace unisono {
 
 /// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
 /// \param decoupled λθ is added to the direction and not to the gradient
-inline AdamStep adam_step(const AdamSettings& adam, const RangeStep& step, std::int64_t t, bool decoupled) {
+inline AdamStep adam_step(const AdamSettings& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
   // Of β as the kernels see it, rounded to float: the mean square then starts without a bias.
   const auto correction = [t](double beta) {
     const auto rounded = static_cast<double>(static_cast<float>(beta));
@@ -21,8 +21,7 @@ inline AdamStep adam_step(const AdamSettings& adam, const RangeStep& step, std::
           .epsilon = static_cast<float>(adam.epsilon),
           .correction1 = correction(adam.beta1),
           .correction2 = correction(adam.beta2),
-          .decoupled = decoupled,
-          .gradient_scale = step.gradient_scale};
+          .decoupled = decoupled};
 }
 
 }  // namespace unisono

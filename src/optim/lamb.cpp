@@ -7,34 +7,45 @@
 // φ(z) = z.
 // Memory a float of θ: 32 bytes read, 12 written, because ‖u‖ must be known before θ moves. State: first_moment,
 // second_moment.
-#include <cmath>
+#include <algorithm>
+#include <iterator>
 
 #include "adam_step.hpp"
 
 namespace unisono {
 namespace {
 
+std::vector<UpdateRange> some_of(const std::vector<UpdateRange>& ranges, bool adapted) {
+  std::vector<UpdateRange> some;
+  std::ranges::copy_if(ranges, std::back_inserter(some),
+                       [adapted](const UpdateRange& range) { return range.adapted == adapted; });
+  return some;
+}
+
 class Lamb final : public UpdateRule {
  public:
   Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
       : UpdateRule(settings, layout, backend, {"first_moment", "second_moment"}, /*adapt_weights=*/true),
-        lamb_(settings.lamb) {}
+        lamb_(settings.lamb),
+        adapted_(some_of(ranges(), true)),
+        others_(some_of(ranges(), false)),
+        theta_norms_(adapted_.size(), backend),
+        directions_(adapted_.size(), backend) {}
 
  private:
-  void update(const RangeStep& step) override {
+  void update(const RuleStep& step) override {
     const AdamStep adam = adam_step(lamb_, step, steps(), /*decoupled=*/true);
-    const MutableView first = state_part(0, step.range), second = state_part(1, step.range);
-    if (!step.range.adapted) {
-      backend().adam_update(adam, step.g, step.theta, first, second);
-      return;
-    }
-    const double theta = std::sqrt(backend().squared_norm(step.theta));
-    const double direction = std::sqrt(backend().lamb_moments(adam, step.g, step.theta, first, second));
-    const double ratio = theta == 0 || direction == 0 ? 1 : theta / direction;
-    backend().lamb_apply(adam, static_cast<float>(ratio), step.theta, first, second);
+    const MutableView first = state_vector(0), second = state_vector(1);
+    backend().adam_update(adam, step.scale, others_, step.g, step.theta, first, second);
+    backend().squared_norms(step.theta, adapted_, theta_norms_.view());
+    backend().lamb_moments(adam, step.scale, adapted_, step.g, step.theta, first, second, directions_.view());
+    backend().lamb_apply(adam, adapted_, {.theta = theta_norms_.view(), .other = directions_.view()}, step.theta, first,
+                         second);
   }
 
   AdamSettings lamb_;
+  std::vector<UpdateRange> adapted_, others_;
+  RangeSums theta_norms_, directions_;  ///< squared
 };
 
 }  // namespace

@@ -5,8 +5,6 @@
 // You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017.
 // The rate is inside v, as in the paper: a change of the rate does not change the momentum already gathered.
 // Memory a float of θ: as SGD with momentum, and 8 bytes read for the norms. State: velocity, where μ > 0.
-#include <cmath>
-
 #include "update_rule.hpp"
 
 namespace unisono {
@@ -20,28 +18,24 @@ class Lars final : public UpdateRule {
  public:
   Lars(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
       : UpdateRule(settings, layout, backend, state_names(settings.lars), /*adapt_weights=*/true),
-        lars_(settings.lars) {}
+        lars_(settings.lars),
+        theta_norms_(ranges().size(), backend),
+        g_norms_(ranges().size(), backend) {}
 
  private:
-  void update(const RangeStep& step) override {
-    const float rate = step.range.adapted ? static_cast<float>(step.rate * trust_ratio(step)) : step.rate;
-    // SGD's rule at rate 1 on a gradient and a decay that were multiplied by the rate.
-    backend().sgd_update({.rate = 1,
-                          .momentum = static_cast<float>(lars_.momentum),
-                          .decay = rate * step.decay,
-                          .nesterov = false,
-                          .gradient_scale = rate * step.gradient_scale},
-                         step.g, step.theta, state_part(0, step.range));
-  }
-
-  double trust_ratio(const RangeStep& step) {
-    const double theta = std::sqrt(backend().squared_norm(step.theta));
-    const double g = static_cast<double>(step.gradient_scale) * std::sqrt(backend().squared_norm(step.g));
-    if (theta == 0 || g == 0) return 1;
-    return lars_.trust * theta / (g + static_cast<double>(step.decay) * theta);
+  void update(const RuleStep& step) override {
+    backend().squared_norms(step.theta, ranges(), theta_norms_.view());
+    backend().squared_norms(step.g, ranges(), g_norms_.view());
+    backend().lars_update({.rate = step.rate,
+                           .momentum = static_cast<float>(lars_.momentum),
+                           .decay = step.decay,
+                           .trust = lars_.trust},
+                          step.scale, ranges(), {.theta = theta_norms_.view(), .other = g_norms_.view()}, step.g,
+                          step.theta, state_vector(0));
   }
 
   LarsSettings lars_;
+  RangeSums theta_norms_, g_norms_;  ///< squared
 };
 
 }  // namespace

@@ -2,12 +2,12 @@
 
 namespace unisono {
 
-std::vector<Range> make_ranges(const ParameterLayout& layout, const RangeRules& rules) {
+std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules) {
   const std::vector<Block>& blocks = layout.blocks();
-  std::vector<Range> ranges;
+  std::vector<UpdateRange> ranges;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const bool weight = blocks[i].role == Role::weight;
-    const Range range{.first = blocks[i].offset,
+    const UpdateRange range{.first = blocks[i].offset,
                       .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
                       .decays = rules.decay && (weight || rules.decay_biases_and_norms),
                       .adapted = rules.adapt_weights && weight};

@@ -15,13 +15,12 @@ class Rmsprop final : public UpdateRule {
       : UpdateRule(settings, layout, backend, {"mean_square"}), rmsprop_(settings.rmsprop) {}
 
  private:
-  void update(const RangeStep& step) override {
+  void update(const RuleStep& step) override {
     backend().rmsprop_update({.rate = step.rate,
                               .decay = step.decay,
                               .smoothing = static_cast<float>(rmsprop_.smoothing),
-                              .epsilon = static_cast<float>(rmsprop_.epsilon),
-                              .gradient_scale = step.gradient_scale},
-                             step.g, step.theta, state_part(0, step.range));
+                              .epsilon = static_cast<float>(rmsprop_.epsilon)},
+                             step.scale, ranges(), step.g, step.theta, state_vector(0));
   }
 
   RmspropSettings rmsprop_;

@@ -20,13 +20,12 @@ class Sgd final : public UpdateRule {
       : UpdateRule(settings, layout, backend, state_names(settings.sgd)), sgd_(settings.sgd) {}
 
  private:
-  void update(const RangeStep& step) override {
+  void update(const RuleStep& step) override {
     backend().sgd_update({.rate = step.rate,
                           .momentum = static_cast<float>(sgd_.momentum),
                           .decay = step.decay,
-                          .nesterov = sgd_.nesterov,
-                          .gradient_scale = step.gradient_scale},
-                         step.g, step.theta, state_part(0, step.range));
+                          .nesterov = sgd_.nesterov},
+                         step.scale, ranges(), step.g, step.theta, state_vector(0));
   }
 
   SgdSettings sgd_;

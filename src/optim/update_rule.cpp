@@ -1,18 +1,11 @@
 #include "update_rule.hpp"
 
-#include <algorithm>
+#include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 
 namespace unisono {
-namespace {
-
-template <typename Vector>
-Vector slice(Vector vector, const Range& range) {
-  return vector.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first));
-}
-
-}  // namespace
 
 UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend,
                        const std::vector<std::string>& state_names, bool adapt_weights)
@@ -20,42 +13,48 @@ UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout&
       ranges_(make_ranges(layout, {.decay = settings.weight_decay != 0,
                                    .decay_biases_and_norms = settings.decay_biases_and_norms,
                                    .adapt_weights = adapt_weights})),
+      whole_({{.first = 0, .last = layout.size()}}),
       own_state_(state_names.size()),
       weight_decay_(settings.weight_decay),
       clip_norm_(settings.clip_norm) {
-  for (const std::string& name : state_names) state_.push_back({name, Buffer(layout.size())});
+  for (const std::string& name : state_names) state_.push_back({name, Buffer(layout.size(), backend.memory())});
+  if (clip_norm_ != 0) squared_norm_ = Buffer(2, backend.memory());
 }
 
 void UpdateRule::step(MutableView parameters, View gradient, double learning_rate, float gradient_scale) {
   assert(parameters.size() == gradient.size());
-  assert(ranges_.empty() || static_cast<Index>(parameters.size()) == ranges_.back().last);
+  assert(static_cast<Index>(parameters.size()) == whole_.front().last);
   ++steps_;
-  gradient_scale = clip(gradient, gradient_scale);
-  for (const Range& range : ranges_) {
-    update({.theta = slice(parameters, range),
-            .g = slice(gradient, range),
-            .rate = static_cast<float>(learning_rate),
-            .decay = range.decays ? static_cast<float>(weight_decay_) : 0.0F,
-            .gradient_scale = gradient_scale,
-            .range = range});
+  GradientScale scale{.factor = gradient_scale};
+  if (clip_norm_ != 0) {
+    const std::span<double> norm = as_doubles(squared_norm_.view());
+    backend_.squared_norms(gradient, whole_, norm);
+    scale.clip_norm = clip_norm_;
+    scale.squared_norm = norm;
+    last_factor_ = gradient_scale;
   }
+  update({.theta = parameters,
+          .g = gradient,
+          .rate = static_cast<float>(learning_rate),
+          .decay = static_cast<float>(weight_decay_),
+          .scale = scale});
+  backend_.submit();
 }
 
 void UpdateRule::reset() {
-  for (OptimizerState& state : state_) std::ranges::fill(state.values.view(), 0.0F);
+  for (OptimizerState& state : state_) backend_.clear(state.values.view());
   steps_ = 0;
 }
 
-MutableView UpdateRule::state_part(std::size_t which, const Range& range) {
-  return which < own_state_ ? slice(state_[which].values.view(), range) : MutableView{};
+double UpdateRule::last_gradient_norm() const {
+  if (last_factor_ < 0) return -1;
+  std::array<float, 2> halves{};
+  backend_.memory().copy(squared_norm_.view(), halves);
+  return static_cast<double>(last_factor_) * std::sqrt(std::bit_cast<double>(halves));
 }
 
-/// \return the scale that leaves no larger norm
-float UpdateRule::clip(View gradient, float gradient_scale) {
-  if (clip_norm_ == 0) return gradient_scale;
-  gradient_norm_ = static_cast<double>(gradient_scale) * std::sqrt(backend_.squared_norm(gradient));
-  return gradient_norm_ > clip_norm_ ? static_cast<float>(clip_norm_ / gradient_norm_) * gradient_scale
-                                     : gradient_scale;
+MutableView UpdateRule::state_vector(std::size_t which) {
+  return which < own_state_ ? state_[which].values.view() : MutableView{};
 }
 
 }  // namespace unisono

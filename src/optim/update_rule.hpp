@@ -9,14 +9,13 @@
 
 namespace unisono {
 
-/// One range of θ in one step.
-struct RangeStep {
+/// One step on the whole vector.
+struct RuleStep {
   MutableView theta;
-  View g;  ///< to be read as gradient_scale · g
+  View g;
   float rate = 0;
-  float decay = 0;           ///< λ where the range decays, else 0
-  float gradient_scale = 1;  ///< from clipping
-  Range range;
+  float decay = 0;  ///< λ, of the ranges that decay
+  GradientScale scale;
 };
 
 /// What all update rules share: state vectors, the count of steps, ranges of equal decay, and clipping by the norm of
@@ -30,30 +29,40 @@ class UpdateRule : public Optimizer {
   std::int64_t steps() const final { return steps_; }
   void set_steps(std::int64_t steps) final { steps_ = steps; }
   void reset() final;
-  double last_gradient_norm() const final { return gradient_norm_; }
+  double last_gradient_norm() const final;
 
  protected:
   /// \param adapt_weights each block of weights is a range of its own
   UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend,
              const std::vector<std::string>& state_names, bool adapt_weights = false);
 
-  /// Updates θ and the state in one range; steps() counts this step already.
-  virtual void update(const RangeStep& step) = 0;
+  /// Updates θ and the state in all ranges; steps() counts this step already.
+  virtual void update(const RuleStep& step) = 0;
 
   Backend& backend() { return backend_; }
-  /// The range's part of a state vector; empty where the rule keeps no such vector.
-  MutableView state_part(std::size_t which, const Range& range);
+  const std::vector<UpdateRange>& ranges() const { return ranges_; }
+  /// Empty where the rule keeps no such vector.
+  MutableView state_vector(std::size_t which);
 
  private:
-  float clip(View gradient, float gradient_scale);
-
   Backend& backend_;
-  std::vector<Range> ranges_;
+  std::vector<UpdateRange> ranges_, whole_;  ///< whole: one of all
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< vectors of these that are the rule's
   double weight_decay_, clip_norm_;
-  double gradient_norm_ = -1;
+  Buffer squared_norm_;      ///< of the last step's gradient, a double, where it is clipped
+  float last_factor_ = -1;  ///< that it was multiplied with; below 0: there was no step yet
   std::int64_t steps_ = 0;
+};
+
+/// A number for each of some ranges, in the backend's memory.
+class RangeSums {
+ public:
+  RangeSums(std::size_t ranges, Backend& backend) : numbers_(2 * static_cast<Index>(ranges), backend.memory()) {}
+  std::span<double> view() { return as_doubles(numbers_.view()); }
+
+ private:
+  Buffer numbers_;
 };
 
 // One file each in this folder.

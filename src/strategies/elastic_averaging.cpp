@@ -33,10 +33,10 @@ class ElasticWorker final : public ServedWorker {
       : ServedWorker(run, std::move(client), settings),
         places_(std::move(places)),
         elasticity_(elasticity),
-        center_(std::ssize(run.state.parameters)),
-        center_statistics_(run.state.statistics.size()) {
+        center_(std::ssize(run.state.parameters), run.backend.memory()),
+        center_statistics_(std::ssize(run.state.statistics), run.backend.memory()) {
     const MutableView replica = replica_of(run.optimizer);
-    if (run.first_step == 0) std::ranges::copy(run.state.parameters, replica.begin());
+    if (run.first_step == 0) run.backend.memory().copy(run.state.parameters, replica);
     run_.state.parameters = replica;
   }
 
@@ -48,7 +48,7 @@ class ElasticWorker final : public ServedWorker {
   std::vector<Slice> places_;
   float elasticity_;
   Buffer center_;  ///< as it was pulled, and then what is pushed
-  std::vector<float> center_statistics_;
+  Buffer center_statistics_;
 };
 
 void ElasticWorker::make_steps(const Stretch& stretch) {
@@ -65,16 +65,17 @@ void ElasticWorker::make_steps(const Stretch& stretch) {
 }
 
 std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
-  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_), center_statistics_);
+  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_),
+                     center_statistics_.view());
   const Pulled pulled = client_.finish_pull();
   if (clock == 0) return pulled.granted;  // nothing new since the last stretch
   {
     const ScopedTimer timer(run_.seconds.optimizer);
     const MutableView difference = center_.view(), x = run_.state.parameters;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      difference[i] = elasticity_ * (x[i] - difference[i]);
-      x[i] -= difference[i];
-    }
+    run_.backend.axpby(1, x, -1, difference);
+    run_.backend.axpby(elasticity_, difference, 0, difference);
+    run_.backend.axpby(-1, difference, 1, x);
+    run_.backend.submit();
   }
   client_.start_push({.clock = clock, .examples = 1, .weight = share_of(last)}, parts_of(center_.view(), places_),
                      run_.state.statistics);
@@ -125,7 +126,7 @@ void ElasticAveraging::train(TrainContext& run) {
     return std::make_unique<ElasticWorker>(own, std::move(client), settings, places, static_cast<float>(elasticity));
   };
   plan.make_shard = [&run](Slice place, MutableView statistics, Backend&) {
-    return make_sum_shard(place, {run.state.parameters, statistics});
+    return make_sum_shard(place, {run.state.parameters, statistics}, run.backend.memory());
   };
   plan.at_meeting = [&run](Communicator& group, const Roles& roles) {
     // A checkpoint keeps a worker's vectors for each rank: those that only serve lend theirs to the first worker's.
@@ -133,9 +134,9 @@ void ElasticAveraging::train(TrainContext& run) {
     const bool trains = !roles.workers_of(group.rank()).empty();
     std::vector<float> first(run.state.parameters.size());
     for (OptimizerState& state : run.optimizer.state()) {
-      if (group.is_root()) std::ranges::copy(state.values.view(), first.begin());
+      if (group.is_root()) run.backend.memory().copy(state.values.view(), first);
       group.broadcast(std::as_writable_bytes(std::span(first)), 0);
-      if (!trains) std::ranges::copy(first, state.values.data());
+      if (!trains) run.backend.memory().copy(first, state.values.view());
     }
   };
   Serving(run, std::move(plan)).train();

@@ -148,13 +148,14 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
     settings.clip_norm = 0;  // that is the workers' affair: a server does not see the whole gradient
     auto optimizer = make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
-      Buffer& part = optimizer->state()[i].values;
-      std::copy_n(run.optimizer.state()[i].values.data() + place.first, part.size(), part.data());
+      run.backend.memory().copy(slice(run.optimizer.state()[i].values.view(), place),
+                                optimizer->state()[i].values.view());
     }
     optimizer->set_steps(run.optimizer.steps());
     return make_gradient_shard(
         std::move(optimizer), place, {run.state.parameters, statistics},
-        {.divide_rate = settings_.stale_rate == "divided", .delay_compensation = settings_.delay_compensation});
+        {.divide_rate = settings_.stale_rate == "divided", .delay_compensation = settings_.delay_compensation},
+        run.backend.memory());
   };
   return plan;
 }

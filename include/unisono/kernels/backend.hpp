@@ -46,11 +46,11 @@ struct DropoutKey {
 /// brings it down to that.
 struct GradientScale {
   float factor = 1;
-  float clip_norm = 0;  ///< 0: none
+  double clip_norm = 0;  ///< 0: none
   std::span<const double> squared_norm =
       {};  ///< [1], in the backend's memory: ‖g‖² before `factor`; read with clip_norm
 };
-/// The number that a scale comes to, where ‖g‖² is known.
+/// The number that a scale comes to, where ‖g‖² is known: factor · min(1, clip_norm / (factor ‖g‖)).
 float value_of(const GradientScale& scale, double squared_norm);
 
 /// The kernels of one device.
@@ -58,7 +58,8 @@ float value_of(const GradientScale& scale, double squared_norm);
 /// Parameters, activations and whatever else a kernel is given as a View or as doubles live in `memory()`, which on the
 /// CPU is everybody's. Spans of integers, and values and targets that come from the data, are plain memory, which the
 /// caller may change once `submit` has returned. A device may gather what it is asked for and work on it later, in
-/// order: `memory().copy` waits for it.
+/// order: `memory().copy` waits for it. Kernels write nothing outside the views that they are given: the unused floats
+/// between the blocks of θ and g stay as they are.
 ///
 /// Activations of a batch live in buffers of `activation_size(extent, batch)` floats whose inner layout is the
 /// backend's own affair: only the backend reads or writes them. Parameters are views into θ, ordered inside a block as
@@ -107,7 +108,7 @@ class Backend {
 
   /// x = values. \param values [batch, C, H, W] row-major
   virtual void load(const Extent& extent, Index batch, View values, MutableView x) = 0;
-  /// values = x. \param values [batch, C, H, W] row-major
+  /// values = x. Waits. \param values [batch, C, H, W] row-major, in plain memory
   virtual void store(const Extent& extent, Index batch, View x, MutableView values) = 0;
 
   // Dense and convolution
@@ -158,7 +159,8 @@ class Backend {
   virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                   View gamma, View beta, View residual, MutableView y) = 0;
   /// dy ← dy ⊙ activation'(y), in place (it is then the gradient of `residual`, too);
-  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation, sums[2C] = values of a channel.
+  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation, sums[2C] = values of a channel. All
+  /// are 0 for no examples. \param sums [2C + 1]
   virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                         View y, MutableView dy, std::span<double> sums) = 0;
   /// dγ (+)= Σ dy x̂, dβ (+)= Σ dy, of this rank's own sums.

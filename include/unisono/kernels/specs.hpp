@@ -57,7 +57,7 @@ struct PoolSpec {
 
 struct NormSpec {
   Extent extent;
-  float epsilon = 1e-5F;
+  double epsilon = 1e-5;
   Activation activation = Activation::none;  ///< none or relu
 };
 

@@ -21,7 +21,8 @@ struct Metric {
   bool larger_is_better = false;
 };
 
-/// θ and the running statistics of batch normalisation, which are no parameters but part of the model.
+/// θ and the running statistics of batch normalisation, which are no parameters but part of the model. In the memory of
+/// the backend that the model computes with.
 struct ModelState {
   MutableView parameters;  ///< [layout().size()]
   MutableView statistics;  ///< [statistics_layout().size()]
@@ -68,12 +69,17 @@ class Model {
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
   /// g (+)= scale · ∂(Σ loss)/∂θ over the batch, the losses added to `sums`. Collective where statistics are global; a
-  /// batch may be empty: its gradient is zero, and `ready` is called all the same. \param ready may be empty
+  /// batch may be empty: its gradient is zero, and `ready` is called all the same. The sums may be complete only after
+  /// Backend::collect, which comes before they are read and before anything else is evaluated.
+  /// \param gradient in the memory of θ; the unused floats between blocks must be zero, and stay so
+  /// \param ready may be empty
   virtual void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
                                  const GradientReady& ready, LossSums& sums) = 0;
-  /// Losses and hits of a batch, added to `sums`; as in prediction, no dropout, running statistics. Never collective.
+  /// Losses and hits of a batch, added to `sums`, which have them all on return; as in prediction, no dropout, running
+  /// statistics. Never collective.
   virtual void evaluate(const Batch& batch, ModelState state, LossSums& sums) = 0;
-  /// \param outputs [batch.size, output_size()] row-major: probabilities for classifiers, values for regressions
+  /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
+  /// regressions
   virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
 

@@ -21,10 +21,10 @@ struct Shape {
 /// "20×24×24", or "800" for a row of values.
 std::string text_of(const Shape& shape);
 
-/// What a pass over one micro-batch needs beside its tensors. Borrowed.
+/// What a pass over one micro-batch needs beside its tensors, which lie in the backend's memory. Borrowed.
 struct Pass {
   Backend& backend;
-  Reducer& reducer;
+  Reducer& reducer;        ///< of doubles in the backend's memory
   View parameters;         ///< θ
   MutableView statistics;  ///< running statistics: updated where training, else read
   bool training = false;
@@ -47,7 +47,7 @@ struct BackwardViews {
   MutableView kept;      ///< as forward left it
   MutableView dy;        ///< may be used up where `changes_gradient` says so
   MutableView dx;        ///< overwritten; empty where nobody wants it
-  MutableView gradient;  ///< g, the whole vector
+  MutableView gradient;  ///< g, the whole vector, of which the layer writes its own blocks alone
   Write write = Write::overwrite;
 };
 

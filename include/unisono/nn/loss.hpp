@@ -27,12 +27,12 @@ class Loss {
  public:
   virtual ~Loss() = default;
 
-  /// Adds the batch's losses and hits to `sums`, and gives doutputs = scale · ∂(Σ loss)/∂outputs where it is wanted
-  /// (not empty).
+  /// Adds the batch's losses and hits to `sums`, which may have them only after Backend::collect, and gives doutputs =
+  /// scale · ∂(Σ loss)/∂outputs where it is wanted (not empty).
   virtual void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
                      MutableView doutputs, LossSums& sums) const = 0;
   /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers.
-  /// \param outputs [B, size] row-major
+  /// \param outputs [B, size] row-major, in plain memory
   virtual void to_predictions(MutableView outputs) const = 0;
   /// Whether it counts hits, so that there is an accuracy.
   virtual bool counts_hits() const = 0;

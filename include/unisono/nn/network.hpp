@@ -22,7 +22,7 @@ struct WorkspacePlan {
   Index floats = 0;            ///< of the whole
 };
 
-/// The memory of one micro-batch in flight. Its content needs no initial value.
+/// The memory of one micro-batch in flight, the backend's. Its content needs no initial value.
 struct Workspace {
   const WorkspacePlan& plan;
   MutableView memory;  ///< plan.floats, aligned to a cache line
@@ -62,8 +62,9 @@ class Network {
   View forward(const Pass& pass, View features, const Workspace& workspace) const;
   /// Where ∂loss/∂outputs is to be written before `backward`.
   MutableView output_gradient(const Workspace& workspace) const;
-  /// g (+)= ∂loss/∂θ. `ready` is called with ranges of g that are final: from the end to the start, without gaps, the
-  /// same ones for every batch.
+  /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
+  /// `ready` is called with ranges of g that are final: from the end to the start, without gaps, the same ones for every
+  /// batch.
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
                 const std::function<void(Index, Index)>& ready) const;
 

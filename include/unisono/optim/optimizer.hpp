@@ -54,13 +54,14 @@ struct OptimizerSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-/// A vector of θ's size that an update rule keeps, e.g. {"velocity", …}.
+/// A vector of θ's size that an update rule keeps in the backend's memory, e.g. {"velocity", …}.
 struct OptimizerState {
   std::string name;
   Buffer values;
 };
 
-/// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero.
+/// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero, as those of g are.
+/// All vectors lie in the backend's memory.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -75,7 +76,7 @@ class Optimizer {
   virtual void set_steps(std::int64_t steps) = 0;
   /// As new: zero state, no steps.
   virtual void reset() = 0;
-  /// ‖g‖ of the last step, before clipping, where it was computed; else negative.
+  /// ‖g‖ of the last step, before clipping, where it was computed; else negative. Waits for it.
   virtual double last_gradient_norm() const = 0;
 };
 
@@ -83,7 +84,7 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           Backend& backend);
 
-/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of plain memory.
+/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the backend's memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
 
 }  // namespace unisono

@@ -93,6 +93,7 @@ class Observer {
 
 /// What one thread of a rank computes gradients with, where several do.
 struct Worker {
+  Backend& backend;  ///< in whose memory its vectors lie
   Model& model;
   BatchSource& source;  ///< of the worker's own steps
   Optimizer& optimizer;
@@ -108,18 +109,19 @@ struct Doings {
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };
 
-/// All that a strategy needs, borrowed.
+/// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
   Communicator& communicator;
+  Backend& backend;
   Model& model;
   Optimizer& optimizer;
   const OptimizerSettings& optimizer_settings;  ///< that it was made from
   BatchSource& source;
   const Schedule& schedule;
   Observer& observer;
-  ModelState state;      ///< θ from communicator.shared_allocator()
+  ModelState state;      ///< θ on the CPU from communicator.shared_allocator()
   MutableView gradient;  ///< g, likewise; empty where the strategy updates the model in place
-  LossSums& sums;        ///< this rank's losses since the observer last read them
+  LossSums& sums;        ///< this rank's losses since the observer last read them, after backend.collect
   Seconds& seconds;
   Doings& doings;
   std::int64_t first_step;   ///< steps made before (a resumed run)

@@ -78,6 +78,28 @@ class Buffer {
   Index size_ = 0;
 };
 
+/// What a vector holds, for all of this process to read and write: the vector itself where its memory is plain, else a
+/// copy.
+class PlainValues {
+ public:
+  /// \param memory that the vector lies in; both outlive this
+  PlainValues(Allocator& memory, MutableView vector) : memory_(memory), vector_(vector) {
+    if (memory_.is_plain()) return;
+    copy_ = Buffer(std::ssize(vector));
+    memory_.copy(vector, copy_.view());
+  }
+  MutableView view() { return memory_.is_plain() ? vector_ : copy_.view(); }
+  /// Makes the vector what the view holds now.
+  void put_back() {
+    if (!memory_.is_plain()) memory_.copy(copy_.view(), vector_);
+  }
+
+ private:
+  Allocator& memory_;
+  MutableView vector_;
+  Buffer copy_;
+};
+
 /// A stretch of floats as doubles. \param floats two a double, beginning at a cache line
 inline std::span<double> as_doubles(MutableView floats) {
   return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};

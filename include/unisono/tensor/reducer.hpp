@@ -4,7 +4,8 @@
 
 namespace unisono {
 
-/// Sums over all ranks that step together, for layers that need a statistic of the whole micro-batch.
+/// Sums over all ranks that step together, for layers that need a statistic of the whole micro-batch. Values lie in the
+/// memory that the layers work in, which may be a device's.
 class Reducer {
  public:
   virtual ~Reducer() = default;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -6,6 +7,11 @@
 
 namespace unisono::cpu {
 
+void CpuBackend::clear(MutableView x) {
+  parallel_chunks(settings_.threads, static_cast<Index>(x.size()),
+                  [&](Index first, Index length) { std::fill_n(x.data() + first, length, 0.0F); });
+}
+
 double CpuBackend::squared_norm(View x) {
   const auto size = static_cast<Index>(x.size());
   double* sums = partials_.doubles(chunks_of(size));
@@ -13,6 +19,15 @@ double CpuBackend::squared_norm(View x) {
     sums[first / kChunk] = loops_.algebra.squared_norm(x.data() + first, length);
   });
   return std::accumulate(sums, sums + chunks_of(size), 0.0);
+}
+
+void CpuBackend::squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) {
+  assert(norms.size() == ranges.size());
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const UpdateRange& range = ranges[i];
+    norms[i] = squared_norm(
+        x.subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.last - range.first)));
+  }
 }
 
 void CpuBackend::axpby(float a, View x, float b, MutableView y) {

@@ -1,5 +1,8 @@
 // Batch normalisation, Ioffe & Szegedy, ICML 2015, in four passes between which the caller may sum over ranks.
+// Sums are Σ of one thing by channel, Σ of another, and the count of values.
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
@@ -25,6 +28,8 @@ class Tiles {
         runs_((pixels_ + kPixels - 1) / kPixels) {}
 
   Index count() const { return lanes_.blocks * runs_ * groups_; }
+  /// Values of a channel.
+  double values() const { return static_cast<double>(lanes_.batch * pixels_); }
 
   Part part(Index number) const {
     const Index block = number / (runs_ * groups_);
@@ -34,10 +39,10 @@ class Tiles {
     return {tile, ((block * pixels_ + pixel) * channels_ + channel) * lanes_.width, channel};
   }
 
-  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order.
-  /// \param tile_sums [count()][2][kTileChannels]
+  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order; then the values of a
+  /// channel. \param tile_sums [count()][2][kTileChannels]
   void add_up(const double* tile_sums, std::span<double> sums) const {
-    for (double& sum : sums) sum = 0;
+    std::ranges::fill(sums, 0.0);
     for (Index number = 0; number < count(); ++number, tile_sums += 2 * kTileChannels) {
       const Index channel = number % groups_ * kTileChannels;
       for (Index c = 0; c < std::min(kTileChannels, channels_ - channel); ++c) {
@@ -45,6 +50,7 @@ class Tiles {
         sums[static_cast<std::size_t>(channels_ + channel + c)] += tile_sums[kTileChannels + c];
       }
     }
+    sums[static_cast<std::size_t>(2 * channels_)] = values();
   }
 
  private:
@@ -54,9 +60,15 @@ class Tiles {
   Index groups_, runs_;  ///< of channels, of pixels
 };
 
+float inverse_of(double variance, double epsilon) { return static_cast<float>(1.0 / std::sqrt(variance + epsilon)); }
+
 }  // namespace
 
 void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) {
+  if (batch == 0) {
+    std::ranges::fill(sums, 0.0);
+    return;
+  }
   const Tiles tiles(spec.extent, batch);
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
@@ -65,6 +77,34 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
     loops_.batch_norm.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
   });
   tiles.add_up(tile_sums, sums);
+}
+
+// In double: the difference loses at most half of its 53 bits where the mean is 2¹³ deviations, which leaves more than a
+// float holds.
+void CpuBackend::batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                                    MutableView running_mean, MutableView running_variance, MutableView mean,
+                                    MutableView inverse_deviation) {
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const double n = sums[2 * channels];
+  if (n == 0) return;
+  const auto follow = [momentum](float& running, double value) {
+    running = static_cast<float>((1 - momentum) * static_cast<double>(running) + momentum * value);
+  };
+  for (std::size_t c = 0; c < channels; ++c) {
+    const double average = sums[c] / n, variance = std::max(0.0, sums[channels + c] / n - average * average);
+    mean[c] = static_cast<float>(average);
+    inverse_deviation[c] = inverse_of(variance, spec.epsilon);
+    follow(running_mean[c], average);
+    follow(running_variance[c], variance * n / std::max(1.0, n - 1));
+  }
+}
+
+void CpuBackend::batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
+                                            MutableView mean, MutableView inverse_deviation) {
+  for (std::size_t c = 0; c < static_cast<std::size_t>(spec.extent.channels); ++c) {
+    mean[c] = running_mean[c];
+    inverse_deviation[c] = inverse_of(static_cast<double>(running_variance[c]), spec.epsilon);
+  }
 }
 
 void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
@@ -87,6 +127,10 @@ void CpuBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, V
 
 void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                           View y, MutableView dy, std::span<double> sums) {
+  if (batch == 0) {
+    std::ranges::fill(sums, 0.0);
+    return;
+  }
   const Tiles tiles(spec.extent, batch);
   const bool relu = spec.activation == Activation::relu;
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
@@ -101,12 +145,24 @@ void CpuBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vie
   for (std::size_t c = 0; c < channels; ++c) sums[channels + c] *= static_cast<double>(inverse_deviation[c]);
 }
 
+void CpuBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                                MutableView dbeta, Write write) {
+  const auto channels = static_cast<std::size_t>(spec.extent.channels);
+  const auto give = [write](float& gradient, double sum) {
+    gradient = (write == Write::add ? gradient : 0) + static_cast<float>(sum);
+  };
+  for (std::size_t c = 0; c < channels; ++c) {
+    give(dbeta[c], sums[c]);
+    give(dgamma[c], sums[channels + c]);
+  }
+}
+
 // With i = inverse_deviation:  dx = γ i dy − (γ i² Σ dy x̂ / count) (x − mean) − γ i Σ dy / count
 void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
-                                     View gamma, View dy, std::span<const double> sums, double count, MutableView dx) {
+                                     View gamma, View dy, std::span<const double> sums, MutableView dx) {
   const Tiles tiles(spec.extent, batch);
   const auto channels = static_cast<std::size_t>(spec.extent.channels);
-  const double share = count == 0 ? 0 : 1 / count;
+  const double count = sums[2 * channels], share = count == 0 ? 0 : 1 / count;
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
     const auto [tile, offset, channel] = tiles.part(i);
     ChannelTerms terms;

@@ -55,12 +55,19 @@ class CpuBackend final : public Backend {
   // Normalisation
 
   void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
+  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                          MutableView running_mean, MutableView running_variance, MutableView mean,
+                          MutableView inverse_deviation) override;
+  void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance, MutableView mean,
+                                  MutableView inverse_deviation) override;
   void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
                           View beta, View residual, MutableView y) override;
   void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View y,
                                 MutableView dy, std::span<double> sums) override;
+  void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                      MutableView dbeta, Write write) override;
   void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                           View dy, std::span<const double> sums, double count, MutableView dx) override;
+                           View dy, std::span<const double> sums, MutableView dx) override;
 
   void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) override;
   void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
@@ -79,24 +86,34 @@ class CpuBackend final : public Backend {
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                              float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
-  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing, float scale,
-                             MutableView dlogits, LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
+                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
   void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
                           MutableView doutputs, LossSums& sums) override;
 
   // Vector algebra on θ, g and optimizer state; one pass over memory each
 
+  void clear(MutableView x) override;
   double squared_norm(View x) override;
+  void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override;
   void axpby(float a, View x, float b, MutableView y) override;
 
-  // Update rules: see optim for formulas and papers. `g` is read as gradient_scale · g.
+  // Update rules, on the ranges that are named: see optim for formulas and papers
 
-  void sgd_update(const SgdStep& step, View g, MutableView theta, MutableView velocity) override;
-  void adagrad_update(const AdagradStep& step, View g, MutableView theta, MutableView accumulator) override;
-  void rmsprop_update(const RmspropStep& step, View g, MutableView theta, MutableView mean_square) override;
-  void adam_update(const AdamStep& step, View g, MutableView theta, MutableView first, MutableView second) override;
-  double lamb_moments(const AdamStep& step, View g, View theta, MutableView first, MutableView second) override;
-  void lamb_apply(const AdamStep& step, float ratio, MutableView theta, View first, View second) override;
+  void sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                  MutableView theta, MutableView velocity) override;
+  void adagrad_update(const AdagradStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                      MutableView theta, MutableView accumulator) override;
+  void rmsprop_update(const RmspropStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                      MutableView theta, MutableView mean_square) override;
+  void adam_update(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                   MutableView theta, MutableView first, MutableView second) override;
+  void lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                   const RangeNorms& norms, View g, MutableView theta, MutableView velocity) override;
+  void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                    View theta, MutableView first, MutableView second, std::span<double> directions) override;
+  void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms, MutableView theta,
+                  View first, View second) override;
 
  private:
   void mask_and_sum(const Extent& extent, Index batch, View y, MutableView dy, MutableView db, Write write);
@@ -106,6 +123,10 @@ class CpuBackend final : public Backend {
   void convolution_backward_data(const ConvolutionSpec& spec, Index batch, View w, View dy, MutableView dx);
   void convolution_backward_weights(const ConvolutionSpec& spec, Index batch, View x, View y, MutableView dy,
                                     MutableView dw, MutableView db, Write write);
+  void count_hits(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels, View targets,
+                  LossSums& sums);
+  void sgd_chunk(const RangeStep<SgdStep>& step, Index first, Index length, View g, MutableView theta,
+                 MutableView velocity) const;
 
   CpuSettings settings_;
   Loops loops_;

@@ -38,7 +38,7 @@ void CpuBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, V
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     float mean[kMaximumLanes], inverse[kMaximumLanes];
     const float* from = x.data() + groups.offset(group);
-    loops_.layer_norm.moments(groups.columns(), from, spec.epsilon, mean, inverse);
+    loops_.layer_norm.moments(groups.columns(), from, static_cast<float>(spec.epsilon), mean, inverse);
     loops_.layer_norm.forward(groups.columns(), from, mean, inverse, gamma.data(), beta.data(),
                               y.data() + groups.offset(group));
   });
@@ -53,7 +53,7 @@ void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, 
   float* inverse = mean + lanes.blocks * lanes.width;
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     const Index lane = groups.first_lane(group), at = groups.offset(group);
-    loops_.layer_norm.moments(groups.columns(), x.data() + at, spec.epsilon, mean + lane, inverse + lane);
+    loops_.layer_norm.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane, inverse + lane);
     if (dx.empty()) return;
     loops_.layer_norm.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
                                dy.data() + at, dx.data() + at);

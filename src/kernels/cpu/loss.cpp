@@ -34,6 +34,16 @@ class TargetTile {
     loops.transpose(columns_.used, tile.size, targets.data() + tile.block * lanes.width * size + tile.from, size,
                     values_.data(), lanes.width);
   }
+  /// \param labels [batch]: of each example the value that is 1, all others being 0
+  TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, std::span<const std::int32_t> labels)
+      : columns_{tile.size, lanes.width, stride * lanes.width, lanes.used(tile.block)} {
+    values_.fill(0.0F);
+    for (Index lane = 0; lane < columns_.used; ++lane) {
+      const Index position = labels[static_cast<std::size_t>(tile.block * lanes.width + lane)] - tile.from;
+      if (position < 0 || position >= tile.size) continue;
+      values_[static_cast<std::size_t>(position * lanes.width + lane)] = 1;
+    }
+  }
   const Columns& columns() const { return columns_; }
   const float* values() const { return values_.data(); }
 
@@ -41,6 +51,24 @@ class TargetTile {
   Columns columns_;
   std::array<float, static_cast<std::size_t>(Planes::kTile* kMaximumLanes)> values_;
 };
+
+/// How many logits come before the label's: larger ones, and equal ones of smaller number. A NaN comes before all.
+std::int64_t rank_of(std::size_t label, View logits) {
+  std::int64_t before = 0;
+  for (std::size_t k = 0; k < logits.size(); ++k) {
+    const bool behind = logits[k] < logits[label] || (logits[k] == logits[label] && k >= label);
+    before += behind ? 0 : 1;
+  }
+  return before;
+}
+
+/// Whether every logit lies on its target's side: σ(z) > ½ where t > ½.
+bool all_on_their_side(View logits, View targets) {
+  for (std::size_t k = 0; k < logits.size(); ++k) {
+    if (!(targets[k] > 0.5F ? logits[k] > 0 : logits[k] <= 0)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -78,14 +106,17 @@ void CpuBackend::softmax_cross_entropy(Index classes, Index batch, View logits, 
   sums.examples += batch;
 }
 
-void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing,
-                                       float scale, MutableView dlogits, LossSums& sums) {
+void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
+                                       std::span<const std::int32_t> labels, View targets, float smoothing, float scale,
+                                       MutableView dlogits, LossSums& sums) {
   const Lanes lanes(batch);
   const Planes planes(extent);
   const auto size = static_cast<float>(extent.size());
   std::vector<double> parts(static_cast<std::size_t>(planes.tiles(lanes)));
   for_each_tile(settings_.threads, lanes, planes, [&](const PlaneTile& tile) {
-    const TargetTile target(loops_, lanes, tile, planes.stride, targets, extent.size());
+    const TargetTile target = labels.empty()
+                                  ? TargetTile(loops_, lanes, tile, planes.stride, targets, extent.size())
+                                  : TargetTile(lanes, tile, planes.stride, labels);
     const Index at = tile.block * lanes.block_size(extent) + tile.to;
     parts[static_cast<std::size_t>(tile.number)] =
         loops_.loss.sigmoid(target.columns(), logits.data() + at, target.values(), smoothing, scale / size,
@@ -95,6 +126,24 @@ void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View l
   for (double part : parts) loss += part;
   sums.loss += loss / static_cast<double>(extent.size());
   sums.examples += batch;
+  count_hits(extent, batch, logits, labels, targets, sums);
+}
+
+void CpuBackend::count_hits(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
+                            View targets, LossSums& sums) {
+  const auto size = static_cast<std::size_t>(extent.size()), examples = static_cast<std::size_t>(batch);
+  const MutableView rows(packed_.floats(batch * extent.size()), examples * size);
+  store(extent, batch, logits, rows);
+  for (std::size_t i = 0; i < examples; ++i) {
+    const View row = rows.subspan(i * size, size);
+    if (labels.empty()) {
+      sums.correct += all_on_their_side(row, targets.subspan(i * size, size)) ? 1 : 0;
+    } else {
+      const std::int64_t before = rank_of(static_cast<std::size_t>(labels[i]), row);
+      sums.correct += before == 0 ? 1 : 0;
+      sums.correct_top5 += before < 5 ? 1 : 0;
+    }
+  }
 }
 
 void CpuBackend::mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,

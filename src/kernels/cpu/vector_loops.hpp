@@ -5,7 +5,7 @@
 #include "unisono/kernels/specs.hpp"
 
 // The inner loops of vector algebra and update rules; see loops.hpp for what holds of all loops. Vectors need no
-// alignment and do not overlap.
+// alignment and do not overlap, but for axpby's, where y may be x.
 
 namespace unisono::cpu {
 
@@ -17,17 +17,23 @@ struct AlgebraLoops {
   void (*axpby)(float a, const float* x, float b, float* y, Count n);
 };
 
+/// A rule's step on one range of θ: its decay is 0 where there is none, and g is read as gradient_scale · g.
+template <typename Step>
+struct RangeStep : Step {
+  float gradient_scale = 1;
+};
+
 /// See updates.cpp for the formulas.
 struct UpdateLoops {
-  void (*sgd)(const SgdStep& step, const float* g, float* theta, Count n);
-  void (*momentum)(const SgdStep& step, const float* g, float* theta, float* velocity, Count n);
-  void (*adagrad)(const AdagradStep& step, const float* g, float* theta, float* accumulator, Count n);
-  void (*rmsprop)(const RmspropStep& step, const float* g, float* theta, float* mean_square, Count n);
-  void (*adam)(const AdamStep& step, const float* g, float* theta, float* first, float* second, Count n);
+  void (*sgd)(const RangeStep<SgdStep>& step, const float* g, float* theta, Count n);
+  void (*momentum)(const RangeStep<SgdStep>& step, const float* g, float* theta, float* velocity, Count n);
+  void (*adagrad)(const RangeStep<AdagradStep>& step, const float* g, float* theta, float* accumulator, Count n);
+  void (*rmsprop)(const RangeStep<RmspropStep>& step, const float* g, float* theta, float* mean_square, Count n);
+  void (*adam)(const RangeStep<AdamStep>& step, const float* g, float* theta, float* first, float* second, Count n);
   /// Σ direction²
-  double (*lamb_moments)(const AdamStep& step, const float* g, const float* theta, float* first, float* second,
+  double (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
                          Count n);
-  void (*lamb_apply)(const AdamStep& step, float ratio, float* theta, const float* first, const float* second, Count n);
+  void (*lamb_apply)(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second, Count n);
 };
 
 }  // namespace unisono::cpu

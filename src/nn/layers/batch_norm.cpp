@@ -1,22 +1,11 @@
 #include "layers/batch_norm.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
-namespace {
-
-float inverse_deviation(double variance, double epsilon) {
-  return static_cast<float>(1.0 / std::sqrt(variance + epsilon));
-}
-
-}  // namespace
-
 BatchNorm::BatchNorm(const Options& options, const Shape& in)
-    : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = static_cast<float>(options.epsilon)} {}
+    : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
 
 LayerTraits BatchNorm::traits() const {
   const bool relu = spec_.activation == Activation::relu;
@@ -38,11 +27,17 @@ void BatchNorm::declare(const std::string& name, const Backend&, ParameterLayout
   variance_ = declare_block(statistics, block(".variance", Role::statistic, "ones"));
 }
 
-Index BatchNorm::kept_size() const { return 2 * round_up_to_line(spec_.extent.channels); }
+Index BatchNorm::sums_size() const { return 2 * (2 * spec_.extent.channels + 1); }
 
-BatchNorm::Moments BatchNorm::moments(MutableView kept) const {
+Index BatchNorm::kept_size() const {
+  return 2 * round_up_to_line(spec_.extent.channels) + round_up_to_line(sums_size());
+}
+
+BatchNorm::Kept BatchNorm::parts_of(MutableView kept) const {
   const auto channels = static_cast<std::size_t>(spec_.extent.channels);
-  return {kept.first(channels), kept.subspan(kept.size() / 2, channels)};
+  const auto line = static_cast<std::size_t>(round_up_to_line(spec_.extent.channels));
+  return {kept.first(channels), kept.subspan(line, channels),
+          as_doubles(kept.subspan(2 * line, static_cast<std::size_t>(sums_size())))};
 }
 
 bool BatchNorm::absorb_relu() {
@@ -57,78 +52,37 @@ bool BatchNorm::absorb_addition() {
   return true;
 }
 
-/// Values a channel of this rank's part.
-double BatchNorm::count(Index batch) const {
-  return static_cast<double>(batch * spec_.extent.height * spec_.extent.width);
-}
-
-void BatchNorm::sum_over_ranks(const Pass& pass, std::vector<double>& sums) const {
+void BatchNorm::sum_over_ranks(const Pass& pass, std::span<double> sums) const {
   if (options_.global) pass.reducer.sum(sums);
 }
 
-// mean = Σx / n, variance = Σx² / n − mean², in double: the difference loses at most half of its 53 bits where the mean
-// is 2¹³ deviations, which leaves more than a float holds.
-void BatchNorm::moments_of_batch(const Pass& pass, View x, Moments to) const {
-  const auto channels = static_cast<std::size_t>(spec_.extent.channels);
-  std::vector<double> sums(2 * channels + 1, 0.0);  // Σx, Σx², n
-  if (pass.batch > 0) pass.backend.batch_norm_sums(spec_, pass.batch, x, std::span(sums).first(2 * channels));
-  sums.back() = count(pass.batch);
-  sum_over_ranks(pass, sums);
-
-  const double n = sums.back(), momentum = options_.momentum;
-  if (n == 0) return;  // nobody has examples
-  const MutableView running_mean = part(pass.statistics, mean_), running_variance = part(pass.statistics, variance_);
-  for (std::size_t c = 0; c < channels; ++c) {
-    const double mean = sums[c] / n, variance = std::max(0.0, sums[channels + c] / n - mean * mean);
-    const double unbiased = variance * n / std::max(1.0, n - 1);
-    to.mean[c] = static_cast<float>(mean);
-    to.inverse_deviation[c] = inverse_deviation(variance, options_.epsilon);
-    running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * mean);
-    running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased);
-  }
-}
-
-void BatchNorm::running_moments(const Pass& pass, Moments to) const {
-  const View mean = part(View(pass.statistics), mean_), variance = part(View(pass.statistics), variance_);
-  std::copy(mean.begin(), mean.end(), to.mean.begin());
-  for (std::size_t c = 0; c < variance.size(); ++c) {
-    to.inverse_deviation[c] = inverse_deviation(variance[c], options_.epsilon);
-  }
-}
-
 void BatchNorm::forward(const Pass& pass, const ForwardViews& views) const {
-  const Moments of = moments(views.kept);
+  const Kept kept = parts_of(views.kept);
+  const MutableView running_mean = part(pass.statistics, mean_), running_variance = part(pass.statistics, variance_);
   if (pass.training) {
-    moments_of_batch(pass, views.x, of);
+    pass.backend.batch_norm_sums(spec_, pass.batch, views.x, kept.sums);
+    sum_over_ranks(pass, kept.sums);
+    pass.backend.batch_norm_moments(spec_, kept.sums, options_.momentum, running_mean, running_variance, kept.mean,
+                                    kept.inverse_deviation);
   } else {
-    running_moments(pass, of);
+    pass.backend.batch_norm_running_moments(spec_, running_mean, running_variance, kept.mean, kept.inverse_deviation);
   }
   if (pass.batch == 0) return;
-  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, of.mean, of.inverse_deviation,
+  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
                                   part(pass.parameters, gamma_), part(pass.parameters, beta_), views.residual, views.y);
 }
 
 // dβ = Σ dy and dγ = Σ dy x̂ are this rank's own, as all of g; only dx needs the sums over the ranks.
 void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
-  const auto channels = static_cast<std::size_t>(spec_.extent.channels);
-  const Moments of = moments(views.kept);
-  std::vector<double> sums(2 * channels + 1, 0.0);  // Σ dy, Σ dy x̂, n
-  if (pass.batch > 0) {
-    pass.backend.batch_norm_backward_sums(spec_, pass.batch, views.x, of.mean, of.inverse_deviation, views.y, views.dy,
-                                          std::span(sums).first(2 * channels));
-  }
-  const bool add = views.write == Write::add;
-  const MutableView dbeta = part(views.gradient, beta_), dgamma = part(views.gradient, gamma_);
-  for (std::size_t c = 0; c < channels; ++c) {
-    dbeta[c] = (add ? dbeta[c] : 0) + static_cast<float>(sums[c]);
-    dgamma[c] = (add ? dgamma[c] : 0) + static_cast<float>(sums[channels + c]);
-  }
-  sums.back() = count(pass.batch);
-  sum_over_ranks(pass, sums);
+  const Kept kept = parts_of(views.kept);
+  pass.backend.batch_norm_backward_sums(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation, views.y,
+                                        views.dy, kept.sums);
+  pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, part(views.gradient, gamma_),
+                                              part(views.gradient, beta_), views.write);
+  sum_over_ranks(pass, kept.sums);
   if (pass.batch == 0 || views.dx.empty()) return;
-  pass.backend.batch_norm_backward(spec_, pass.batch, views.x, of.mean, of.inverse_deviation,
-                                   part(pass.parameters, gamma_), views.dy, std::span(sums).first(2 * channels),
-                                   sums.back(), views.dx);
+  pass.backend.batch_norm_backward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
+                                   part(pass.parameters, gamma_), views.dy, kept.sums, views.dx);
 }
 
 void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {

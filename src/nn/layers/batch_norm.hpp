@@ -1,8 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "layers/catalog.hpp"
 
@@ -35,14 +35,13 @@ class BatchNorm final : public Layer {
   void backward(const Pass& pass, const BackwardViews& views) const override;
 
  private:
-  struct Moments {
-    MutableView mean, inverse_deviation;  ///< [C]
+  struct Kept {
+    MutableView mean, inverse_deviation;  ///< [C], from the forward pass for the backward pass
+    std::span<double> sums;               ///< [2C + 1], of each pass
   };
-  Moments moments(MutableView kept) const;
-  double count(Index batch) const;
-  void sum_over_ranks(const Pass& pass, std::vector<double>& sums) const;
-  void moments_of_batch(const Pass& pass, View x, Moments to) const;
-  void running_moments(const Pass& pass, Moments to) const;
+  Index sums_size() const;  ///< floats
+  Kept parts_of(MutableView kept) const;
+  void sum_over_ranks(const Pass& pass, std::span<double> sums) const;
 
   Options options_;
   NormSpec spec_;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "unisono/nn/loss.hpp"
 
 namespace unisono {
@@ -21,9 +19,6 @@ class SigmoidCrossEntropy final : public Loss {
   Index classes() const override { return labels_ ? extent_.size() : 0; }
 
  private:
-  std::vector<float> one_hot(std::span<const std::int32_t> labels) const;
-  void count_hits(Backend& backend, Index batch, View outputs, const Targets& targets, LossSums& sums) const;
-
   Extent extent_;
   bool labels_;  ///< else targets
   float smoothing_;

@@ -8,7 +8,6 @@
 // worker's own last push.
 // Memory: a second gradient, a second θ where pulls go ahead, two more gradients where several are accrued.
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "server/workers.hpp"
@@ -28,7 +27,7 @@ class GradientWorker final : public ServedWorker {
   void start_pull(std::int64_t clock);
   std::int64_t finish_pull(std::int64_t clock);
   Batch compute();
-  float clipping() const;
+  float clipping();
   void accrue(const Batch& batch, float scale);
   void add_to_push(float scale);
   void push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale);
@@ -38,7 +37,7 @@ class GradientWorker final : public ServedWorker {
   std::vector<Slice> shards_;
   Buffer second_theta_;
   MutableView theta_ahead_;  ///< where the next pull goes
-  std::vector<float> statistics_ahead_, pushed_statistics_;
+  Buffer statistics_ahead_, pushed_statistics_;
   std::array<Buffer, 2> buffers_;
   std::array<MutableView, 2> pushes_;                      ///< the next push's, and the one under way
   std::int64_t accrued_steps_ = 0, accrued_examples_ = 0;  ///< that are in the next push
@@ -48,12 +47,12 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
                                const std::vector<Slice>& shards)
     : ServedWorker(run, std::move(client), settings),
       shards_(shards),
-      second_theta_(settings.prefetch ? std::ssize(run.state.parameters) : 0),
-      theta_ahead_(second_theta_.view()),
-      statistics_ahead_(run.state.statistics.size()),
-      pushed_statistics_(run.state.statistics.size()) {
+      statistics_ahead_(std::ssize(run.state.statistics), run.backend.memory()),
+      pushed_statistics_(std::ssize(run.state.statistics), run.backend.memory()) {
+  if (settings.prefetch) second_theta_ = Buffer(std::ssize(run.state.parameters), run.backend.memory());
+  theta_ahead_ = second_theta_.view();
   for (std::size_t i = accrues() ? 0 : 1; i < 2; ++i) {
-    buffers_[i] = Buffer(std::ssize(run.gradient));
+    buffers_[i] = Buffer(std::ssize(run.gradient), run.backend.memory());
     pushes_[i] = buffers_[i].view();
   }
   if (!accrues()) pushes_[0] = run.gradient;
@@ -84,7 +83,7 @@ void GradientWorker::make_steps(const Stretch& stretch) {
 void GradientWorker::start_pull(std::int64_t clock) {
   const bool ahead = settings_.prefetch;
   client_.start_pull(clock, settings_.pull_period, parts_of(ahead ? theta_ahead_ : run_.state.parameters, shards_),
-                     ahead ? MutableView(statistics_ahead_) : run_.state.statistics);
+                     ahead ? statistics_ahead_.view() : run_.state.statistics);
 }
 
 /// \return until which step it will do
@@ -92,7 +91,7 @@ std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
   const Pulled pulled = client_.finish_pull();
   if (settings_.prefetch) {
     std::swap(run_.state.parameters, theta_ahead_);
-    std::ranges::copy(statistics_ahead_, run_.state.statistics.begin());
+    run_.backend.memory().copy(statistics_ahead_.view(), run_.state.statistics);
   }
   return next_pull(clock, pulled);
 }
@@ -104,11 +103,9 @@ Batch GradientWorker::compute() {
 }
 
 /// What g is to be multiplied with.
-float GradientWorker::clipping() const {
+float GradientWorker::clipping() {
   if (settings_.clip_norm == 0) return 1;
-  double squares = 0;
-  for (const float g : run_.gradient) squares += static_cast<double>(g) * static_cast<double>(g);
-  return static_cast<float>(std::min(1.0, settings_.clip_norm / std::sqrt(squares)));
+  return value_of({.clip_norm = settings_.clip_norm}, run_.backend.squared_norm(run_.gradient));
 }
 
 void GradientWorker::accrue(const Batch& batch, float scale) {
@@ -120,20 +117,20 @@ void GradientWorker::accrue(const Batch& batch, float scale) {
 /// To what the next push has so far.
 void GradientWorker::add_to_push(float scale) {
   const ScopedTimer timer(run_.seconds.optimizer);
-  const MutableView sum = pushes_[0], g = run_.gradient;
-  const bool first = accrued_steps_ == 1;
-  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = (first ? 0 : sum[i]) + scale * g[i];
+  const float kept = accrued_steps_ == 1 ? 0 : 1;  // of a push before
+  run_.backend.axpby(scale, run_.gradient, kept, pushes_[0]);
+  run_.backend.submit();
 }
 
 void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale) {
   client_.finish_push();
-  pushed_statistics_.assign(run_.state.statistics.begin(), run_.state.statistics.end());
+  run_.backend.memory().copy(run_.state.statistics, pushed_statistics_.view());
   client_.start_push({.clock = clock + 1,
                       .examples = std::exchange(accrued_examples_, 0),
                       .rate = run_.schedule.rate(stretch.step_at(clock)),
                       .weight = share_of(batch),
                       .gradient_scale = accrues() ? 1 : scale},
-                     parts_of(pushes_[0], shards_), pushed_statistics_);
+                     parts_of(pushes_[0], shards_), pushed_statistics_.view());
   std::swap(pushes_[0], pushes_[1]);
   accrued_steps_ = 0;
 }
@@ -141,9 +138,8 @@ void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batc
 /// Until the next pull.
 void GradientWorker::step_alone(double rate, float scale) {
   const ScopedTimer timer(run_.seconds.optimizer);
-  const auto factor = static_cast<float>(rate) * scale;
-  const MutableView theta = run_.state.parameters, g = run_.gradient;
-  for (std::size_t i = 0; i < theta.size(); ++i) theta[i] -= factor * g[i];
+  run_.backend.axpby(-static_cast<float>(rate) * scale, run_.gradient, 1, run_.state.parameters);
+  run_.backend.submit();
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
 void Serving::add_workers() {
   const std::vector<int> own = plan_.roles.workers_of(run_.communicator.rank());
   for (std::size_t place = 0; place < own.size(); ++place) {
-    WorkerRole& role = *workers_.emplace_back(std::make_unique<WorkerRole>(WorkerRole{own[place], {}, {}, nullptr}));
+    Backend& backend = run_.workers.empty() ? run_.backend : run_.workers[place].backend;
+    WorkerRole& role = *workers_.emplace_back(std::make_unique<WorkerRole>(WorkerRole{own[place], backend}));
     Client client(wire_, role.number, plan_.roles.servers(), std::ssize(run_.state.statistics));
     TrainContext context = context_of(role, place);
     role.worker = plan_.make_worker(context, std::move(client));
@@ -75,9 +76,11 @@ void Serving::add_workers() {
 
 /// The run as one worker sees it: with books of its own, and where the rank is home to several, with parts of its own.
 TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
-  const Worker own = run_.workers.empty() ? Worker{run_.model, run_.source, run_.optimizer, run_.state, run_.gradient}
-                                          : run_.workers[place];
+  const Worker own = run_.workers.empty()
+                         ? Worker{run_.backend, run_.model, run_.source, run_.optimizer, run_.state, run_.gradient}
+                         : run_.workers[place];
   return {.communicator = run_.communicator,
+          .backend = own.backend,
           .model = own.model,
           .optimizer = own.optimizer,
           .optimizer_settings = run_.optimizer_settings,
@@ -162,7 +165,10 @@ void Serving::run_roles(const Stretch& stretch) {
 
 /// What this rank's roles have counted.
 void Serving::collect() {
-  for (const auto& role : workers_) run_.sums += std::exchange(role->sums, {});
+  for (const auto& role : workers_) {
+    role->backend.collect(role->sums);
+    run_.sums += std::exchange(role->sums, {});
+  }
   // Several workers of a rank go on at the same time: one of them tells where it went.
   if (!workers_.empty()) {
     const Seconds own = std::exchange(workers_.front()->seconds, {});
@@ -184,15 +190,15 @@ void Serving::collect() {
 /// Every rank gets what the servers hold.
 void Serving::gather() {
   const ScopedTimer timer(run_.seconds.exposed_communication);
+  Allocator& memory = run_.backend.memory();
   for (const auto& role : servers_) {
     const Slice place = role->shard->place();
-    std::ranges::copy(role->shard->values(), slice(run_.state.parameters, place).begin());
-    if (role->number == 0) std::ranges::copy(role->shard->statistics(), run_.state.statistics.begin());
+    memory.copy(role->shard->values(), slice(run_.state.parameters, place));
+    if (role->number == 0) memory.copy(role->shard->statistics(), run_.state.statistics);
     Optimizer* const optimizer = role->shard->optimizer();
     if (optimizer == nullptr) continue;
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
-      std::ranges::copy(std::as_const(optimizer->state()[i].values).view(),
-                        slice(run_.optimizer.state()[i].values.view(), place).begin());
+      memory.copy(optimizer->state()[i].values.view(), slice(run_.optimizer.state()[i].values.view(), place));
     }
     run_.optimizer.set_steps(optimizer->steps());
   }

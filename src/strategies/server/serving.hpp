@@ -28,7 +28,7 @@ struct ServingPlan {
   ServerSettings server{};
   /// \param run of this worker alone
   std::function<std::unique_ptr<ServedWorker>(const TrainContext& run, Client client)> make_worker{};
-  /// \param statistics that this shard is to hold, too; none but for server 0
+  /// \param statistics that this shard is to hold, too; none but for server 0 \param backend of servers, on the CPU
   std::function<std::unique_ptr<Shard>(Slice place, MutableView statistics, Backend& backend)> make_shard{};
   std::int64_t alone_until = 0;   ///< worker 0 makes the steps before this one alone
   bool serves_optimizer = false;  ///< shards update θ by the run's optimizer, whose state is theirs
@@ -48,10 +48,11 @@ class Serving {
  private:
   /// A worker, and what it counts.
   struct WorkerRole {
-    int number = 0;
+    int number;
+    Backend& backend;  ///< that it computes with
     LossSums sums{};
     Seconds seconds{};
-    std::unique_ptr<ServedWorker> worker;
+    std::unique_ptr<ServedWorker> worker{};
   };
   struct ServerRole {
     int number = 0;

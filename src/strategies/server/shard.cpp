@@ -12,9 +12,10 @@ std::shared_ptr<Buffer> BufferPool::take(Index floats) {
   return *free;
 }
 
-Shard::Shard(Slice place, View parameters, View statistics)
-    : place_(place), values_(pool_.take(place.last - place.first)), statistics_(statistics.begin(), statistics.end()) {
-  std::ranges::copy(slice(parameters, place), values_->data());
+Shard::Shard(Slice place, ModelState state, Allocator& memory)
+    : place_(place), values_(pool_.take(place.last - place.first)), statistics_(state.statistics.size()) {
+  memory.copy(slice(state.parameters, place), values_->view());
+  memory.copy(state.statistics, statistics_);
 }
 
 /// A copy of them where somebody holds the values.
@@ -59,8 +60,9 @@ namespace {
 
 class GradientShard final : public Shard {
  public:
-  GradientShard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state, StaleGradients stale)
-      : Shard(place, state.parameters, state.statistics), optimizer_(std::move(optimizer)), stale_(stale) {}
+  GradientShard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state, StaleGradients stale,
+                Allocator& memory)
+      : Shard(place, state, memory), optimizer_(std::move(optimizer)), stale_(stale) {}
 
   Optimizer* optimizer() override { return optimizer_.get(); }
 
@@ -96,7 +98,7 @@ class GradientShard final : public Shard {
 
 class SumShard final : public Shard {
  public:
-  SumShard(Slice place, ModelState state) : Shard(place, state.parameters, state.statistics) {}
+  using Shard::Shard;
 
  private:
   void update(const Push& push) override {
@@ -111,7 +113,7 @@ class SumShard final : public Shard {
 class RowShard final : public Shard {
  public:
   RowShard(ShardRows rows, Slice place, ModelState state, bool alone)
-      : Shard(place, state.parameters, state.statistics), rows_(std::move(rows)), alone_(alone) {}
+      : Shard(place, state, plain_allocator()), rows_(std::move(rows)), alone_(alone) {}
 
   Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
 
@@ -147,12 +149,12 @@ class RowShard final : public Shard {
 }  // namespace
 
 std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
-                                           StaleGradients stale) {
-  return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale);
+                                           StaleGradients stale, Allocator& memory) {
+  return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale, memory);
 }
 
-std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state) {
-  return std::make_unique<SumShard>(place, state);
+std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state, Allocator& memory) {
+  return std::make_unique<SumShard>(place, state, memory);
 }
 
 std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone) {

@@ -8,6 +8,7 @@
 
 #include "server/shards.hpp"
 #include "server/wire.hpp"
+#include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 
 namespace unisono {
@@ -32,10 +33,11 @@ class BufferPool {
   std::vector<std::shared_ptr<Buffer>> buffers_;
 };
 
-/// A part of θ, and what pushes do to it.
+/// A part of θ, and what pushes do to it. In plain memory.
 class Shard {
  public:
-  Shard(Slice place, View parameters, View statistics);
+  /// \param memory that θ and the statistics lie in, of which it takes a copy
+  Shard(Slice place, ModelState state, Allocator& memory);
   virtual ~Shard() = default;
 
   Slice place() const { return place_; }
@@ -76,12 +78,12 @@ struct StaleGradients {
   double delay_compensation = 0;  ///< λ in g + λ g ⊙ g ⊙ (θ − θ_read): Zheng et al., ICML 2017
 };
 
-/// θ ← θ − rate · direction(g), by the optimizer's rule.
+/// θ ← θ − rate · direction(g), by the optimizer's rule, whose vectors are in plain memory.
 std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
-                                           StaleGradients stale);
+                                           StaleGradients stale, Allocator& memory = plain_allocator());
 
 /// θ ← θ + what is pushed.
-std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state);
+std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state, Allocator& memory = plain_allocator());
 
 /// θ_row ← θ_row + change for pushed rows; where a lone worker pushes, θ_row ← what it has now.
 std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone);

@@ -6,7 +6,7 @@ namespace unisono::cpu::UNISONO_ISA {
 namespace {
 
 // g' = s g + λ θ;  θ ← θ − rate g'                                           bytes an element: 12
-void sgd(const SgdStep& step, const float* g, float* theta, Count n) {
+void sgd(const RangeStep<SgdStep>& step, const float* g, float* theta, Count n) {
   const float rate = step.rate, decay = step.decay, scale = step.gradient_scale;
 #pragma omp simd
   for (Count i = 0; i < n; ++i) theta[i] -= rate * (scale * g[i] + decay * theta[i]);
@@ -16,7 +16,7 @@ void sgd(const SgdStep& step, const float* g, float* theta, Count n) {
 //   Polyak 1964; Nesterov 1983 in the form of Sutskever et al., ICML 2013, with PyTorch's convention that v holds no
 //   rate.
 template <bool kNesterov>
-void momentum_of(const SgdStep& step, const float* g, float* theta, float* velocity, Count n) {
+void momentum_of(const RangeStep<SgdStep>& step, const float* g, float* theta, float* velocity, Count n) {
   const float rate = step.rate, mu = step.momentum, decay = step.decay, scale = step.gradient_scale;
 #pragma omp simd
   for (Count i = 0; i < n; ++i) {
@@ -27,13 +27,13 @@ void momentum_of(const SgdStep& step, const float* g, float* theta, float* veloc
   }
 }
 
-void momentum(const SgdStep& step, const float* g, float* theta, float* velocity, Count n) {
+void momentum(const RangeStep<SgdStep>& step, const float* g, float* theta, float* velocity, Count n) {
   (step.nesterov ? momentum_of<true> : momentum_of<false>)(step, g, theta, velocity, n);
 }
 
 // g' = s g + λ θ;  a ← a + g'²;  θ ← θ − rate g' / (√a + ε)                                                20
 //   Duchi, Hazan & Singer, JMLR 12, 2011.
-void adagrad(const AdagradStep& step, const float* g, float* theta, float* accumulator, Count n) {
+void adagrad(const RangeStep<AdagradStep>& step, const float* g, float* theta, float* accumulator, Count n) {
   const float rate = step.rate, decay = step.decay, epsilon = step.epsilon, scale = step.gradient_scale;
 #pragma omp simd
   for (Count i = 0; i < n; ++i) {
@@ -46,7 +46,7 @@ void adagrad(const AdagradStep& step, const float* g, float* theta, float* accum
 
 // g' = s g + λ θ;  m ← ρ m + (1 − ρ) g'²;  θ ← θ − rate g' / (√m + ε)                                      20
 //   Hinton, Neural networks for machine learning, lecture 6e, 2012.
-void rmsprop(const RmspropStep& step, const float* g, float* theta, float* mean_square, Count n) {
+void rmsprop(const RangeStep<RmspropStep>& step, const float* g, float* theta, float* mean_square, Count n) {
   const float rate = step.rate, decay = step.decay, epsilon = step.epsilon, scale = step.gradient_scale;
   const float rho = step.smoothing, fresh = 1.0F - rho;
 #pragma omp simd
@@ -61,7 +61,7 @@ void rmsprop(const RmspropStep& step, const float* g, float* theta, float* mean_
 /// Adam's constants; λ belongs either to the gradient or to the direction.
 struct Adam {
   float beta1, beta2, fresh1, fresh2, correction1, correction2, epsilon, scale, gradient_decay, direction_decay;
-  Adam(const AdamStep& step, bool decoupled)
+  Adam(const RangeStep<AdamStep>& step, bool decoupled)
       : beta1(step.beta1),
         beta2(step.beta2),
         fresh1(1.0F - step.beta1),
@@ -83,7 +83,7 @@ struct Adam {
 // g' = s g + λ θ;  m ← β₁ m + (1 − β₁) g';  v ← β₂ v + (1 − β₂) g'²;                                        28
 // θ ← θ − rate (m c₁ / (√(v c₂) + ε)) with cᵢ = 1 / (1 − βᵢᵗ)
 //   Kingma & Ba, ICLR 2015. Decoupled, λ θ is added to the direction instead: AdamW, Loshchilov & Hutter, ICLR 2019.
-void adam(const AdamStep& step, const float* g, float* theta, float* first, float* second, Count n) {
+void adam(const RangeStep<AdamStep>& step, const float* g, float* theta, float* first, float* second, Count n) {
   const Adam rule(step, step.decoupled);
 #pragma omp simd
   for (Count i = 0; i < n; ++i) {
@@ -98,7 +98,7 @@ void adam(const AdamStep& step, const float* g, float* theta, float* first, floa
 // LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
 // ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
 //   You et al., ICLR 2020.
-double lamb_moments(const AdamStep& step, const float* g, const float* theta, float* first, float* second, Count n) {
+double lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second, Count n) {
   const Adam rule(step, true);
   constexpr Count kLanes = 16;
   double sums[kLanes] = {};
@@ -120,7 +120,7 @@ double lamb_moments(const AdamStep& step, const float* g, const float* theta, fl
   return sum;
 }
 
-void lamb_apply(const AdamStep& step, float ratio, float* theta, const float* first, const float* second, Count n) {
+void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second, Count n) {
   const Adam rule(step, true);
   const float rate = ratio * step.rate;
 #pragma omp simd
