@@ -71,7 +71,7 @@ class Trial {
     const Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
     StepClock clock;
     training_.seconds = {};
-    TrainContext context{.communicator = world_,
+    TrainContext context{.communicator = parts_.world,
                          .backend = *parts_.backend,
                          .model = *parts_.model,
                          .optimizer = *training_.optimizer,

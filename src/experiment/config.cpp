@@ -81,6 +81,19 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "seed", .meaning = "of initial weights, data order, dropout and augmentation", .minimum = 0},
                 seed);
   visitor.field({.name = "output", .meaning = "the run folder itself; empty: runs/<name>"}, output);
+  visitor.choice({.name = "device", .meaning = "what computes"}, device,
+                 {{"cpu", "this machine's cores"},
+                  {"cuda", "a GPU of NVIDIA for each rank; an error where there is none"},
+                  {"auto", "GPUs where every rank has one and the model can use it, else the CPU; the run says which"}});
+  visitor.choice({.name = "precision", .meaning = "of products on a GPU; parameters and sums are fp32 in each"},
+                 precision,
+                 {{"fp32", "as on the CPU"},
+                  {"tf32", "inputs of products are rounded to 10 bits of mantissa"},
+                  {"bf16", "activations and inputs of products have 7 bits of mantissa"}});
+  visitor.require("precision", precision == "fp32" || device != "cpu",
+                  "precision is of GPUs, the CPU computes in fp32: set device = \"cuda\", or remove it");
+  visitor.field({.name = "allow_shared_device", .meaning = "several ranks may compute on one GPU"},
+                allow_shared_device);
   visitor.section({.name = "data", .meaning = "the examples"}, data);
   visitor.section({.name = "model", .meaning = "what is trained"}, model);
   visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
@@ -160,6 +173,9 @@ std::map<std::string, std::string> entries(const std::string& effective) {
 
 bool may_change(const std::string& key) {
   constexpr std::array free = {"name",
+                               "device",
+                               "precision",
+                               "allow_shared_device",
                                "output",
                                "train.epochs",
                                "train.evaluate_every_epochs",

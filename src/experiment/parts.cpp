@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "agreement.hpp"
+#include "device.hpp"
+#include "unisono/comm/device.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -53,6 +55,13 @@ std::int64_t wanted_threads(const Config& config) {
 /// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
 bool serves_beside(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
 
+/// Null where the ranks' memory is plain.
+std::unique_ptr<Communicator> world_of_device(Communicator& world, Backend& backend, const Config& config, Log& log) {
+  if (backend.device() == nullptr) return nullptr;
+  return make_device_communicator(world, *backend.device(), config.communication,
+                                  [&log](const std::string& text) { log.info(text); });
+}
+
 ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
                            Dataset* data) {
   ModelContext context{.backend = backend,
@@ -97,7 +106,8 @@ SourceOptions source_options(const ModelParts& parts, const Config& config) {
           .size = parts.workers(),
           .batch_size = config.train.batch_size,
           .accumulate = config.train.accumulate,
-          .seed = static_cast<std::uint64_t>(config.seed)};
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .memory = &parts.backend->batch_memory()};
 }
 
 Config& settle(Config& config, const DatasetInfo& data) {
@@ -125,10 +135,11 @@ Config& settle(Config& config, const DatasetInfo& data) {
 
 ModelParts::ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
                        Dataset* data)
-    : world(communicator),
-      placement(place_rank(world, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
+    : placement(place_rank(communicator, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
       strategy(make_strategy(config.strategy)),
-      backend(make_cpu_backend(placement.threads)),
+      backend(make_backend(communicator, config, placement.threads, log)),
+      device_world(world_of_device(communicator, *backend, config, log)),
+      world(device_world ? *device_world : communicator),
       statistics_group(world.split(0, world.rank())),
       statistics_reducer(*statistics_group),
       model(make_model(config.model, inputs,
@@ -136,12 +147,8 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
   require_same(world, "order of the parameters", model->layout().hash(),
                "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
   if (data != nullptr) division = strategy->divide(*model, data->info(), world);
-  parameters = division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), vector_memory());
+  parameters = division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
   statistics = Buffer(model->statistics_layout().size(), backend->memory());
-}
-
-Allocator& ModelParts::vector_memory() const {
-  return backend->memory().is_plain() ? world.shared_allocator() : backend->memory();
 }
 
 void ModelParts::initialise(std::uint64_t seed) {
@@ -152,7 +159,7 @@ void ModelParts::initialise(std::uint64_t seed) {
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
-  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.vector_memory());
+  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
   optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer,
                              parts.model->layout(), *parts.backend);
   for (const std::string& name : parts.strategy->vectors_beside()) {

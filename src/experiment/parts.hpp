@@ -46,8 +46,6 @@ struct ModelParts {
              Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);
-  /// Where θ and g live: the backend's memory, or where that is everybody's, memory that the ranks of a node share.
-  Allocator& vector_memory() const;
   ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many ranks train, and whether this one does.
   int workers() const { return strategy->workers(world.size()); }
@@ -55,10 +53,11 @@ struct ModelParts {
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
   std::string device() const { return cpu_name() + ", " + backend->description(); }
 
-  Communicator& world;
   Placement placement;
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<Communicator> device_world;  ///< where the backend has memory of its own; else null
+  Communicator& world;                         ///< all ranks; takes the backend's memory
   std::unique_ptr<Communicator> statistics_group;  ///< of all ranks: layers' messages never mix with the strategy's
   CommunicatorReducer statistics_reducer;
   std::unique_ptr<Model> model;

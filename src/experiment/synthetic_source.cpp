@@ -16,15 +16,15 @@ SyntheticSource::SyntheticSource(const ModelInputs& inputs, const SourceOptions&
   }
   const auto count = static_cast<std::size_t>(kSteps * step_examples_);
   RandomStream random(options.seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
-  features_.resize(count * static_cast<std::size_t>(inputs.features.size()));
-  for (float& value : features_) value = random.uniform(-1, 1);
+  features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.memory);
+  for (float& value : features_.view()) value = random.uniform(-1, 1);
   if (inputs.classes > 0) {
     labels_.resize(count);
     for (auto& label : labels_)
       label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs.classes)));
   }
-  targets_.resize(count * static_cast<std::size_t>(inputs.target_size));
-  for (float& value : targets_) value = random.uniform();
+  targets_ = Buffer(static_cast<Index>(count) * inputs.target_size, *options.memory);
+  for (float& value : targets_.view()) value = random.uniform();
   examples_.resize(count);
   std::iota(examples_.begin(), examples_.end(), std::uint64_t{0});
 }
@@ -47,9 +47,9 @@ Batch SyntheticSource::next() {
               .last_of_step = micro_batch_ + 1 == options_.accumulate,
               .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
               .examples = rows(examples_),
-              .features = rows(features_),
+              .features = rows(features_.view()),
               .labels = rows(labels_),
-              .targets = rows(targets_)};
+              .targets = rows(targets_.view())};
   used_ += batch.size;
   ++micro_batch_;
   if (batch.last_of_step) seek({.epoch = 0, .step = step_ + 1});

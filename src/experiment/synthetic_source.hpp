@@ -25,7 +25,7 @@ class SyntheticSource final : public BatchSource {
   ModelInputs inputs_;
   SourceOptions options_;
   Index step_examples_ = 0;  ///< of this rank, all micro-batches
-  std::vector<float> features_, targets_;
+  Buffer features_, targets_;
   std::vector<std::int32_t> labels_;
   std::vector<std::uint64_t> examples_;
   std::int64_t step_ = 0;

@@ -336,7 +336,7 @@ ExitCode Run::train() {
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
   Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
-  TrainContext context{.communicator = world_,
+  TrainContext context{.communicator = parts_.world,
                        .backend = *parts_.backend,
                        .model = *parts_.model,
                        .optimizer = *training_.optimizer,

@@ -85,6 +85,7 @@ struct SourceOptions {
   Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
   std::uint64_t seed = 0;
   int lane = 0, lanes = 1;  ///< of threads that share a rank's steps: this source has every `lanes`-th, from `lane` on
+  Allocator* memory = &plain_allocator();  ///< where features and targets of batches lie; it outlives the source
 };
 
 /// A pass over a split, prefetched; each example exactly once over all ranks, in the set's order.

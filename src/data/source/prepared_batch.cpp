@@ -11,11 +11,11 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
       feature_size_(static_cast<std::size_t>(group.features.size())),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
 
-PreparedBatch BatchWriter::make(Index largest) const {
+PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   PreparedBatch prepared;
   const auto count = static_cast<std::size_t>(largest);
-  prepared.features = Buffer(static_cast<Index>(count * feature_size_));
-  prepared.targets = Buffer(static_cast<Index>(count * target_size_));
+  prepared.features = Buffer(static_cast<Index>(count * feature_size_), memory);
+  prepared.targets = Buffer(static_cast<Index>(count * target_size_), memory);
   prepared.labels.resize(style_.labels ? count : 0);
   prepared.examples.resize(count);
   return prepared;

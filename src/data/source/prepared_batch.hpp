@@ -30,7 +30,7 @@ class BatchWriter {
  public:
   BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style);
 
-  PreparedBatch make(Index largest) const;
+  PreparedBatch make(Index largest, Allocator& memory = plain_allocator()) const;
   /// Fills the examples of a batch; its other members are `header`'s.
   void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
 

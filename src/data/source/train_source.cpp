@@ -11,7 +11,7 @@ constexpr int kBuffers = 3;  // one in use, two prepared
 
 TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer,
                          const SourceOptions& options)
-    : schedule_(schedule), feed_(std::move(feed)), writer_(writer), lane_(options.lane), lanes_(options.lanes) {}
+    : schedule_(schedule), feed_(std::move(feed)), writer_(writer), lane_(options.lane), lanes_(options.lanes), memory_(options.memory) {}
 
 TrainSource::~TrainSource() { stop(); }
 
@@ -20,7 +20,7 @@ void TrainSource::start() {
   feed_->seek(start_);
   skip_steps(lane_);
   std::vector<PreparedBatch> buffers;
-  for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(schedule_.largest_slice()));
+  for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(schedule_.largest_slice(), *memory_));
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
 }
 

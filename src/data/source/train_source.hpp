@@ -32,6 +32,7 @@ class TrainSource final : public BatchSource {
   std::unique_ptr<Feed> feed_;
   BatchWriter writer_;
   int lane_, lanes_;
+  Allocator* memory_;  ///< of batches
   std::vector<RawExample> examples_;
   DataCursor start_;
   double wait_seconds_ = 0;  ///< of threads that are gone

@@ -16,12 +16,12 @@ using Floats = Pack<float, kPack>;
 /// s: known on the device alone where gradients are clipped.
 struct Scale {
   const double* squared_norm;  ///< null: no clipping
-  float factor, clip_norm;
+  double clip_norm;
+  float factor;
   __device__ float value() const {
     if (squared_norm == nullptr) return factor;
     const double norm = static_cast<double>(factor) * sqrt(*squared_norm);
-    const auto clip = static_cast<double>(clip_norm);
-    return norm > clip ? static_cast<float>(clip / norm) * factor : factor;
+    return norm > clip_norm ? static_cast<float>(clip_norm / norm) * factor : factor;
   }
 };
 
@@ -206,7 +206,7 @@ __global__ void lamb_chunks(const RangeChunk* chunks, const Adam* staged, const 
 }
 
 Scale scale_of(const GradientScale& scale) {
-  return {scale.clip_norm > 0 ? scale.squared_norm.data() : nullptr, scale.factor, scale.clip_norm};
+  return {scale.clip_norm > 0 ? scale.squared_norm.data() : nullptr, scale.clip_norm, scale.factor};
 }
 
 Adam adam_of(const AdamStep& step, bool decoupled) {
@@ -296,7 +296,7 @@ void CudaBackend::lamb_moments(const AdamStep& step, const GradientScale& scale,
 void CudaBackend::lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
                              MutableView theta, View first, View second) {
   const LambStep rule{adam_of(step, true), norms.theta.data(), norms.other.data()};
-  update(queue(), ranges, rule, Scale{nullptr, 1, 0},
+  update(queue(), ranges, rule, Scale{nullptr, 0, 1},
          Vectors<2>{theta.data(), theta.data(), {const_cast<float*>(first.data()), const_cast<float*>(second.data())}});
 }
 

@@ -1,0 +1,80 @@
+#include "device.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+Precision precision_of(const std::string& name) {
+  if (name == "tf32") return Precision::tf32;
+  return name == "bf16" ? Precision::bf16 : Precision::fp32;
+}
+
+/// The GPU of this rank among those that the process sees.
+const CudaDevice* device_of(const CudaDevices& found, int node_rank) {
+  if (found.devices.empty()) return nullptr;
+  return &found.devices[static_cast<std::size_t>(node_rank) % found.devices.size()];
+}
+
+std::vector<FoundDevice> all_found(Communicator& world, const CudaDevices& own, const CudaDevice* device) {
+  const auto hosts = world.all_gather_text(world.host());
+  const auto identities = world.all_gather_text(device == nullptr ? "" : device->identity);
+  const auto missing = world.all_gather_text(own.missing);
+  std::vector<FoundDevice> all;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) all.push_back({hosts[rank], identities[rank], missing[rank]});
+  return all;
+}
+
+}  // namespace
+
+std::string obstacle_to_gpus(const Config& config) {
+  if (config.model.kind != "network") {
+    return fmt::format("model.kind = \"{}\" is trained on CPUs alone", config.model.kind);
+  }
+  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") {
+    return fmt::format("strategy.kind = \"{}\" is of threads that share the CPU's memory", config.strategy.kind);
+  }
+  if (config.strategy.replayed_workers > 0) return "a recorded run is repeated on CPUs alone";
+  return "";
+}
+
+std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].identity.empty()) {
+      return fmt::format("rank {} (host {}): {}", rank, ranks[rank].host, ranks[rank].missing);
+    }
+    for (std::size_t other = 0; other < rank && !allow_shared_device; ++other) {
+      if (ranks[other].host != ranks[rank].host || ranks[other].identity != ranks[rank].identity) continue;
+      return fmt::format(
+          "ranks {} and {} would share a GPU of host {}: start no more ranks on a host than it has GPUs, or set "
+          "allow_shared_device = true",
+          other, rank, ranks[rank].host);
+    }
+  }
+  return "";
+}
+
+std::unique_ptr<Backend> make_backend(Communicator& world, const Config& config, int threads, Log& log) {
+  const bool is_open = config.device == "auto";
+  if (config.device == "cpu") return make_cpu_backend(threads);
+  std::string obstacle = obstacle_to_gpus(config);
+  if (!obstacle.empty() && !is_open) {
+    throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
+  }
+  if (obstacle.empty()) {
+    const CudaDevices found = find_cuda_devices();
+    const CudaDevice* const device = device_of(found, world.node_rank());
+    obstacle = obstacle_to_found(all_found(world, found, device), config.allow_shared_device);
+    if (obstacle.empty()) {
+      if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
+      return make_cuda_backend(device->number, precision_of(config.precision));
+    }
+  }
+  if (!is_open) throw DeviceError(obstacle);
+  log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", obstacle));
+  return make_cpu_backend(threads);
+}
+
+}  // namespace unisono

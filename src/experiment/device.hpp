@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/experiment/config.hpp"
+#include "unisono/kernels/cuda.hpp"
+
+namespace unisono {
+
+/// Why an experiment cannot be computed on GPUs: its model or its strategy has no way there; empty where it can.
+std::string obstacle_to_gpus(const Config& config);
+
+/// What a rank found when it looked for a GPU.
+struct FoundDevice {
+  std::string host;
+  std::string identity;  ///< of the GPU that it would take, on its host; empty: there is none
+  std::string missing;   ///< then why
+};
+/// Why the ranks cannot have the GPUs that they found: some found none, or several the same one; empty where they can.
+std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device);
+
+/// The kernels that the config asks for: of this rank's GPU, the `node_rank`-th of those that it sees, or of the CPU.
+/// Collective: all ranks compute on GPUs, or none does. Which, is said where the config leaves it open.
+/// \param threads of the CPU
+/// \throws ConfigError, DeviceError where device = "cuda" cannot be had
+std::unique_ptr<Backend> make_backend(Communicator& world, const Config& config, int threads, Log& log);
+
+}  // namespace unisono

@@ -1,0 +1,60 @@
+// Every kernel of a GPU against the reference, in every precision.
+#include "operations.hpp"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "nn/reference_backend.hpp"
+
+namespace unisono {
+namespace {
+
+/// The inputs are exact in each precision. Sums of n floats, in whatever order, leave four deviations of √(n/6) 2⁻²⁴ of
+/// the largest result (as in tests/nn/cpu_room_test.cpp); storing a result as bfloat16 leaves half a unit of its last of
+/// eight bits, 2⁻⁹ of it, and where that is done twice, as much of the largest for the first time.
+void check_close(const Result& expected, const Result& got, Precision precision) {
+  INFO(expected.name);
+  REQUIRE(expected.values.size() == got.values.size());
+  double largest = 0;
+  for (const float value : expected.values) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  const double sums = 4 * std::sqrt(expected.terms / 6 + 1) * 0x1p-24 * largest;
+  const double stored = precision == Precision::bf16 && expected.activations ? 0x1p-9 : 0;
+  const double before = expected.roundings > 1 ? stored * largest : 0;
+  double worst = 0;  // of what is allowed
+  for (std::size_t i = 0; i < expected.values.size(); ++i) {
+    const double value = expected.values[i], error = std::abs(got.values[i] - value);
+    const double allowed = sums + before + stored * std::abs(value) * 1.001;
+    if (!(error <= allowed)) worst = std::max(worst, std::isfinite(error) ? error / std::max(allowed, 1e-300) : 1e300);
+  }
+  CHECK(worst == 0);
+}
+
+void compare(const std::vector<Operation>& table, Backend& reference, Precision precision) {
+  const auto device = make_cuda_backend(0, precision);
+  for (const Operation& operation : table) {
+    INFO(operation.name << ", " << device->description());
+    const Results expected = operation.run(reference);
+    // Three times: the third is a recorded graph.
+    for (int time = 1; time <= 3; ++time) {
+      INFO("time " << time);
+      const Results got = operation.run(*device);
+      REQUIRE(expected.size() == got.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) check_close(expected[i], got[i], precision);
+    }
+  }
+}
+
+TEST_CASE("layers and losses on the device equal the reference", "[gpu]") {
+  ReferenceBackend reference;
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    DYNAMIC_SECTION(name_of(precision)) { compare(operations(), reference, precision); }
+  }
+}
+
+TEST_CASE("vectors and update rules on the device equal the CPU's", "[gpu]") {
+  const auto cpu = make_cpu_backend(1);
+  compare(vector_operations(), *cpu, Precision::fp32);
+}
+
+}  // namespace
+}  // namespace unisono
