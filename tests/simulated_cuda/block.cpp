@@ -34,6 +34,7 @@ struct Thread {
   std::uint64_t value = 0;
   std::uint64_t result = 0;
   std::source_location where;
+  uint3 index{};
 };
 
 /// Lanes of a warp that have come to one exchange, which is not complete yet.
@@ -46,7 +47,8 @@ struct Gathering {
 };
 
 bool same(const std::source_location& a, const std::source_location& b) {
-  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  if (a.line() != b.line() || a.column() != b.column()) return false;
+  return a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0;
 }
 
 /// Runs blocks on this host thread; the stacks are kept for later ones.
@@ -69,7 +71,7 @@ class BlockRunner {
   void begin_block(const Grid& grid, bool descending);
   void end_block();
   void enter(Fiber& fiber);
-  void settle(unsigned thread);
+  void settle(unsigned thread, const uint3& index);
   [[noreturn]] void nobody_can_run() const;
 
   const Grid* grid_ = nullptr;
@@ -132,7 +134,7 @@ void BlockRunner::run(const Grid& grid, bool descending) {
         ready_.clear();
         first_ready_ = 0;
       }
-      settle(thread);
+      settle(thread, threads_[thread].index);
       enter(*threads_[thread].fiber);
     } else if (next_ < size_) {
       if (idle_.empty()) idle_.push_back(fibers_.emplace_back(std::make_unique<Fiber>(fiber_body)).get());
@@ -165,23 +167,24 @@ void BlockRunner::start_threads() {
   while (next_ < size_ && first_ready_ == ready_.size()) {
     const unsigned thread = descending_ ? size_ - 1 - next_ : next_;
     ++next_;
-    settle(thread);
+    settle(thread, position(thread, grid_->threads));
     grid_->body(grid_->arguments);
     threads_[current_].state = State::ended;
     ++ended_;
   }
 }
 
-void BlockRunner::settle(unsigned thread) {
+void BlockRunner::settle(unsigned thread, const uint3& index) {
   current_ = thread;
   threads_[thread].state = State::running;
-  threadIdx = position(thread, grid_->threads);
+  threadIdx = index;
 }
 
 void BlockRunner::wait(State state) {
   const unsigned self = current_;
   threads_[self].state = state;
   threads_[self].fiber = fiber_;
+  threads_[self].index = threadIdx;
   Fiber::leave();
 }
 

@@ -49,7 +49,7 @@ static void change(void** from, void* to) {
 #else
 
 // simulated_switch(void** from, void* to): saves what a called function must keep (System V ABI) on the stack, stores
-// the stack pointer in *from and goes on where `to` was stored.
+// the stack pointer in *from and goes on where `to` was stored: by a jump, as a return would be predicted wrongly.
 extern "C" void simulated_switch(void** from, void* to);
 asm(R"(
 .text
@@ -71,12 +71,16 @@ simulated_switch:
   popq %r12
   popq %rbx
   popq %rbp
-  ret
+  popq %rcx
+  jmp *%rcx
 .size simulated_switch, .-simulated_switch
 )");
 
 static void* prepare(std::byte* stack, void (*start)()) {
-  auto* top = reinterpret_cast<std::uint64_t*>(stack + stack_bytes);
+  // Stacks begin at different places of their pages, so that they do not displace each other in the cache.
+  thread_local unsigned color = 0;
+  color = (color + 5) % 32;
+  auto* top = reinterpret_cast<std::uint64_t*>(stack + stack_bytes - 128 * color);
   *--top = 0;  // the return address of `start`, which never returns; the stack is aligned as after a call
   *--top = reinterpret_cast<std::uint64_t>(start);
   for (int saved = 0; saved < 6; ++saved) *--top = 0;

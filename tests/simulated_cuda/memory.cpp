@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t granule = 256;
 constexpr std::size_t guard = 256;
-constexpr std::size_t page = 4096;
+constexpr std::size_t page = std::size_t{2} << 20;  // a huge one: opening and closing those costs little
 constexpr std::size_t most_resting_bytes = std::size_t{64} << 20;
 constexpr std::byte unwritten{0xFF};
 
@@ -26,15 +26,16 @@ void fill(std::byte* begin, std::size_t bytes) { std::memset(begin, static_cast<
 
 DeviceMemory::DeviceMemory(std::size_t capacity)
     : capacity_(capacity), range_(rounded_up(4 * capacity + 4 * most_resting_bytes, page)) {
-  void* base = mmap(nullptr, range_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) fatal("no address range of %zu bytes for a device's memory", range_);
-  base_ = static_cast<std::byte*>(base);
+  mapping_ = mmap(nullptr, range_ + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping_ == MAP_FAILED) fatal("no address range of %zu bytes for a device's memory", range_);
+  base_ = reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::uintptr_t>(mapping_), page));
+  madvise(base_, range_, MADV_HUGEPAGE);
   free_.emplace(0, range_);
 }
 
 DeviceMemory::~DeviceMemory() {
   unpoison(base_, touched_);
-  munmap(base_, range_);
+  munmap(mapping_, range_ + page);
 }
 
 std::byte* DeviceMemory::allocate(std::size_t bytes) {

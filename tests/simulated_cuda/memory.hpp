@@ -56,6 +56,7 @@ class DeviceMemory {
 
   std::size_t capacity_;
   std::size_t range_;
+  void* mapping_ = nullptr;
   std::byte* base_ = nullptr;
   std::size_t touched_ = 0;  // bytes from base_ that have been allocated once, in whole pages
   std::size_t used_ = 0;     // live bytes, rounded up to granules
