@@ -75,6 +75,11 @@ Machine::Machine() {
 
 Machine& machine() { return *the_machine(); }
 
+Session::Session() {
+  if (inside_host_function()) fatal("a function that cudaLaunchHostFunc was given calls a library of CUDA");
+  lock = std::unique_lock(machine().mutex);
+}
+
 int& current_device() {
   thread_local int device = 0;
   return device;
