@@ -25,12 +25,13 @@ void for_each(const Extent& extent, const Function& f) {
 }
 
 void add_batch_norm(const Extent& extent, const std::string& shape) {
-  const NormSpec spec{extent, 1e-5F, Activation::relu};
+  const NormSpec spec{extent, 1e-5, Activation::relu};
   const auto channels = static_cast<std::size_t>(extent.channels);
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   const std::vector<float> ones(channels, 1.0F);
-  const auto sums = std::make_shared<std::vector<double>>(2 * channels);
+  const auto sums = std::make_shared<std::vector<double>>(2 * channels + 1);
+  sums->back() = 65536;  // values a channel
 
   add(
       "batch_norm_sums/" + shape, equal(1, size), bytes,
@@ -56,7 +57,7 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
   add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums); });
   add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](Backend& b, Vectors& v) {
-    b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, 65536.0, v[2]);
+    b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]);
   });
 }
 
@@ -146,6 +147,7 @@ void add_layer_norm() {
 /// Rates are tiny, so that nothing overflows or becomes subnormal however often a step is repeated.
 void add_vectors(Index size, const std::string& shape) {
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
+  const std::vector<UpdateRange> all = {{.first = 0, .last = size, .decays = true}};
   add(
       "squared_norm/" + shape, equal(1, size), bytes,
       [](Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.squared_norm(v[0])); },
@@ -156,10 +158,10 @@ void add_vectors(Index size, const std::string& shape) {
       });
   add("axpby/" + shape, equal(2, size), 3 * bytes, [](Backend& b, Vectors& v) { b.axpby(1e-9F, v[0], 1.0F, v[1]); });
   add("sgd/" + shape, equal(2, size), 3 * bytes,
-      [](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F}, v[0], v[1], {}); });
+      [=](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F}, {}, all, v[0], v[1], {}); });
   add(
       "momentum/" + shape, equal(3, size), 5 * bytes,
-      [](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F, .momentum = 0.9F}, v[0], v[1], v[2]); },
+      [=](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F, .momentum = 0.9F}, {}, all, v[0], v[1], v[2]); },
       [](Vectors& v) {
         const View g = v[0];
         const MutableView theta = v[1], velocity = v[2];
@@ -168,15 +170,16 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= 1e-9F * velocity[i];
         }
       });
-  add("adagrad/" + shape, equal(3, size), 5 * bytes,
-      [](Backend& b, Vectors& v) { b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, v[0], v[1], v[2]); });
-  add("rmsprop/" + shape, equal(3, size), 5 * bytes, [](Backend& b, Vectors& v) {
-    b.rmsprop_update({.rate = 1e-9F, .smoothing = 0.99F, .epsilon = 1e-8F}, v[0], v[1], v[2]);
+  add("adagrad/" + shape, equal(3, size), 5 * bytes, [=](Backend& b, Vectors& v) {
+    b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
+  });
+  add("rmsprop/" + shape, equal(3, size), 5 * bytes, [=](Backend& b, Vectors& v) {
+    b.rmsprop_update({.rate = 1e-9F, .smoothing = 0.99F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
   });
   const AdamStep adam{.rate = 1e-9F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F};
   add(
       "adam/" + shape, equal(4, size), 7 * bytes,
-      [=](Backend& b, Vectors& v) { b.adam_update(adam, v[0], v[1], v[2], v[3]); },
+      [=](Backend& b, Vectors& v) { b.adam_update(adam, {}, all, v[0], v[1], v[2], v[3]); },
       [=](Vectors& v) {
         const View g = v[0];
         const MutableView theta = v[1], m = v[2], s = v[3];
@@ -187,10 +190,11 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= adam.rate * m[i] / (std::sqrt(s[i]) + adam.epsilon);
         }
       });
+  const auto sums = std::make_shared<std::vector<double>>(1, 1.0);
   add("lamb_moments/" + shape, equal(4, size), 6 * bytes,
-      [=](Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.lamb_moments(adam, v[0], v[1], v[2], v[3])); });
+      [=](Backend& b, Vectors& v) { b.lamb_moments(adam, {}, all, v[0], v[1], v[2], v[3], *sums); });
   add("lamb_apply/" + shape, equal(3, size), 4 * bytes,
-      [=](Backend& b, Vectors& v) { b.lamb_apply(adam, 1.0F, v[0], v[1], v[2]); });
+      [=](Backend& b, Vectors& v) { b.lamb_apply(adam, all, {*sums, *sums}, v[0], v[1], v[2]); });
 }
 
 const bool registered = [] {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <expect.hpp>
+#include <far_allocator.hpp>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -77,6 +78,36 @@ TEST_CASE("a checkpoint holds everything that was written, bit for bit, on any n
         expect_sample(stored.header, sample_header(model));
       });
     }
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_CASE("vectors that only a device reads are written and read through plain memory", "[checkpoint]") {
+  const ScratchFolder folder;
+  const SampleModel model;
+  const std::string path = folder.path("a.h5");
+  for (const int ranks : {1, 2}) {
+    run_as_threads(ranks, [&](Communicator& world) {
+      FarAllocator far;
+      SampleState state(model);
+      Buffer parameters(model.parameters.size(), far);
+      far.copy(state.parameters, parameters.view());
+      HeldState held = state.held();
+      held[0].values = parameters.view();
+      held[0].memory = &far;
+      write_checkpoint(world, path, sample_header(model), held);
+
+      SampleState read(model);  // on another rank, without a device
+      read.clear();
+      read_state(world, path, read.held());
+      EXPECT(read == state);
+
+      std::ranges::fill(parameters.view(), 0.0F);
+      read_state(world, path, held);
+      std::vector<float> back(state.parameters.size());
+      far.copy(parameters.view(), back);
+      EXPECT(back == state.parameters);
+    });
     std::filesystem::remove(path);
   }
 }

@@ -49,4 +49,55 @@ TEST_CASE("y ← a x + b y, and with b = 0 y is not read", "[algebra]") {
   }
 }
 
+TEST_CASE("y may be x", "[algebra]") {
+  const Floats x = random_floats(40001, 94);
+  Floats expected = x;
+  for (float& value : expected) value *= 0.75F;
+  everywhere(
+      [&](CpuBackend& backend) {
+        Floats scaled = x, doubled = x;
+        backend.axpby(0.75F, scaled, 0, scaled);
+        backend.axpby(0.5F, doubled, 0.25F, doubled);
+        return Outputs{{scaled, doubled}, {}};
+      },
+      [&](const Outputs& outputs) {
+        CHECK(outputs.tensors[0] == expected);
+        CHECK(excess(outputs.tensors[1], widen(expected), 3 * kRoundoff) <= 1);
+      });
+}
+
+TEST_CASE("squared norms of ranges are those of their parts", "[algebra]") {
+  const Floats x = random_floats(40016, 95);
+  const std::vector<UpdateRange> ranges = {
+      {.first = 0, .last = 16}, {.first = 32, .last = 32}, {.first = 32, .last = 40016}, {.first = 0, .last = 40016}};
+  everywhere(
+      [&](CpuBackend& backend) {
+        Outputs outputs{{}, std::vector<double>(ranges.size(), -1)};
+        backend.squared_norms(x, ranges, outputs.sums);
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+          const auto first = static_cast<std::size_t>(ranges[i].first), last = static_cast<std::size_t>(ranges[i].last);
+          CHECK(outputs.sums[i] == backend.squared_norm(View(x).subspan(first, last - first)));
+        }
+        return outputs;
+      },
+      [&](const Outputs& outputs) { CHECK(outputs.sums[1] == 0); });
+}
+
+TEST_CASE("a cleared vector is zero, whatever it held, and nothing beside it", "[algebra]") {
+  for (Index size : {0, 1, 17, 40001}) {
+    everywhere(
+        [&](CpuBackend& backend) {
+          Floats x(static_cast<std::size_t>(size) + 2, std::nanf(""));
+          x.front() = x.back() = 7;
+          backend.clear(MutableView(x).subspan(1, static_cast<std::size_t>(size)));
+          return Outputs{{x}, {}};
+        },
+        [&](const Outputs& outputs) {
+          Floats expected(static_cast<std::size_t>(size) + 2, 0.0F);
+          expected.front() = expected.back() = 7;
+          CHECK(outputs.tensors[0] == expected);
+        });
+  }
+}
+
 }  // namespace unisono::cpu

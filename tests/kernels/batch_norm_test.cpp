@@ -42,19 +42,23 @@ Outputs run(CpuBackend& backend, const Case& c, bool constant_statistics = false
   Buffer residual;
   if (!c.residual.empty()) residual = to_device(backend, shape, c.residual, 7);
   Buffer y = fresh(backend, shape), dx = fresh(backend, shape), dy = to_device(backend, shape, c.dy, 1e3F);
-  std::vector<double> sums(2 * channels, -1), gradient_sums(2 * channels, -1);
+  std::vector<double> sums(2 * channels + 1, -1), gradient_sums(2 * channels + 1, -1);
 
   backend.batch_norm_sums(c.spec, c.batch, x.view(), sums);
   backend.batch_norm_forward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, c.beta, residual.view(), y.view());
   backend.batch_norm_backward_sums(c.spec, c.batch, x.view(), c.mean, c.inverse, given_y.view(), dy.view(),
                                    gradient_sums);
+  CHECK(sums.back() == c.statistics.count);
+  CHECK(gradient_sums.back() == c.statistics.count);
+  if (constant_statistics) gradient_sums.back() = 0;
   backend.batch_norm_backward(c.spec, c.batch, x.view(), c.mean, c.inverse, c.gamma, dy.view(), gradient_sums,
-                              constant_statistics ? 0 : c.statistics.count, dx.view());
+                              dx.view());
   CHECK(std::isfinite(largest_unused(shape, y.view())));
   CHECK(largest_unused(shape, dx.view()) == 0);
   Outputs outputs{{from_device(backend, shape, y), from_device(backend, shape, dy), from_device(backend, shape, dx)},
                   sums};
-  outputs.sums.insert(outputs.sums.end(), gradient_sums.begin(), gradient_sums.end());
+  outputs.sums.pop_back();
+  outputs.sums.insert(outputs.sums.end(), gradient_sums.begin(), gradient_sums.end() - 1);
   return outputs;
 }
 
@@ -153,9 +157,8 @@ TEST_CASE("with constant statistics no gradient flows through them", "[batch_nor
 
 TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
   // One channel of two examples, x = 1 and 3: Σ x = 4, Σ x² = 10; told mean 2 and inverse deviation 1, γ = 2, β = 1,
-  // the outputs are −1 and 3, after relu 0 and 3. dy = 5 and 7: only the second passes, Σ dy = 7, Σ dy x̂ = 7; dx = 2
-  // (0
-  // − (7 − 7) / 2) and 2 (7 − (7 + 7) / 2).
+  // the outputs are −1 and 3, after relu 0 and 3. dy = 5 and 7: only the second passes, Σ dy = 7, Σ dy x̂ = 7; dx is
+  // 2 (0 − (7 − 7) / 2) and 2 (7 − (7 + 7) / 2).
   const NormSpec spec{{1, 1, 1}, 1e-5F, Activation::relu};
   const Shape shape{spec.extent, 2};
   const Floats mean{2}, inverse{1}, gamma{2}, beta{1};
@@ -163,14 +166,14 @@ TEST_CASE("an example worked out by hand is normalised", "[batch_norm]") {
     CpuBackend backend({.threads = 1, .instruction_set = set});
     const Buffer x = to_device(backend, shape, Floats{1, 3}, 9);
     Buffer y = fresh(backend, shape), dx = fresh(backend, shape), dy = to_device(backend, shape, Floats{5, 7});
-    std::vector<double> sums(2);
+    std::vector<double> sums(3);
     backend.batch_norm_sums(spec, 2, x.view(), sums);
-    CHECK(sums == std::vector<double>{4, 10});
+    CHECK(sums == std::vector<double>{4, 10, 2});
     backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
     CHECK(from_device(backend, shape, y) == Floats{0, 3});
     backend.batch_norm_backward_sums(spec, 2, x.view(), mean, inverse, y.view(), dy.view(), sums);
-    CHECK(sums == std::vector<double>{7, 7});
-    backend.batch_norm_backward(spec, 2, x.view(), mean, inverse, gamma, dy.view(), sums, 2, dx.view());
+    CHECK(sums == std::vector<double>{7, 7, 2});
+    backend.batch_norm_backward(spec, 2, x.view(), mean, inverse, gamma, dy.view(), sums, dx.view());
     CHECK(from_device(backend, shape, dx) == Floats{0, 0});
   }
 }
@@ -185,7 +188,7 @@ TEST_CASE("the variance survives a mean thousands of deviations large", "[batch_
     const auto exact = reference::statistics(Over::channel, {shape.extent, 0, Activation::none}, shape.batch, widen(x));
     everywhere(
         [&](CpuBackend& backend) {
-          Outputs outputs{{}, std::vector<double>(2)};
+          Outputs outputs{{}, std::vector<double>(3)};
           backend.batch_norm_sums({shape.extent, 0, Activation::none}, shape.batch, to_device(backend, shape, x).view(),
                                   outputs.sums);
           return outputs;
@@ -206,13 +209,74 @@ TEST_CASE("a NaN in an activation reaches the sums and passes relu", "[batch_nor
     CpuBackend backend({.threads = 1, .instruction_set = set});
     const Buffer x = to_device(backend, shape, Floats{1, std::nanf("")});
     Buffer y(x.size());
-    std::vector<double> sums(2);
+    std::vector<double> sums(3);
     backend.batch_norm_sums(spec, 2, x.view(), sums);
     backend.batch_norm_forward(spec, 2, x.view(), mean, inverse, gamma, beta, {}, y.view());
     CHECK(std::isnan(sums[0]));
     CHECK(std::isnan(sums[1]));
     CHECK(std::isnan(y.data()[1]));
   }
+}
+
+TEST_CASE("moments are made of sums, and running values follow them", "[batch_norm]") {
+  // Two channels of four values: 1, 3, 1, 3 has mean 2 and variance 1, unbiased 4/3; 5, 5, 5, 5 has mean 5 and 0.
+  const NormSpec spec{{2, 1, 1}, 3, Activation::none};
+  CpuBackend backend({});
+  const std::vector<double> sums = {8, 20, 20, 100, 4};
+  Floats running_mean{4, 1}, running_variance{1, 2}, mean(2), inverse(2);
+  backend.batch_norm_moments(spec, sums, 0.25, running_mean, running_variance, mean, inverse);
+  CHECK(mean == Floats{2, 5});
+  CHECK(inverse[0] == 0.5F);                                        // 1 / √(1 + 3)
+  CHECK(inverse[1] == static_cast<float>(1 / std::sqrt(3.0)));      // 1 / √(0 + 3)
+  CHECK(running_mean == Floats{3.5F, 2});                           // ¾ · 4 + ¼ · 2, ¾ · 1 + ¼ · 5
+  CHECK(running_variance[0] == static_cast<float>(0.75 + 1 / 3.0)); // ¾ · 1 + ¼ · 4/3
+  CHECK(running_variance[1] == 1.5F);                               // ¾ · 2 + ¼ · 0
+
+  // A single value has no variance, and none leaves all as it is.
+  backend.batch_norm_moments(spec, std::vector<double>{6, 5, 36, 25, 1}, 0.5, running_mean, running_variance, mean,
+                             inverse);
+  CHECK(mean == Floats{6, 5});
+  CHECK(running_variance[1] == 0.75F);
+  const Floats before = running_mean;
+  backend.batch_norm_moments(spec, std::vector<double>(5, 0.0), 0.5, running_mean, running_variance, mean, inverse);
+  CHECK(mean == Floats{6, 5});
+  CHECK(running_mean == before);
+}
+
+TEST_CASE("without training the running values are the moments", "[batch_norm]") {
+  const NormSpec spec{{2, 3, 3}, 1, Activation::none};
+  CpuBackend backend({});
+  Floats mean(2), inverse(2);
+  backend.batch_norm_running_moments(spec, Floats{7, -2}, Floats{3, 0}, mean, inverse);
+  CHECK(mean == Floats{7, -2});
+  CHECK(inverse == Floats{0.5F, 1});
+}
+
+TEST_CASE("gradients of gamma and beta are sums of this rank's own", "[batch_norm]") {
+  const NormSpec spec{{2, 1, 1}, 1e-5, Activation::none};
+  CpuBackend backend({});
+  const std::vector<double> sums = {1, 2, 3, 4, 9};
+  Floats dgamma{50, 60}, dbeta{70, 80};
+  backend.batch_norm_parameter_gradients(spec, sums, dgamma, dbeta, Write::overwrite);
+  CHECK(dbeta == Floats{1, 2});
+  CHECK(dgamma == Floats{3, 4});
+  backend.batch_norm_parameter_gradients(spec, sums, dgamma, dbeta, Write::add);
+  CHECK(dbeta == Floats{2, 4});
+  CHECK(dgamma == Floats{6, 8});
+}
+
+TEST_CASE("sums over no examples are zero, whatever the memory holds", "[batch_norm]") {
+  const NormSpec spec{{3, 2, 2}, 1e-5, Activation::relu};
+  const Shape none{spec.extent, 0};
+  CpuBackend backend({});
+  const Buffer x = fresh(backend, none), y = fresh(backend, none);
+  Buffer dy = fresh(backend, none);
+  const Floats mean(3), inverse(3);
+  std::vector<double> sums(7, -1), gradient_sums(7, -1);
+  backend.batch_norm_sums(spec, 0, x.view(), sums);
+  backend.batch_norm_backward_sums(spec, 0, x.view(), mean, inverse, y.view(), dy.view(), gradient_sums);
+  CHECK(sums == std::vector<double>(7, 0.0));
+  CHECK(gradient_sums == std::vector<double>(7, 0.0));
 }
 
 TEST_CASE("the reference's gradients of normalisation are central differences", "[batch_norm][layer_norm]") {

@@ -141,9 +141,9 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
           LossSums s = before, s_sigmoid = before, without = before, without_sigmoid = before;
           backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, d.view(), s);
           backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, {}, without);
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), targets, kSmoothing, kScale,
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale,
                                         d_sigmoid.view(), s_sigmoid);
-          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), targets, kSmoothing, kScale, {},
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale, {},
                                         without_sigmoid);
           CHECK(listed(s) == listed(without));
           CHECK(listed(s_sigmoid) == listed(without_sigmoid));
@@ -180,10 +180,62 @@ TEST_CASE("an element-wise loss of a diverged output is NaN", "[loss]") {
     const Buffer device = to_device(backend, shape, outputs);
     LossSums squared, sigmoid;
     backend.mean_squared_error(shape.extent, 3, device.view(), targets, 1, {}, squared);
-    backend.sigmoid_cross_entropy(shape.extent, 3, device.view(), targets, 0, 1, {}, sigmoid);
+    backend.sigmoid_cross_entropy(shape.extent, 3, device.view(), {}, targets, 0, 1, {}, sigmoid);
     CHECK(std::isnan(squared.loss));
     CHECK(std::isnan(squared.absolute_error));
     CHECK(std::isnan(sigmoid.loss));
+  }
+}
+
+TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where the label's logit is the largest",
+          "[loss]") {
+  for (const Shape& shape : odd_shapes()) {
+    INFO(shape.text());
+    const auto size = static_cast<std::size_t>(shape.extent.size());
+    Floats logits = random_floats(shape.size(), 66, -2, 2), one_hot(logits.size(), 0.0F);
+    for (float& z : logits) z = std::round(4 * z) / 4;  // with ties
+    const auto labels = some_labels(shape.batch, shape.extent.size());
+    Index correct = 5, top5 = 6;
+    for (std::size_t n = 0; n < labels.size(); ++n) {
+      one_hot[n * size + static_cast<std::size_t>(labels[n])] = 1;
+      const int rank = reference::rank_of(row_of(widen(logits), n, size), labels[n]);
+      correct += rank < 1 ? 1 : 0;
+      top5 += rank < 5 ? 1 : 0;
+    }
+    everywhere(
+        [&](CpuBackend& backend) {
+          const Buffer z = to_device(backend, shape, logits, 30);
+          Buffer d = fresh(backend, shape), d_targets = fresh(backend, shape);
+          LossSums sums = begun(), of_targets = begun();
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), labels, {}, kSmoothing, kScale, d.view(),
+                                        sums);
+          backend.sigmoid_cross_entropy(shape.extent, shape.batch, z.view(), {}, one_hot, kSmoothing, kScale,
+                                        d_targets.view(), of_targets);
+          CHECK(sums.loss == of_targets.loss);
+          CHECK(from_device(backend, shape, d) == from_device(backend, shape, d_targets));
+          CHECK(largest_unused(shape, d.view()) == 0);
+          return Outputs{{from_device(backend, shape, d)}, listed(sums)};
+        },
+        [&](const Outputs& outputs) {
+          CHECK(outputs.sums[1] == 7 + shape.batch);
+          CHECK(outputs.sums[2] == correct);
+          CHECK(outputs.sums[3] == top5);
+        });
+  }
+}
+
+TEST_CASE("with targets a hit is every logit on its target's side", "[loss]") {
+  // Rows of three: all on their sides; 0 counts as below; the last is on the wrong side; above ½ is above.
+  const Shape shape{{3, 1, 1}, 4};
+  const Floats logits{1, -1, 2, /**/ 0, 0, 0, /**/ 1, -1, 2, /**/ 1, -1, std::nanf("")};
+  const Floats targets{1, 0, 0.75F, /**/ 0, 0.5F, 0.25F, /**/ 1, 0, 0.5F, /**/ 1, 0, 1};
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const Buffer device = to_device(backend, shape, logits, 1);
+    LossSums sums = begun();
+    backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, 0, 1, {}, sums);
+    CHECK(sums.correct == 5 + 2);
+    CHECK(sums.correct_top5 == 6);
   }
 }
 

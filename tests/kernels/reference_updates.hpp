@@ -5,7 +5,8 @@
 
 #include "unisono/kernels/specs.hpp"
 
-// Update rules in double, one number at a time, written after the papers; bias corrections from the step's number.
+// Update rules in double, one number at a time, written after the papers; bias corrections from the step's number. `g`
+// is the gradient as it was scaled.
 
 namespace unisono::reference {
 
@@ -16,7 +17,7 @@ struct Parameter {
 
 /// Sutskever et al. 2013, as PyTorch writes it.
 inline void sgd(const SgdStep& s, double g, Parameter& p, bool has_velocity) {
-  g = s.gradient_scale * g + s.decay * p.theta;
+  g += s.decay * p.theta;
   p.first = s.momentum * p.first + g;
   double direction = p.first;
   if (s.nesterov) direction = g + s.momentum * p.first;
@@ -25,14 +26,14 @@ inline void sgd(const SgdStep& s, double g, Parameter& p, bool has_velocity) {
 
 /// Duchi et al. 2011.
 inline void adagrad(const AdagradStep& s, double g, Parameter& p) {
-  g = s.gradient_scale * g + s.decay * p.theta;
+  g += s.decay * p.theta;
   p.first += g * g;
   p.theta -= s.rate * g / (std::sqrt(p.first) + s.epsilon);
 }
 
 /// Hinton 2012.
 inline void rmsprop(const RmspropStep& s, double g, Parameter& p) {
-  g = s.gradient_scale * g + s.decay * p.theta;
+  g += s.decay * p.theta;
   p.first = s.smoothing * p.first + (1.0 - s.smoothing) * g * g;
   p.theta -= s.rate * g / (std::sqrt(p.first) + s.epsilon);
 }
@@ -48,13 +49,13 @@ inline double adam_direction(const AdamStep& s, double g, Parameter& p, int t) {
 /// Decoupled: Loshchilov & Hutter 2019, algorithm 2.
 inline void adam(const AdamStep& s, double g, Parameter& p, int t) {
   const double old = p.theta, decay = s.decay;
-  const double direction = adam_direction(s, s.gradient_scale * g + (s.decoupled ? 0 : decay * old), p, t);
+  const double direction = adam_direction(s, g + (s.decoupled ? 0 : decay * old), p, t);
   p.theta -= s.rate * (direction + (s.decoupled ? decay * old : 0));
 }
 
 /// You et al. 2020, algorithm 2: the direction, before the trust ratio.
 inline double lamb_direction(const AdamStep& s, double g, Parameter& p, int t) {
-  return adam_direction(s, s.gradient_scale * g, p, t) + s.decay * p.theta;
+  return adam_direction(s, g, p, t) + s.decay * p.theta;
 }
 
 }  // namespace unisono::reference

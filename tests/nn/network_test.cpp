@@ -1,7 +1,9 @@
 // What a network promises whatever its layers are.
 #include "unisono/nn/network.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <initializer_list>
 
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
@@ -46,7 +48,7 @@ TEST_CASE("ranges of g become ready from the end to the start, without gaps, and
   ReferenceBackend backend;
   LocalReducer reducer;
   Trial trial(backend, kAll, reducer);
-  // g was NaN everywhere; ready_ranges checks that a range which is ready holds numbers, its padding included.
+  // All blocks of g were NaN; ready_ranges checks that a range which is ready holds numbers.
   const Ranges ranges = ready_ranges(trial);
   CHECK(ranges.front().second == trial.network.parameters().size());
   CHECK(ranges.back().first == 0);
@@ -80,14 +82,33 @@ TEST_CASE("a pass over no examples gives zeros, the same ready ranges, and leave
   CHECK(none.gradient.view()[3] == 5);
 }
 
-TEST_CASE("padding between the blocks of g is zero", "[network]") {
-  ReferenceBackend backend;
+TEST_CASE("the floats between the blocks of g stay as they are, zero since g was allocated", "[network]") {
+  // A sum over all of g must not meet anything there: nobody writes there, on any batch, overwriting or adding.
+  ReferenceBackend reference;
+  const auto one = make_cpu_backend(1), two = make_cpu_backend(2);
   LocalReducer reducer;
-  Trial trial(backend, kAll, reducer);
-  trial.loss_and_gradient();
-  double blocks = 0;
-  for (const float g : trial.canonical_gradient()) blocks += static_cast<double>(g) * g;
-  CHECK(backend.squared_norm(trial.gradient.view()) == Approx(blocks).epsilon(1e-12));  // order of doubles alone
+  constexpr float kSentinel = 42;
+  for (Backend* const backend : std::initializer_list<Backend*>{&reference, one.get(), two.get()}) {
+    for (const Index batch : {1, 6, 65}) {
+      INFO(backend->description() << ", batch " << batch);
+      TrialSettings settings = kAll;
+      settings.batch = batch;
+      Trial trial(*backend, settings, reducer);
+      trial.loss_and_gradient();
+      const ParameterLayout& layout = trial.network.parameters();
+      double blocks = 0;
+      for (const float g : trial.canonical_gradient()) blocks += static_cast<double>(g) * g;
+      CHECK(reference.squared_norm(trial.gradient.view()) == Approx(blocks).epsilon(1e-12));  // order of doubles alone
+
+      std::ranges::fill(trial.gradient.view(), kSentinel);
+      trial.loss_and_gradient(Write::overwrite);
+      trial.loss_and_gradient(Write::add);
+      std::vector<float> between(trial.gradient.view().begin(), trial.gradient.view().end());
+      fill_blocks(layout, between, kSentinel);
+      CHECK(std::ranges::all_of(between, [&](float value) { return value == kSentinel; }));
+      CHECK(layout.size() > layout.parameters());
+    }
+  }
 }
 
 TEST_CASE("a pass gives the same bits again", "[network]") {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -73,6 +74,11 @@ inline void fill_generic(const ParameterLayout& layout, MutableView vector, std:
   }
 }
 
+/// Sets every block's numbers, and leaves what lies between blocks.
+inline void fill_blocks(const ParameterLayout& layout, MutableView vector, float value) {
+  for (const Block& block : layout.blocks()) std::ranges::fill(part(vector, block), value);
+}
+
 /// All blocks' values in canonical order, one after the other.
 inline std::vector<float> canonical(const ParameterLayout& layout, View vector) {
   std::vector<float> all;
@@ -91,7 +97,8 @@ inline std::vector<float> generic_values(std::size_t count, std::uint64_t seed, 
   return values;
 }
 
-/// A network with its loss, parameters, data and memory, ready to run. Its workspace is full of NaN at the start.
+/// A network with its loss, parameters, data and memory, ready to run. Its workspace, and all blocks of g, are full of
+/// NaN at the start.
 struct Trial {
   Trial(Backend& b, const TrialSettings& s, Reducer& r) : Trial(b, s, r, 0, s.batch) {}
   /// Examples [first, last) of the batch of s.batch examples.
@@ -119,7 +126,7 @@ struct Trial {
     scale = 1.0F / static_cast<float>(s.batch);
     fill_generic(network.parameters(), theta.view());
     fill_generic(network.statistics(), statistics.view());
-    std::fill(gradient.view().begin(), gradient.view().end(), std::numeric_limits<float>::quiet_NaN());
+    fill_blocks(network.parameters(), gradient.view(), std::numeric_limits<float>::quiet_NaN());
   }
 
   Pass pass(bool training) {

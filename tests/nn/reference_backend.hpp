@@ -64,6 +64,18 @@ class ReferenceBackend final : public Backend {
       sums[c] += x[i];
       sums[sums.size() / 2 + c] += static_cast<double>(x[i]) * x[i];
     });
+    sums.back() = reference::values_of_channel(s.extent, batch);
+  }
+  void batch_norm_moments(const NormSpec& s, std::span<const double> sums, double momentum, MutableView running_mean,
+                          MutableView running_variance, MutableView mean, MutableView inverse_deviation) override {
+    reference::batch_norm_moments(s, sums, momentum, running_mean, running_variance, mean, inverse_deviation);
+  }
+  void batch_norm_running_moments(const NormSpec& s, View running_mean, View running_variance, MutableView mean,
+                                  MutableView inverse_deviation) override {
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      mean[c] = running_mean[c];
+      inverse_deviation[c] = static_cast<float>(1 / std::sqrt(running_variance[c] + s.epsilon));
+    }
   }
   void batch_norm_forward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
                           View beta, View residual, MutableView y) override {
@@ -80,12 +92,19 @@ class ReferenceBackend final : public Backend {
       sums[c] += dy[i];
       sums[sums.size() / 2 + c] += dy[i] * reference::normalised(x, mean, inverse_deviation, i, c);
     });
+    sums.back() = reference::values_of_channel(s.extent, batch);
+  }
+  void batch_norm_parameter_gradients(const NormSpec&, std::span<const double> sums, MutableView dgamma,
+                                      MutableView dbeta, Write write) override {
+    for (std::size_t c = 0; c < dbeta.size(); ++c) reference::store_sum(dbeta[c], sums[c], write);
+    for (std::size_t c = 0; c < dgamma.size(); ++c) reference::store_sum(dgamma[c], sums[dbeta.size() + c], write);
   }
   void batch_norm_backward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                           View dy, std::span<const double> sums, double count, MutableView dx) override {
+                           View dy, std::span<const double> sums, MutableView dx) override {
+    const double n = sums.back();
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
       const double hat = reference::normalised(x, mean, inverse_deviation, i, c);
-      const double common = count > 0 ? (sums[c] + hat * sums[sums.size() / 2 + c]) / count : 0;
+      const double common = n > 0 ? (sums[c] + hat * sums[sums.size() / 2 + c]) / n : 0;
       dx[i] = static_cast<float>(gamma[c] * inverse_deviation[c] * (dy[i] - common));
     });
   }
@@ -108,26 +127,51 @@ class ReferenceBackend final : public Backend {
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                              float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
-  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, View targets, float smoothing, float scale,
-                             MutableView dlogits, LossSums& sums) override;
+  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
+                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
   void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
                           MutableView doutputs, LossSums& sums) override;
 
+  void clear(MutableView x) override { std::fill(x.begin(), x.end(), 0.0F); }
   double squared_norm(View x) override {
     return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double value) { return sum + value * value; });
+  }
+  void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      norms[i] = squared_norm(x.subspan(static_cast<std::size_t>(ranges[i].first),
+                                        static_cast<std::size_t>(ranges[i].last - ranges[i].first)));
+    }
   }
   void axpby(float a, View x, float b, MutableView y) override {
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + (b == 0 ? 0 : b * y[i]);
   }
-  void sgd_update(const SgdStep&, View, MutableView, MutableView) override { no_updates(); }
-  void adagrad_update(const AdagradStep&, View, MutableView, MutableView) override { no_updates(); }
-  void rmsprop_update(const RmspropStep&, View, MutableView, MutableView) override { no_updates(); }
-  void adam_update(const AdamStep&, View, MutableView, MutableView, MutableView) override { no_updates(); }
-  double lamb_moments(const AdamStep&, View, View, MutableView, MutableView) override { return no_updates(); }
-  void lamb_apply(const AdamStep&, float, MutableView, View, View) override { no_updates(); }
+
+  using Ranges = std::span<const UpdateRange>;
+  void sgd_update(const SgdStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+    no_updates();
+  }
+  void adagrad_update(const AdagradStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+    no_updates();
+  }
+  void rmsprop_update(const RmspropStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+    no_updates();
+  }
+  void adam_update(const AdamStep&, const GradientScale&, Ranges, View, MutableView, MutableView,
+                   MutableView) override {
+    no_updates();
+  }
+  void lars_update(const LarsStep&, const GradientScale&, Ranges, const RangeNorms&, View, MutableView,
+                   MutableView) override {
+    no_updates();
+  }
+  void lamb_moments(const AdamStep&, const GradientScale&, Ranges, View, View, MutableView, MutableView,
+                    std::span<double>) override {
+    no_updates();
+  }
+  void lamb_apply(const AdamStep&, Ranges, const RangeNorms&, MutableView, View, View) override { no_updates(); }
 
  private:
-  static double no_updates() { throw std::logic_error("the reference backend has no update rules"); }
+  static void no_updates() { throw std::logic_error("the reference backend has no update rules"); }
   static PoolSpec whole(const Extent& e) { return {PoolKind::average, e, e.height, e.width, e.height, e.width, 0, 0}; }
 };
 
@@ -258,13 +302,32 @@ inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, 
   sums.examples += batch;
 }
 
-inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch, View logits, View targets,
-                                                    float smoothing, float scale, MutableView dlogits, LossSums& sums) {
-  const auto k = static_cast<double>(e.size());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
-    const double z = logits[i], target = targets[i] * (1.0 - smoothing) + smoothing / 2.0;
-    sums.loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
-    if (!dlogits.empty()) dlogits[i] = static_cast<float>(scale * (1 / (1 + std::exp(-z)) - target) / k);
+inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch, View logits,
+                                                    std::span<const std::int32_t> labels, View targets, float smoothing,
+                                                    float scale, MutableView dlogits, LossSums& sums) {
+  const auto size = static_cast<std::size_t>(e.size());
+  const auto k = static_cast<double>(size);
+  for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
+    Index better = 0, wrong = 0;  // classes that come before the label, outputs on the other side of ½ than their target
+    for (std::size_t i = 0; i < size; ++i) {
+      const bool is_label = !labels.empty() && i == static_cast<std::size_t>(labels[b]);
+      const double z = logits[b * size + i], given = labels.empty() ? targets[b * size + i] : is_label ? 1.0 : 0.0;
+      const double target = given * (1.0 - smoothing) + smoothing / 2.0;
+      sums.loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
+      if (!dlogits.empty()) dlogits[b * size + i] = static_cast<float>(scale * (1 / (1 + std::exp(-z)) - target) / k);
+      const bool hits = given > 0.5 ? z > 0 : z <= 0;
+      wrong += hits ? 0 : 1;
+      if (labels.empty()) continue;
+      const auto label = static_cast<std::size_t>(labels[b]);
+      const double of_label = logits[b * size + label];
+      better += z < of_label || (z == of_label && i >= label) ? 0 : 1;  // a NaN comes before all
+    }
+    if (labels.empty()) {
+      sums.correct += wrong == 0 ? 1 : 0;
+    } else {
+      sums.correct += better == 0 ? 1 : 0;
+      sums.correct_top5 += better < 5 ? 1 : 0;
+    }
   }
   sums.examples += batch;
 }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "reference_products.hpp"
 
@@ -16,6 +18,25 @@ void for_each_value(const Extent& e, Index batch, Visit visit) {
 
 inline double normalised(View x, View mean, View inverse_deviation, std::size_t i, std::size_t c) {
   return (static_cast<double>(x[i]) - mean[c]) * inverse_deviation[c];
+}
+
+inline double values_of_channel(const Extent& e, Index batch) {
+  return static_cast<double>(batch * e.height * e.width);
+}
+
+/// Ioffe & Szegedy 2015, algorithm 1, from Σ x, Σ x² and n; running averages of the mean and the unbiased variance.
+inline void batch_norm_moments(const NormSpec& s, std::span<const double> sums, double momentum,
+                               MutableView running_mean, MutableView running_variance, MutableView mean,
+                               MutableView inverse_deviation) {
+  const double n = sums.back();
+  for (std::size_t c = 0; n > 0 && c < mean.size(); ++c) {
+    const double average = sums[c] / n, variance = std::max(0.0, sums[mean.size() + c] / n - average * average);
+    const double unbiased = n > 1 ? variance * n / (n - 1) : 0;
+    mean[c] = static_cast<float>(average);
+    inverse_deviation[c] = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
+    running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * average);
+    running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased);
+  }
 }
 
 /// Mean and inverse deviation of one example's values.

@@ -213,6 +213,27 @@ TEST_CASE("clipping scales a gradient down to the norm, and leaves smaller ones 
   CHECK(first_change(0).second < 0);  // nobody asked for the norm
 }
 
+TEST_CASE("the last gradient's norm is that of the scaled gradient, before clipping", "[optimizer]") {
+  Trainee trainee({.kind = "lamb", .learning_rate = 1, .clip_norm = 1.5});
+  CHECK(trainee.optimizer->last_gradient_norm() < 0);  // of no step yet
+  std::ranges::fill(trainee.gradient.view().first(16), 1.0F);
+  trainee.optimizer->step(trainee.theta.view(), trainee.gradient.view(), 1, 0.25F);
+  CHECK(trainee.optimizer->last_gradient_norm() == 1);
+  trainee.optimizer->step(trainee.theta.view(), trainee.gradient.view(), 1);
+  CHECK(trainee.optimizer->last_gradient_norm() == 4);
+}
+
+TEST_CASE("a reset clears others' vectors behind the rule's, too", "[optimizer]") {
+  Trainee trainee({.kind = "sgd", .sgd = {.momentum = 0.5}});
+  trainee.optimizer->state().push_back({"replica", Buffer(trainee.layout.size())});
+  trainee.step();
+  for (OptimizerState& state : trainee.optimizer->state()) std::ranges::fill(state.values.view(), 7.0F);
+  trainee.optimizer->reset();
+  for (OptimizerState& state : trainee.optimizer->state()) {
+    CHECK(std::ranges::all_of(state.values.view(), [](float value) { return value == 0; }));
+  }
+}
+
 TEST_CASE("an optimizer that does not exist is refused by name", "[optimizer]") {
   const auto backend = make_cpu_backend(1);
   CHECK_THROWS_AS(make_optimizer({.kind = "sdg"}, golden_layout(), *backend), ConfigError);

@@ -19,7 +19,7 @@ ParameterLayout make_layout(const std::vector<Role>& roles) {
 
 const ParameterLayout two_layers = make_layout({Role::weight, Role::bias, Role::norm, Role::weight, Role::bias});
 
-void check_covers_without_gaps(const std::vector<Range>& ranges, const ParameterLayout& layout) {
+void check_covers_without_gaps(const std::vector<UpdateRange>& ranges, const ParameterLayout& layout) {
   REQUIRE(!ranges.empty());
   CHECK(ranges.front().first == 0);
   for (std::size_t i = 1; i < ranges.size(); ++i) CHECK(ranges[i].first == ranges[i - 1].last);

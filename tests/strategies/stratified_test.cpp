@@ -148,6 +148,7 @@ Result train(const Job& job) {
     const OptimizerSettings unused;
     const auto optimizer = make_optimizer(unused, layout, *backend);
     TrainContext run{.communicator = communicator,
+                     .backend = *backend,
                      .model = *model,
                      .optimizer = *optimizer,
                      .optimizer_settings = unused,

@@ -75,6 +75,7 @@ class Rank {
     const Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
     Recorder recorder(outcome, state(), sums, training_);
     TrainContext run{.communicator = communicator_,
+                     .backend = *backend_,
                      .model = *model_,
                      .optimizer = *optimizer_,
                      .optimizer_settings = training_.optimizer,
@@ -155,7 +156,8 @@ class Rank {
     own.theta = Buffer(theta_.size());
     own.gradient = Buffer(theta_.size());
     own.statistics = Buffer(statistics_.size());
-    workers_.push_back({*own.model,
+    workers_.push_back({*own.backend,
+                        *own.model,
                         *own.source,
                         workers_.empty() ? *optimizer_ : *own.optimizer,
                         {own.theta.view(), own.statistics.view()},

@@ -1,10 +1,13 @@
 #include "unisono/tensor/allocator.hpp"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <far_allocator.hpp>
 #include <limits>
 #include <set>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -88,6 +91,46 @@ TEST_CASE("a moved buffer keeps its values, and what it replaces is given back",
   CHECK(second.held.empty());
   CHECK(first.foreign + second.foreign == 0);
   CHECK_FALSE(std::is_copy_constructible_v<Buffer>);
+}
+
+TEST_CASE("a buffer knows where it came from", "[buffer]") {
+  CountingAllocator allocator;
+  const Buffer here(1), there(1, allocator);
+  CHECK(&here.allocator() == &plain_allocator());
+  CHECK(&there.allocator() == &allocator);
+}
+
+TEST_CASE("plain memory is copied float by float, and is its own plain values", "[buffer]") {
+  Buffer from(5), to(5);
+  std::ranges::fill(from.view(), 3.0F);
+  plain_allocator().copy(from.view().first(2), to.view().subspan(1, 2));
+  CHECK(std::ranges::equal(to.view(), std::array{0.0F, 3.0F, 3.0F, 0.0F, 0.0F}));
+
+  PlainValues values(plain_allocator(), to.view());
+  CHECK(values.view().data() == to.data());
+  values.put_back();
+  CHECK(to.view()[1] == 3);
+}
+
+TEST_CASE("values of other memory are a copy, until they are put back", "[buffer]") {
+  FarAllocator far;
+  Buffer vector(3, far);
+  std::ranges::fill(vector.view(), -7.0F);  // as it lies there
+  PlainValues values(far, vector.view());
+  CHECK(values.view().data() != vector.data());
+  CHECK(std::ranges::equal(values.view(), std::array{7.0F, 7.0F, 7.0F}));
+  values.view()[1] = 8;
+  CHECK(vector.view()[1] == -7);
+  values.put_back();
+  CHECK(vector.view()[1] == -8);
+}
+
+TEST_CASE("two floats are a double", "[buffer]") {
+  Buffer floats(16);
+  const std::span<double> doubles = as_doubles(floats.view().first(6));
+  REQUIRE(doubles.size() == 3);
+  doubles[2] = -0.1;
+  CHECK(as_doubles(floats.view())[2] == -0.1);
 }
 
 TEST_CASE("memory that cannot be had is a device error that says how much was asked for", "[buffer]") {
