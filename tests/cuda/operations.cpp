@@ -454,7 +454,7 @@ void add_losses(Table& table) {
                }
                backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F, {}, sums);
                backend.submit();
-               Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32}};
+               Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
                append_sums(results, backend, sums, 16);
                return results;
              }});
@@ -481,7 +481,7 @@ void add_losses(Table& table) {
                                labelled ? std::span<const std::int32_t>(labels) : std::span<const std::int32_t>(),
                                labelled ? View{} : View(targets), 0.125F, 0.5F, gradient.view(), sums);
                            backend.submit();
-                           Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32}};
+                           Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
                            append_sums(results, backend, sums, 16);
                            return results;
                          }});

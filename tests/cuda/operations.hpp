@@ -15,6 +15,7 @@ struct Result {
   double terms = 1;         ///< floats that are added up for one of these, at most
   bool activations = true;  ///< stored as such; else as floats: gradients of parameters, norms
   int roundings = 1;        ///< to the type of activations, one after the other
+  double scale = 0;         ///< of what is added up, where all may cancel out
 };
 using Results = std::vector<Result>;
 
