@@ -78,7 +78,7 @@ void* PinnedMemory::allocate(std::size_t bytes) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : number_(number), pool_(raw_memory(number)), queue_(number, pool_), memory_(pool_, queue_), pinned_(queue_) {
+    : number_(number), pool_(raw_memory(number)), queue_(number, pool_, raw_memory(number)), memory_(pool_, queue_), pinned_(queue_) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
   name_ = properties.name;

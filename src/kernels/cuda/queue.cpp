@@ -28,7 +28,7 @@ Signature& Signature::add_bytes(std::span<const std::byte> bytes) {
   return *this;
 }
 
-Queue::Queue(int device, Pool& pool) : device_(device), pool_(pool) {
+Queue::Queue(int device, Pool& pool, const RawMemory& raw) : device_(device), pool_(pool), upload_memory_(raw) {
   staged_ = static_cast<std::byte*>(pool_.allocate(kStagedBytes));
   for (StagingArea& area : staging_) {
     void* memory = nullptr;
@@ -41,9 +41,6 @@ Queue::~Queue() {
   cudaStreamSynchronize(stream_.get());
   cudaStreamSynchronize(copies_.get());
   for (StagingArea& area : staging_) cudaFreeHost(area.memory);
-  for (UploadArea& area : uploads_) {
-    for (const UploadArea::Place& place : area.places) pool_.deallocate(place.memory);
-  }
   pool_.deallocate(staged_);
 }
 
@@ -85,10 +82,11 @@ const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   if (area.used == area.places.size()) area.places.emplace_back();
   UploadArea::Place& place = area.places[area.used++];
   if (place.bytes < bytes.size()) {
-    check(cudaStreamSynchronize(copies_.get()), "cudaStreamSynchronize");
-    if (place.memory != nullptr) pool_.deallocate(place.memory);
+    stream_.synchronise();  // what was submitted may still read it
+    copies_.synchronise();
+    if (place.memory != nullptr) upload_memory_.deallocate(place.memory);
     place = {};
-    place.memory = pool_.allocate(bytes.size());
+    place.memory = upload_memory_.allocate(bytes.size());
     place.bytes = bytes.size();
   }
   check(cudaMemcpyAsync(place.memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, copies_.get()),

@@ -44,8 +44,8 @@ class Signature {
 /// Used by one thread at a time.
 class Queue {
  public:
-  /// Makes the device the calling thread's. \param pool of its memory
-  Queue(int device, Pool& pool);
+  /// \param pool of the device's memory, whose blocks are used in this queue's order \param raw where that comes from
+  Queue(int device, Pool& pool, const RawMemory& raw);
   ~Queue();
 
   /// Makes this queue's device the calling thread's: CUDA remembers one for each.
@@ -141,6 +141,7 @@ class Queue {
   std::array<StagingArea, 4> staging_;
   std::size_t staging_area_ = 0, staged_bytes_ = 0;
   std::byte* staged_ = nullptr;  ///< on the device
+  Pool upload_memory_;  ///< apart: the copy engine does not keep to the order in which kernels use the other's blocks
   std::array<UploadArea, 2> uploads_;
   std::size_t upload_area_ = 0;
   std::int64_t graph_launches_ = 0;
