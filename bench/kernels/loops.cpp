@@ -56,9 +56,8 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
       [=](Backend& b, Vectors& v) { b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, v[2], v[1]); });
   add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes,
       [=](Backend& b, Vectors& v) { b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums); });
-  add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](Backend& b, Vectors& v) {
-    b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]);
-  });
+  add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes,
+      [=](Backend& b, Vectors& v) { b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]); });
 }
 
 void plain_max_pool(const PoolSpec& spec, View x, MutableView y) {
@@ -170,9 +169,8 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= 1e-9F * velocity[i];
         }
       });
-  add("adagrad/" + shape, equal(3, size), 5 * bytes, [=](Backend& b, Vectors& v) {
-    b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
-  });
+  add("adagrad/" + shape, equal(3, size), 5 * bytes,
+      [=](Backend& b, Vectors& v) { b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]); });
   add("rmsprop/" + shape, equal(3, size), 5 * bytes, [=](Backend& b, Vectors& v) {
     b.rmsprop_update({.rate = 1e-9F, .smoothing = 0.99F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
   });
@@ -193,8 +191,9 @@ void add_vectors(Index size, const std::string& shape) {
   const auto sums = std::make_shared<std::vector<double>>(1, 1.0);
   add("lamb_moments/" + shape, equal(4, size), 6 * bytes,
       [=](Backend& b, Vectors& v) { b.lamb_moments(adam, {}, all, v[0], v[1], v[2], v[3], *sums); });
-  add("lamb_apply/" + shape, equal(3, size), 4 * bytes,
-      [=](Backend& b, Vectors& v) { b.lamb_apply(adam, all, {*sums, *sums}, v[0], v[1], v[2]); });
+  add("lamb_apply/" + shape, equal(3, size), 4 * bytes, [=](Backend& b, Vectors& v) {
+    b.lamb_apply(adam, all, {*sums, *sums}, v[0], v[1], v[2]);
+  });
 }
 
 const bool registered = [] {

@@ -62,7 +62,7 @@ struct ModelParts {
   CommunicatorReducer statistics_reducer;
   std::unique_ptr<Model> model;
   Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it
-  Buffer parameters;  ///< θ, from vector_memory(); the rank's own part of it where divided
+  Buffer parameters;             ///< θ, from vector_memory(); the rank's own part of it where divided
   Buffer statistics;
 };
 

@@ -26,12 +26,10 @@ class Lars final : public UpdateRule {
   void update(const RuleStep& step) override {
     backend().squared_norms(step.theta, ranges(), theta_norms_.view());
     backend().squared_norms(step.g, ranges(), g_norms_.view());
-    backend().lars_update({.rate = step.rate,
-                           .momentum = static_cast<float>(lars_.momentum),
-                           .decay = step.decay,
-                           .trust = lars_.trust},
-                          step.scale, ranges(), {.theta = theta_norms_.view(), .other = g_norms_.view()}, step.g,
-                          step.theta, state_vector(0));
+    backend().lars_update(
+        {.rate = step.rate, .momentum = static_cast<float>(lars_.momentum), .decay = step.decay, .trust = lars_.trust},
+        step.scale, ranges(), {.theta = theta_norms_.view(), .other = g_norms_.view()}, step.g, step.theta,
+        state_vector(0));
   }
 
   LarsSettings lars_;

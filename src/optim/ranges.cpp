@@ -8,9 +8,9 @@ std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeR
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const bool weight = blocks[i].role == Role::weight;
     const UpdateRange range{.first = blocks[i].offset,
-                      .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
-                      .decays = rules.decay && (weight || rules.decay_biases_and_norms),
-                      .adapted = rules.adapt_weights && weight};
+                            .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
+                            .decays = rules.decay && (weight || rules.decay_biases_and_norms),
+                            .adapted = rules.adapt_weights && weight};
     const bool merges =
         !ranges.empty() && !range.adapted && !ranges.back().adapted && range.decays == ranges.back().decays;
     if (merges) {

@@ -50,7 +50,7 @@ class UpdateRule : public Optimizer {
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< vectors of these that are the rule's
   double weight_decay_, clip_norm_;
-  Buffer squared_norm_;      ///< of the last step's gradient, a double, where it is clipped
+  Buffer squared_norm_;     ///< of the last step's gradient, a double, where it is clipped
   float last_factor_ = -1;  ///< that it was multiplied with; below 0: there was no step yet
   std::int64_t steps_ = 0;
 };

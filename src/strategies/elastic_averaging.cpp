@@ -65,8 +65,7 @@ void ElasticWorker::make_steps(const Stretch& stretch) {
 }
 
 std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
-  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_),
-                     center_statistics_.view());
+  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_), center_statistics_.view());
   const Pulled pulled = client_.finish_pull();
   if (clock == 0) return pulled.granted;  // nothing new since the last stretch
   {

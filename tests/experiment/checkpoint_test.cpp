@@ -97,7 +97,7 @@ TEST_CASE("vectors that only a device reads are written and read through plain m
       held[0].memory = &far;
       write_checkpoint(world, path, sample_header(model), held);
 
-      SampleState read(model);  // on another rank, without a device
+      SampleState read(model);  // into plain vectors
       read.clear();
       read_state(world, path, read.held());
       EXPECT(read == state);

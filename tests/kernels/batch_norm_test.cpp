@@ -226,11 +226,11 @@ TEST_CASE("moments are made of sums, and running values follow them", "[batch_no
   Floats running_mean{4, 1}, running_variance{1, 2}, mean(2), inverse(2);
   backend.batch_norm_moments(spec, sums, 0.25, running_mean, running_variance, mean, inverse);
   CHECK(mean == Floats{2, 5});
-  CHECK(inverse[0] == 0.5F);                                        // 1 / √(1 + 3)
-  CHECK(inverse[1] == static_cast<float>(1 / std::sqrt(3.0)));      // 1 / √(0 + 3)
-  CHECK(running_mean == Floats{3.5F, 2});                           // ¾ · 4 + ¼ · 2, ¾ · 1 + ¼ · 5
-  CHECK(running_variance[0] == static_cast<float>(0.75 + 1 / 3.0)); // ¾ · 1 + ¼ · 4/3
-  CHECK(running_variance[1] == 1.5F);                               // ¾ · 2 + ¼ · 0
+  CHECK(inverse[0] == 0.5F);                                         // 1 / √(1 + 3)
+  CHECK(inverse[1] == static_cast<float>(1 / std::sqrt(3.0)));       // 1 / √(0 + 3)
+  CHECK(running_mean == Floats{3.5F, 2});                            // ¾ · 4 + ¼ · 2, ¾ · 1 + ¼ · 5
+  CHECK(running_variance[0] == static_cast<float>(0.75 + 1 / 3.0));  // ¾ · 1 + ¼ · 4/3
+  CHECK(running_variance[1] == 1.5F);                                // ¾ · 2 + ¼ · 0
 
   // A single value has no variance, and none leaves all as it is.
   backend.batch_norm_moments(spec, std::vector<double>{6, 5, 36, 25, 1}, 0.5, running_mean, running_variance, mean,

@@ -85,10 +85,12 @@ TEST_CASE("ten steps of SGD, momentum and Nesterov are the reference's", "[updat
   momentum.momentum = 0.9F;
   SgdStep nesterov = momentum;
   nesterov.nesterov = true;
-  compare([&](auto& backend, const Floats& g, Vectors& v, int) { backend.sgd_update(plain, kHalf, whole(g), g, v.theta, {}); },
+  compare([&](auto& backend, const Floats& g, Vectors& v,
+              int) { backend.sgd_update(plain, kHalf, whole(g), g, v.theta, {}); },
           [&](double g, auto& p, int) { reference::sgd(plain, g, p, false), p.first = 0; }, 10 * (2 + 5 * 0.1));
   for (const SgdStep& step : {momentum, nesterov}) {
-    compare([&](auto& backend, const Floats& g, Vectors& v, int) { backend.sgd_update(step, kHalf, whole(g), g, v.theta, v.first); },
+    compare([&](auto& backend, const Floats& g, Vectors& v,
+                int) { backend.sgd_update(step, kHalf, whole(g), g, v.theta, v.first); },
             [&](double g, auto& p, int) { reference::sgd(step, g, p, true); }, 10 * (2 + 5 * 0.1 * 10));
   }
 }
@@ -97,13 +99,13 @@ TEST_CASE("ten steps of Adagrad and RMSProp are the reference's", "[updates]") {
   // The direction g / √Σ g² is at most 1, g / √((1 − ρ) g²) at most 10 (ρ = 0.99). Where decay moves a small g by an
   // error of θ the direction moves by that over ε = 0.1 at most: 10 · λ · error, within the bounds.
   const AdagradStep adagrad{.rate = 0.1F, .decay = 0.01F, .epsilon = 0.1F};
-  compare(
-      [&](auto& backend, const Floats& g, Vectors& v, int) { backend.adagrad_update(adagrad, kHalf, whole(g), g, v.theta, v.first); },
-      [&](double g, auto& p, int) { reference::adagrad(adagrad, g, p); }, 10 * (2 + 5 * 0.1));
+  compare([&](auto& backend, const Floats& g, Vectors& v,
+              int) { backend.adagrad_update(adagrad, kHalf, whole(g), g, v.theta, v.first); },
+          [&](double g, auto& p, int) { reference::adagrad(adagrad, g, p); }, 10 * (2 + 5 * 0.1));
   const RmspropStep rmsprop{.rate = 0.1F, .decay = 0.01F, .smoothing = 0.99F, .epsilon = 0.1F};
-  compare(
-      [&](auto& backend, const Floats& g, Vectors& v, int) { backend.rmsprop_update(rmsprop, kHalf, whole(g), g, v.theta, v.first); },
-      [&](double g, auto& p, int) { reference::rmsprop(rmsprop, g, p); }, 10 * (2 + 5 * 0.1 * 10));
+  compare([&](auto& backend, const Floats& g, Vectors& v,
+              int) { backend.rmsprop_update(rmsprop, kHalf, whole(g), g, v.theta, v.first); },
+          [&](double g, auto& p, int) { reference::rmsprop(rmsprop, g, p); }, 10 * (2 + 5 * 0.1 * 10));
 }
 
 TEST_CASE("ten steps of Adam and AdamW are the reference's", "[updates]") {

@@ -308,7 +308,8 @@ inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch
   const auto size = static_cast<std::size_t>(e.size());
   const auto k = static_cast<double>(size);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
-    Index better = 0, wrong = 0;  // classes that come before the label, outputs on the other side of ½ than their target
+    Index better = 0,
+          wrong = 0;  // classes that come before the label, outputs on the other side of ½ than their target
     for (std::size_t i = 0; i < size; ++i) {
       const bool is_label = !labels.empty() && i == static_cast<std::size_t>(labels[b]);
       const double z = logits[b * size + i], given = labels.empty() ? targets[b * size + i] : is_label ? 1.0 : 0.0;

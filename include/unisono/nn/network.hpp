@@ -63,8 +63,8 @@ class Network {
   /// Where ∂loss/∂outputs is to be written before `backward`.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
-  /// `ready` is called with ranges of g that are final: from the end to the start, without gaps, the same ones for every
-  /// batch.
+  /// `ready` is called with ranges of g that are final: from the end to the start, without gaps, the same ones for
+  /// every batch.
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
                 const std::function<void(Index, Index)>& ready) const;
 

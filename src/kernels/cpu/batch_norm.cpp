@@ -79,8 +79,8 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
   tiles.add_up(tile_sums, sums);
 }
 
-// In double: the difference loses at most half of its 53 bits where the mean is 2¹³ deviations, which leaves more than a
-// float holds.
+// In double: the difference loses at most half of its 53 bits where the mean is 2¹³ deviations, which leaves more than
+// a float holds.
 void CpuBackend::batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                     MutableView running_mean, MutableView running_variance, MutableView mean,
                                     MutableView inverse_deviation) {

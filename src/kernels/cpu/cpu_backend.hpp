@@ -55,9 +55,8 @@ class CpuBackend final : public Backend {
   // Normalisation
 
   void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
-  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
-                          MutableView running_mean, MutableView running_variance, MutableView mean,
-                          MutableView inverse_deviation) override;
+  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum, MutableView running_mean,
+                          MutableView running_variance, MutableView mean, MutableView inverse_deviation) override;
   void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance, MutableView mean,
                                   MutableView inverse_deviation) override;
   void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,

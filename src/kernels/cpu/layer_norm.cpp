@@ -53,7 +53,8 @@ void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, 
   float* inverse = mean + lanes.blocks * lanes.width;
   parallel_for(settings_.threads, groups.count(), [&](Index group) {
     const Index lane = groups.first_lane(group), at = groups.offset(group);
-    loops_.layer_norm.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane, inverse + lane);
+    loops_.layer_norm.moments(groups.columns(), x.data() + at, static_cast<float>(spec.epsilon), mean + lane,
+                              inverse + lane);
     if (dx.empty()) return;
     loops_.layer_norm.backward(groups.columns(), x.data() + at, mean + lane, inverse + lane, gamma.data(),
                                dy.data() + at, dx.data() + at);

@@ -114,9 +114,8 @@ void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View l
   const auto size = static_cast<float>(extent.size());
   std::vector<double> parts(static_cast<std::size_t>(planes.tiles(lanes)));
   for_each_tile(settings_.threads, lanes, planes, [&](const PlaneTile& tile) {
-    const TargetTile target = labels.empty()
-                                  ? TargetTile(loops_, lanes, tile, planes.stride, targets, extent.size())
-                                  : TargetTile(lanes, tile, planes.stride, labels);
+    const TargetTile target = labels.empty() ? TargetTile(loops_, lanes, tile, planes.stride, targets, extent.size())
+                                             : TargetTile(lanes, tile, planes.stride, labels);
     const Index at = tile.block * lanes.block_size(extent) + tile.to;
     parts[static_cast<std::size_t>(tile.number)] =
         loops_.loss.sigmoid(target.columns(), logits.data() + at, target.values(), smoothing, scale / size,

@@ -59,9 +59,8 @@ void CpuBackend::sgd_chunk(const RangeStep<SgdStep>& step, Index first, Index le
 void CpuBackend::sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                             View g, MutableView theta, MutableView velocity) {
   assert(g.size() == theta.size() && (velocity.empty() || velocity.size() == g.size()));
-  update_ranges(settings_.threads, step, scale, ranges, [&](const auto& own, Index first, Index length) {
-    sgd_chunk(own, first, length, g, theta, velocity);
-  });
+  update_ranges(settings_.threads, step, scale, ranges,
+                [&](const auto& own, Index first, Index length) { sgd_chunk(own, first, length, g, theta, velocity); });
 }
 
 void CpuBackend::adagrad_update(const AdagradStep& step, const GradientScale& scale,
@@ -106,7 +105,7 @@ void CpuBackend::lars_update(const LarsStep& step, const GradientScale& scale, s
     }
     const RangeStep<SgdStep> own{{.rate = 1, .momentum = step.momentum, .decay = rate * decay}, rate * gradient_scale};
     range_chunks(settings_.threads, ranges[i],
-                    [&](Index first, Index length) { sgd_chunk(own, first, length, g, theta, velocity); });
+                 [&](Index first, Index length) { sgd_chunk(own, first, length, g, theta, velocity); });
   }
 }
 

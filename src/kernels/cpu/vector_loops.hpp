@@ -31,9 +31,10 @@ struct UpdateLoops {
   void (*rmsprop)(const RangeStep<RmspropStep>& step, const float* g, float* theta, float* mean_square, Count n);
   void (*adam)(const RangeStep<AdamStep>& step, const float* g, float* theta, float* first, float* second, Count n);
   /// Σ direction²
-  double (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
-                         Count n);
-  void (*lamb_apply)(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second, Count n);
+  double (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first,
+                         float* second, Count n);
+  void (*lamb_apply)(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first,
+                     const float* second, Count n);
 };
 
 }  // namespace unisono::cpu

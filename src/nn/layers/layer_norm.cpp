@@ -4,8 +4,7 @@
 
 namespace unisono {
 
-LayerNorm::LayerNorm(double epsilon, const Shape& in)
-    : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
+LayerNorm::LayerNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
 
 void LayerNorm::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
                         ParameterLayout&) {

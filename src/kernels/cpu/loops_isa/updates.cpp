@@ -98,7 +98,8 @@ void adam(const RangeStep<AdamStep>& step, const float* g, float* theta, float* 
 // LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
 // ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
 //   You et al., ICLR 2020.
-double lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second, Count n) {
+double lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
+                    Count n) {
   const Adam rule(step, true);
   constexpr Count kLanes = 16;
   double sums[kLanes] = {};
@@ -120,7 +121,8 @@ double lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float
   return sum;
 }
 
-void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second, Count n) {
+void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second,
+                Count n) {
   const Adam rule(step, true);
   const float rate = ratio * step.rate;
 #pragma omp simd
