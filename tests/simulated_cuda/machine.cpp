@@ -78,6 +78,7 @@ Machine& machine() { return *the_machine(); }
 Session::Session() {
   if (inside_host_function()) fatal("a function that cudaLaunchHostFunc was given calls a library of CUDA");
   lock = std::unique_lock(machine().mutex);
+  if (current_device() >= static_cast<int>(machine().devices.size())) current_device() = 0;  // after a restart
 }
 
 int& current_device() {
@@ -146,6 +147,7 @@ Statistics statistics() {
   result.live_pinned_allocations = machine().pinned.size();
   result.live_streams = machine().streams.size();
   result.live_events = machine().events.size();
+  result.live_communicators = machine().communicators;
   result.live_graphs = machine().graphs.size() + machine().executables.size();
   return result;
 }
@@ -167,11 +169,12 @@ bool inside_device(const void* pointer) {
 
 void restart() {
   const Statistics live = statistics();
-  if (live.live_allocations + live.live_pinned_allocations + live.live_streams + live.live_events + live.live_graphs !=
-      0) {
-    fatal("restart() while %d allocations, %d pinned ones, %d streams, %d events and %d graphs are live",
-          static_cast<int>(live.live_allocations), static_cast<int>(live.live_pinned_allocations),
-          static_cast<int>(live.live_streams), static_cast<int>(live.live_events), static_cast<int>(live.live_graphs));
+  const std::pair<const char*, std::uint64_t> kinds[] = {
+      {"allocations", live.live_allocations}, {"pinned allocations", live.live_pinned_allocations},
+      {"streams", live.live_streams},         {"events", live.live_events},
+      {"graphs", live.live_graphs},           {"communicators", live.live_communicators}};
+  for (const auto& [name, count] : kinds) {
+    if (count != 0) fatal("restart() while %d %s are live", static_cast<int>(count), name);
   }
   the_machine() = std::make_unique<Machine>();
   current_device() = 0;

@@ -62,6 +62,7 @@ struct Machine {
   std::vector<std::shared_ptr<Stream>> busy;           ///< streams that were given work and have not run it all
   std::vector<std::shared_ptr<Capture>> captures;      ///< that have begun and not ended
   std::unordered_map<const void*, int> shared_opt_in;  ///< most dynamic shared memory of a kernel, where it was set
+  std::uint64_t communicators = 0;                     ///< of NCCL, not destroyed yet
   Statistics counts;
   std::map<Call, int> failing;  ///< how many of these calls pass before one fails
 
@@ -102,7 +103,6 @@ cudaError_t call(Body&& body) {
     if (inside_host_function()) return cudaErrorNotPermitted;
     Session session;
     if (machine().devices.empty()) return cudaErrorNoDevice;
-    if (current_device() >= static_cast<int>(machine().devices.size())) current_device() = 0;
     return static_cast<cudaError_t>(body(session));
   }();
   if (result != cudaSuccess) last_error() = result;

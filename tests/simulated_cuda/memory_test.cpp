@@ -8,24 +8,6 @@
 namespace simulated {
 namespace {
 
-/// The simulation with other settings, until the end of the test.
-class Restarted {
- public:
-  Restarted(const char* name, const char* value) : name_(name) {
-    setenv(name, value, 1);
-    restart();
-  }
-  ~Restarted() {
-    unsetenv(name_);
-    restart();
-  }
-  Restarted(const Restarted&) = delete;
-  Restarted& operator=(const Restarted&) = delete;
-
- private:
-  const char* name_;
-};
-
 __global__ void set(float* to, float value) { *to = value; }
 
 TEST_CASE("the host cannot follow a device pointer", "[simulated][memory][death]") {

@@ -58,11 +58,6 @@ void order_with_legacy(Session& session, const std::shared_ptr<Stream>& stream) 
   }
 }
 
-bool step_any(Session& session) {
-  const auto streams = machine().busy;
-  return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) { return step(session, *stream); });
-}
-
 }  // namespace
 
 Progress DeviceWork::run(Session&, void*) const {
@@ -143,6 +138,11 @@ bool step(Session& session, Stream& wanted) {
     m.changed.notify_all();
     return true;
   }
+}
+
+bool step_any(Session& session) {
+  const auto streams = machine().busy;
+  return std::any_of(streams.begin(), streams.end(), [&](const auto& stream) { return step(session, *stream); });
 }
 
 void wait_for(Session& session, const std::shared_ptr<Mark>& mark) {

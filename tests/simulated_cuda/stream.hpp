@@ -118,6 +118,8 @@ void enqueue_wait(Session& session, const std::shared_ptr<Stream>& stream, std::
 
 /// Runs one piece of work that the stream's next one needs; false if that waits for another rank or thread.
 bool step(Session& session, Stream& stream);
+/// The same for any stream of any device.
+bool step_any(Session& session);
 /// Runs what the mark needs. Gives the lock away while it waits for other ranks, and aborts after 60 s of that.
 void wait_for(Session& session, const std::shared_ptr<Mark>& mark);
 void drain(Session& session, const std::shared_ptr<Stream>& stream);

@@ -68,6 +68,24 @@ struct TestEvent {
   cudaEvent_t handle = nullptr;
 };
 
+/// The simulation with other settings, until the end of the test.
+class Restarted {
+ public:
+  Restarted(const char* name, const char* value) : name_(name) {
+    setenv(name, value, 1);
+    restart();
+  }
+  ~Restarted() {
+    unsetenv(name_);
+    restart();
+  }
+  Restarted(const Restarted&) = delete;
+  Restarted& operator=(const Restarted&) = delete;
+
+ private:
+  const char* name_;
+};
+
 /// Runs `body` in a process of its own, which must end by a signal or an error: what it wrote on stderr, and after that
 /// "signal N" or "exit N".
 template <typename Body>
