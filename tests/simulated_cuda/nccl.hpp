@@ -24,6 +24,7 @@ struct RankOperation {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
   int peer = 0;
+  double factor = 1;  ///< of this rank's values in a sum
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
@@ -58,6 +59,7 @@ struct Communicator {
   std::size_t outstanding = 0;  ///< operations that were given to streams and are not done
   std::uint64_t next_collective = 0;
   std::map<int, std::uint64_t> next_send, next_receive;
+  std::map<int, double> weighted_sums;  ///< reductions that were made, and the factor of each
 };
 
 /// Operations of one group on one stream: they wait for their peers side by side.

@@ -152,7 +152,7 @@ ncclResult_t submit_group(Session& session) {
   return result;
 }
 
-ncclResult_t add(const RankOperation& operation, ncclComm_t handle, cudaStream_t stream_handle) {
+ncclResult_t add(RankOperation operation, ncclComm_t handle, cudaStream_t stream_handle) {
   Session session;
   ncclResult_t result = ncclSuccess;
   const auto c = usable(handle, result);
@@ -160,6 +160,11 @@ ncclResult_t add(const RankOperation& operation, ncclComm_t handle, cudaStream_t
   const auto stream = find_stream(stream_handle);
   if (!stream || stream->device != c->device) {
     return refuse(ncclInvalidUsage, "the stream is not of the communicator's device");
+  }
+  const auto weighted = c->weighted_sums.find(static_cast<int>(operation.reduction));
+  if (weighted != c->weighted_sums.end()) {
+    operation.reduction = ncclSum;
+    operation.factor = weighted->second;
   }
   if (const char* why = objection(*c, operation); why != nullptr) return refuse(ncclInvalidArgument, why);
   if (machine().fails(Call::collective)) return refuse(ncclSystemError, "fail_next");
@@ -286,6 +291,29 @@ ncclResult_t ncclGroupEnd() {
   if (group().depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
   Session session;
   return --group().depth == 0 ? submit_group(session) : ncclSuccess;
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t comm) {
+  const Session session;
+  const auto c = communicators().find(comm);
+  if (!c || op == nullptr || scalar == nullptr) return refuse(ncclInvalidArgument, "there is no such communicator");
+  if (type != ncclFloat32 || residence != ncclScalarHostImmediate) {
+    return refuse(ncclInvalidArgument, "a factor that is no float of the host is not simulated");
+  }
+  int number = ncclNumOps;
+  while (c->weighted_sums.count(number) > 0) ++number;
+  c->weighted_sums[number] = *static_cast<const float*>(scalar);
+  *op = static_cast<ncclRedOp_t>(number);
+  return ncclSuccess;
+}
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  const Session session;
+  const auto c = communicators().find(comm);
+  if (!c || c->weighted_sums.erase(static_cast<int>(op)) == 0) {
+    return refuse(ncclInvalidArgument, "there is no such reduction");
+  }
+  return ncclSuccess;
 }
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
