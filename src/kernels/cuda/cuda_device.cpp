@@ -13,8 +13,7 @@ namespace {
 
 /// The driver's own memory.
 RawMemory raw_memory(int device) {
-  return {.allocate =
-              [device](std::size_t bytes) -> void* {
+  return {.allocate = [device](std::size_t bytes) -> void* {
             check(cudaSetDevice(device), "cudaSetDevice");
             void* pointer = nullptr;
             const cudaError_t error = cudaMalloc(&pointer, bytes);
@@ -84,7 +83,11 @@ void* PinnedMemory::allocate(std::size_t bytes) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : number_(made_current(number)), pool_(raw_memory(number)), queue_(number, pool_, raw_memory(number)), memory_(pool_, queue_), pinned_(queue_) {
+    : number_(made_current(number)),
+      pool_(raw_memory(number)),
+      queue_(number, pool_, raw_memory(number)),
+      memory_(pool_, queue_),
+      pinned_(queue_) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
   name_ = properties.name;
