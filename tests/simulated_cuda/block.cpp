@@ -33,7 +33,7 @@ struct Thread {
   unsigned source = 0;
   std::uint64_t value = 0;
   std::uint64_t result = 0;
-  std::source_location where;
+  Place where;
   uint3 index{};
 };
 
@@ -43,19 +43,18 @@ struct Gathering {
   unsigned mask = 0;
   unsigned here = 0;  // bits of the lanes that have come
   Exchange kind = Exchange::wait;
-  std::source_location where;
+  Place where;
 };
 
-bool same(const std::source_location& a, const std::source_location& b) {
-  if (a.line() != b.line() || a.column() != b.column()) return false;
-  return a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0;
+bool same(const Place& a, const Place& b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
 /// Runs blocks on this host thread; the stacks are kept for later ones.
 class BlockRunner {
  public:
   void run(const Grid& grid, bool descending);
-  void meet_block(const std::source_location& where);
+  void meet_block(const Place& where);
   std::uint64_t meet_warp(Exchange kind, const Thread& wish);
   std::byte* shared() { return shared_.get(); }
   unsigned current() const { return current_; }
@@ -82,7 +81,7 @@ class BlockRunner {
   bool descending_ = false;
   bool wake_descending_ = false;
   unsigned at_barrier_ = 0;
-  std::source_location barrier_;
+  Place barrier_;
   std::vector<Thread> threads_;
   std::vector<Gathering> gatherings_;
   std::vector<unsigned> ready_;
@@ -192,12 +191,12 @@ void BlockRunner::wake(unsigned thread) {
   if (thread != current_) ready_.push_back(thread);
 }
 
-void BlockRunner::meet_block(const std::source_location& where) {
+void BlockRunner::meet_block(const Place& where) {
   if (at_barrier_ == 0) barrier_ = where;
   threads_[current_].where = where;
   if (!same(barrier_, where)) {
-    fatal("threads of one block wait at different barriers: %s:%u and %s:%u", barrier_.file_name(), barrier_.line(),
-          where.file_name(), where.line());
+    fatal("threads of one block wait at different barriers: %s:%u and %s:%u", barrier_.file, barrier_.line, where.file,
+          where.line);
   }
   if (++at_barrier_ < size_) return wait(State::at_barrier);
   at_barrier_ = 0;
@@ -211,8 +210,8 @@ std::uint64_t BlockRunner::meet_warp(Exchange kind, const Thread& wish) {
   const unsigned present = size_ - warp * lanes >= lanes ? ~0U : (1U << (size_ - warp * lanes)) - 1;
   if ((wish.mask & (1U << self % lanes)) == 0) fatal("a lane calls a warp's exchange and is not in its mask");
   if ((wish.mask & ~present) != 0) {
-    fatal("%s:%u: the mask %08x names lanes that the block's last warp lacks", wish.where.file_name(),
-          wish.where.line(), wish.mask);
+    fatal("%s:%u: the mask %08x names lanes that the block's last warp lacks", wish.where.file, wish.where.line,
+          wish.mask);
   }
   Thread& thread = threads_[self];
   thread.mask = wish.mask;
@@ -248,8 +247,8 @@ void BlockRunner::exchange(const Gathering& gathering) {
     if ((gathering.mask >> l & 1U) == 0) continue;
     const unsigned source = warp[l].source;
     if (gathering.kind == Exchange::shuffle && (gathering.mask >> source & 1U) == 0) {
-      fatal("%s:%u: lane %u shuffles with lane %u, which is not in the mask %08x", gathering.where.file_name(),
-            gathering.where.line(), l, source, gathering.mask);
+      fatal("%s:%u: lane %u shuffles with lane %u, which is not in the mask %08x", gathering.where.file,
+            gathering.where.line, l, source, gathering.mask);
     }
     warp[l].result = gathering.kind == Exchange::shuffle ? warp[source].value : votes;
     wake(gathering.warp * lanes + l);
@@ -281,12 +280,10 @@ void BlockRunner::nobody_can_run() const {
   while (other + 1 < last && comes(other)) ++other;
   std::string why = place(other) + " has returned";
   if (threads_[other].state != State::ended) {
-    why = place(other) + " waits at " + threads_[other].where.file_name() + ":" +
-          std::to_string(threads_[other].where.line());
+    why = place(other) + " waits at " + threads_[other].where.file + ":" + std::to_string(threads_[other].where.line);
   }
   std::fprintf(stderr, "simulated CUDA: %s waits at %s in %s:%u, and %s\n", place(waiting).c_str(),
-               barrier ? "a barrier" : "an exchange of its warp", thread.where.file_name(), thread.where.line(),
-               why.c_str());
+               barrier ? "a barrier" : "an exchange of its warp", thread.where.file, thread.where.line, why.c_str());
   std::abort();
 }
 
@@ -311,10 +308,9 @@ class Order {
 
 }  // namespace
 
-void meet_block(const std::source_location& where) { active->meet_block(where); }
+void meet_block(const Place& where) { active->meet_block(where); }
 
-std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source,
-                        const std::source_location& where) {
+std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source, const Place& where) {
   Thread wish;
   wish.mask = mask;
   wish.value = value;
