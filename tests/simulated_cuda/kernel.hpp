@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 
@@ -132,6 +133,14 @@ inline unsigned long long atomicMax(unsigned long long* address, unsigned long l
   return simulated::raise_atomically(address, value);
 }
 
+// nvcc declares these globally.
+template <typename T>
+requires std::is_arithmetic_v<T>
+constexpr T min(T a, T b) { return b < a ? b : a; }
+template <typename T>
+requires std::is_arithmetic_v<T>
+constexpr T max(T a, T b) { return a < b ? b : a; }
+
 template <typename T>
 T __ldg(const T* address) {
   return *address;
@@ -140,7 +149,12 @@ inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((std::uint64_t{a} * b) >> 32); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
-#if !defined(__GLIBC_PREREQ) || !__GLIBC_PREREQ(2, 42)
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 42)
+#define SIMULATED_RSQRTF_EXISTS
+#endif
+#endif
+#ifndef SIMULATED_RSQRTF_EXISTS
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(static_cast<double>(x))); }
 #endif
 extern "C" float __expf(float x) noexcept;
