@@ -21,7 +21,7 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   config.train.threads = options.threads;
   config.device = options.device;
   config.allow_shared_device = true;  // nothing is timed
-  config.strategy = {};  // nothing is trained: threads are as many as the line above says
+  config.strategy = {};               // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
   // What was held back from training depends on the reader.
   if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";

@@ -34,14 +34,15 @@ def strategy(kind, **settings):
 
 
 class OnADevice(BinaryTest):
-    """Distances are those of all parameters, relative to their norm. A step of Adam divides each gradient by its own size, so
-    that rounding of a gradient that is nearly zero moves its parameter by up to the rate: sgd is compared instead,
-    where a step's rounding stays of the size of u = 2⁻²⁴ times what is added. Twenty steps and some dozen roundings in each
-    layer leave below a thousand u, and another order of sums on the CPU as much (measured: its instruction sets differ by 1
-    to 4·10⁻⁷ here)."""
+    """Distances are those of all parameters, relative to their norm, after ten steps of sgd (Adam divides each gradient
+    by its own size, so that the rounding of one that is nearly zero moves its parameter by up to the rate). Each step
+    rounds each parameter once, by u = 2⁻²⁴ of it at most, and its gradient in some dozen places; ten steps of such
+    errors of random signs leave a few u, and 16 are allowed. (Two instruction sets of the CPU are 0.6 u apart.) In tf32
+    and bf16 a gradient's error is of their own u, relative to the gradient; the whole way of ten steps is well below
+    the parameters' norm, so that one u of that is allowed."""
 
     SGD = ("--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=0.02", "--set", "train.epochs=1")
-    ALLOWED = {"fp32": 1000 * 2**-24, "tf32": 1000 * 2**-11 / 16, "bf16": 1000 * 2**-8 / 16}
+    ALLOWED = {"fp32": 16 * 2**-24, "tf32": 2**-11, "bf16": 2**-8}
 
     def distance(self, run):
         return self.summary(run)["compared_with"]["relative_distance"]
@@ -111,11 +112,6 @@ class OnADevice(BinaryTest):
         self.assertNotEqual(figures[0], figures[1])
         self.assertEqual(self.unisono("predict", "run", "--device", "cuda", "--output", "out.csv").code, 0)
 
-    def test_bench_counts_the_devices_own_ceilings(self):
-        result = self.unisono("bench", "config.toml", *CUDA, "--steps", "3", "--features", "1x28x28", "--classes", "10")
-        self.assertEqual(result.code, 0, result)
-        self.assertIn("simulated device", result.out)
-
 
 class WithoutADevice(BinaryTest):
     def check(self, code, *words, environment=None, ranks=0, arguments=()):
@@ -153,7 +149,8 @@ class WithoutADevice(BinaryTest):
 
     def test_models_and_strategies_without_a_way_there(self):
         self.check(2, "hogwild", arguments=(*CUDA, "--set", "strategy.kind=hogwild"))
-        text = 'name = "t"\n[data]\npath = "digits.h5"\n[model]\nkind = "linear"\n[optimizer]\nkind = "sgd"\nlearning_rate = 0.1\n'
+        text = 'name = "t"\n[data]\npath = "digits.h5"\n[model]\nkind = "linear"\n'
+        text += '[optimizer]\nkind = "sgd"\nlearning_rate = 0.1\n'
         self.write("config.toml", text)
         self.check(2, "linear", "trained on CPUs alone", arguments=CUDA)
 

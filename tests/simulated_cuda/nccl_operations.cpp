@@ -191,7 +191,8 @@ const char* objection(const Communicator& c, const RankOperation& o) {
   const Clique& clique = *c.clique;
   const bool reduces = o.kind == Kind::all_reduce || o.kind == Kind::reduce_scatter;
   const bool bytes = o.type == ncclUint8 && !reduces;
-  if (!bytes && o.type != ncclFloat32 && o.type != ncclFloat64 && o.type != ncclInt64) return "the type is not simulated";
+  if (!bytes && o.type != ncclFloat32 && o.type != ncclFloat64 && o.type != ncclInt64)
+    return "the type is not simulated";
   if (o.reduction != ncclSum && o.reduction != ncclMax) return "the reduction is not simulated";
   if (o.peer < 0 || o.peer >= clique.size) return "there is no such peer or root";
   if (o.count == 0) return nullptr;
