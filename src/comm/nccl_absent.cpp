@@ -11,6 +11,6 @@ std::string nccl_version(std::string& missing) {
 }
 
 /// Never asked for: nobody has a version of it.
-std::unique_ptr<DeviceCollectives> make_nccl_collectives(Communicator&, Device&) { std::abort(); }
+MakeCollectives nccl_collectives() { std::abort(); }
 
 }  // namespace unisono

@@ -204,11 +204,16 @@ TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") 
     for (float& value : expected) value *= 4;
     EXPECT(rank.values(other.view()) == expected);
 
-    const auto group = ranks.split(ranks.rank() == 0 ? 0 : 1, ranks.rank());
     Buffer ones = rank.vector(std::vector<float>(16, 1));
-    group->allreduce_sum(ones.view());
-    EXPECT(rank.values(ones.view())[7] == static_cast<float>(group->size()));
-    rank.backend->device()->synchronise();
+    {
+      const auto group = ranks.split(ranks.rank() == 0 ? 0 : 1, ranks.rank());
+      group->allreduce_sum(ones.view());
+      EXPECT(rank.values(ones.view())[7] == static_cast<float>(group->size()));
+      rank.backend->device()->synchronise();
+    }
+    Buffer more = rank.vector(std::vector<float>(16, 1));  // all of them go on without the group
+    ranks.allreduce_sum(more.view());
+    EXPECT(rank.values(more.view())[7] == static_cast<float>(ranks.size()));
   });
 }
 
@@ -217,10 +222,12 @@ TEST_CASE("a rank that fails does not leave the others waiting for their devices
   std::atomic<bool> other_stopped = false;
   const auto body = [&](Communicator& below) {
     Rank rank(below, "nccl");
-    Buffer buffer = rank.vector(own_values(below.rank(), 100));
+    const auto group = rank.ranks->split(0, below.rank());
     if (below.rank() == 1) throw DataError("no more examples");
-    rank.ranks->allreduce_sum(buffer.view());
     try {
+      Buffer buffer = rank.vector(own_values(0, 100)), other = rank.vector(own_values(0, 100));
+      rank.ranks->allreduce_sum(buffer.view());
+      group->allreduce_sum(other.view());
       rank.backend->device()->synchronise();
     } catch (const PeerFailure&) {
       other_stopped = true;

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "unisono/comm/communicator.hpp"
 #include "unisono/tensor/device.hpp"
@@ -31,8 +33,11 @@ class DeviceCollectives {
 /// Through plain memory, by a communicator below.
 std::unique_ptr<DeviceCollectives> make_staged_collectives(Communicator& ranks, Device& device);
 
-/// By NCCL, in the device's order; nccl/. Collective over `ranks`, each of which has a device of its own.
-std::unique_ptr<DeviceCollectives> make_nccl_collectives(Communicator& ranks, Device& device);
+/// How ranks get collectives for a group of theirs. Collective over these.
+using MakeCollectives = std::function<std::unique_ptr<DeviceCollectives>(Communicator& ranks, Device& device)>;
+/// By NCCL, in the device's order; nccl/. Each rank has a device of its own. Groups that are made by one of these end
+/// together where a rank fails.
+MakeCollectives nccl_collectives();
 /// "NCCL 2.28.9"; empty where it cannot be loaded, and then why not.
 std::string nccl_version(std::string& missing);
 

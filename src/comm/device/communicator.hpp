@@ -8,9 +8,6 @@ namespace unisono {
 /// See make_device_communicator. What lies in plain memory is left to the ranks below.
 class DeviceCommunicator final : public Communicator {
  public:
-  /// How ranks get collectives for a group of theirs.
-  using MakeCollectives = std::function<std::unique_ptr<DeviceCollectives>(Communicator& ranks, Device& device)>;
-
   /// Collective. \param owned the ranks below where nobody else owns them
   DeviceCommunicator(Communicator& ranks, std::unique_ptr<Communicator> owned, Device& device, MakeCollectives make);
 

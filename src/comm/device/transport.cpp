@@ -48,7 +48,7 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& ranks, Devi
     if (say && ranks.is_root()) say("between GPUs: " + transport.text);
   }
   return std::make_unique<DeviceCommunicator>(ranks, nullptr, device,
-                                              by_nccl ? make_nccl_collectives : make_staged_collectives);
+                                              by_nccl ? nccl_collectives() : make_staged_collectives);
 }
 
 }  // namespace unisono

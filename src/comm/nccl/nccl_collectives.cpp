@@ -4,12 +4,16 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
+#include <exception>
+#include <utility>
 #include <vector>
 
 #include "device/collectives.hpp"
 #include "nccl/library.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
 
@@ -59,6 +63,25 @@ class Span {
   std::array<cudaEvent_t, 2> events_{};
 };
 
+/// NCCL's groups of one rank. Where one cannot go on none can: kernels of each may be waiting on the device.
+class Groups {
+ public:
+  void add(ncclComm_t group) { groups_.push_back(group); }
+  /// Waits for what is under way in it.
+  void end(ncclComm_t group) {
+    if (std::erase(groups_, group) > 0) functions().ncclCommDestroy(group);
+  }
+  /// Ends kernels that wait for ranks which will not come.
+  void abort() noexcept {
+    for (const ncclComm_t group : std::exchange(groups_, {})) functions().ncclCommAbort(group);
+  }
+  bool empty() const { return groups_.empty(); }
+  bool has(ncclComm_t group) const { return std::find(groups_.begin(), groups_.end(), group) != groups_.end(); }
+
+ private:
+  std::vector<ncclComm_t> groups_;  ///< that are neither ended nor aborted
+};
+
 enum class Operation : std::uint64_t {
   sum,
   sum_doubles,
@@ -72,7 +95,7 @@ enum class Operation : std::uint64_t {
 
 class NcclCollectives final : public DeviceCollectives {
  public:
-  NcclCollectives(Communicator& ranks, Device& device);
+  NcclCollectives(Communicator& ranks, Device& device, std::shared_ptr<Groups> groups);
   ~NcclCollectives() override;
 
   Allocator& memory() override { return device_.memory(); }
@@ -90,10 +113,11 @@ class NcclCollectives final : public DeviceCollectives {
   template <typename... Terms>
   std::uint64_t number_of(Operation operation, Terms... terms) const;
   void wait_for_device(const std::function<bool()>& done);
-  void abort() noexcept;
 
   Communicator& ranks_;
   Device& device_;
+  std::shared_ptr<Groups> groups_;
+  bool watches_;  ///< the first, which outlives the others: it looks after all of them
   ncclComm_t group_ = nullptr;
   cudaStream_t stream_ = nullptr;
   std::vector<std::unique_ptr<Span>> spans_;  ///< of operations that are under way, in the order of their starts
@@ -118,7 +142,8 @@ class NcclCollectives::Started final : public Request {
   std::size_t span_;
 };
 
-NcclCollectives::NcclCollectives(Communicator& ranks, Device& device) : ranks_(ranks), device_(device) {
+NcclCollectives::NcclCollectives(Communicator& ranks, Device& device, std::shared_ptr<Groups> groups)
+    : ranks_(ranks), device_(device), groups_(std::move(groups)), watches_(groups_->empty()) {
   ncclUniqueId id{};
   ncclResult_t result = ncclSuccess;
   if (ranks.is_root()) result = functions().ncclGetUniqueId(&id);
@@ -126,31 +151,33 @@ NcclCollectives::NcclCollectives(Communicator& ranks, Device& device) : ranks_(r
   check(result, "ncclGetUniqueId");
   device.synchronise();  // makes it this thread's device, too
   check(functions().ncclCommInitRank(&group_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
+  groups_->add(group_);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-  device.set_wait([this](const std::function<bool()>& done) { wait_for_device(done); });
+  if (watches_) device.set_wait([this](const std::function<bool()>& done) { wait_for_device(done); });
 }
 
 NcclCollectives::~NcclCollectives() {
-  device_.set_wait({});
-  if (group_ != nullptr) functions().ncclCommDestroy(group_);
+  if (std::uncaught_exceptions() > 0) groups_->abort();  // others may never come to what is under way
+  if (watches_) device_.set_wait({});
+  groups_->end(group_);
   cudaStreamDestroy(stream_);
 }
 
 void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
   try {
     ranks_.watch("an operation of NCCL", done);
+    ncclResult_t result = ncclSuccess;
+    if (groups_->has(group_)) functions().ncclCommGetAsyncError(group_, &result);
+    if (result == ncclSuccess || result == ncclInProgress) return;
+    // A rank that failed has aborted its part. Its own error is the one to be told, and comes soon.
+    constexpr double kSeconds = 5;
+    const Stopwatch watch;
+    ranks_.watch("an operation of NCCL", [&watch] { return watch.seconds() > kSeconds; });
+    check(result, "an operation of NCCL");
   } catch (...) {
-    abort();
+    groups_->abort();
     throw;
   }
-  ncclResult_t result = ncclSuccess;
-  if (group_ != nullptr) functions().ncclCommGetAsyncError(group_, &result);
-  check(result, "an operation of NCCL");
-}
-
-/// Ends kernels that wait for ranks which will not come.
-void NcclCollectives::abort() noexcept {
-  if (group_ != nullptr) functions().ncclCommAbort(std::exchange(group_, nullptr));
 }
 
 template <typename... Terms>
@@ -268,8 +295,10 @@ std::string nccl_version(std::string& missing) {
   return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-std::unique_ptr<DeviceCollectives> make_nccl_collectives(Communicator& ranks, Device& device) {
-  return std::make_unique<nccl::NcclCollectives>(ranks, device);
+MakeCollectives nccl_collectives() {
+  return [groups = std::make_shared<nccl::Groups>()](Communicator& ranks, Device& device) {
+    return std::make_unique<nccl::NcclCollectives>(ranks, device, groups);
+  };
 }
 
 }  // namespace unisono
