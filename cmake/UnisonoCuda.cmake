@@ -1,5 +1,5 @@
-# Finds what the rooms kernels/cuda and comm/nccl are built with: UNISONO_HAS_CUDA and UNISONO_HAS_NCCL say whether they
-# are. cuBLASLt, cuDNN and NCCL are loaded at run time, where a GPU is used, so that nothing is linked but CUDA's runtime.
+# Finds what the rooms kernels/cuda and comm/nccl are built with: UNISONO_HAS_CUDA and UNISONO_HAS_NCCL say whether
+# they are. cuBLASLt, cuDNN and NCCL are loaded at run time, where a GPU is used: nothing but CUDA's runtime is linked.
 set(UNISONO_HAS_CUDA OFF)
 set(UNISONO_HAS_NCCL OFF)
 if(UNISONO_CUDA)

@@ -15,13 +15,15 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
 add_library(unisono_options INTERFACE)
 target_compile_features(unisono_options INTERFACE cxx_std_20)
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
 target_compile_options(unisono_options INTERFACE
-  $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wnon-virtual-dtor;-Woverloaded-virtual;-Werror>>
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>>"
   # g++ 12 warns of std::string's own operator+ (GCC bug 105651).
   $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>)
 if(UNISONO_SANITIZE)
+  set(sanitizers -fsanitize=${UNISONO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   target_compile_options(unisono_options INTERFACE
-    $<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${UNISONO_SANITIZE};-fno-sanitize-recover=all;-fno-omit-frame-pointer;-g>>
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizers}>>"
     # What g++ believes uninitialised under a sanitizer is not (GCC manual, -Wmaybe-uninitialized).
     $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>>)
   target_link_options(unisono_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE}>)

@@ -28,6 +28,9 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
       ->check(CLI::IsMember({"train", "validation", "test"}));
   command.add_option("--threads", arguments->options.threads, "per rank (default: the rank's share of the cores)")
       ->check(CLI::Range(1, 4096));
+  command
+      .add_option("--device", arguments->options.device, "cpu, cuda or auto (default: cpu, whatever it was trained on)")
+      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   return arguments;
 }
 

@@ -81,10 +81,11 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "seed", .meaning = "of initial weights, data order, dropout and augmentation", .minimum = 0},
                 seed);
   visitor.field({.name = "output", .meaning = "the run folder itself; empty: runs/<name>"}, output);
-  visitor.choice({.name = "device", .meaning = "what computes"}, device,
-                 {{"cpu", "this machine's cores"},
-                  {"cuda", "a GPU of NVIDIA for each rank; an error where there is none"},
-                  {"auto", "GPUs where every rank has one and the model can use it, else the CPU; the run says which"}});
+  visitor.choice(
+      {.name = "device", .meaning = "what computes"}, device,
+      {{"cpu", "this machine's cores"},
+       {"cuda", "a GPU of NVIDIA for each rank; an error where there is none"},
+       {"auto", "GPUs where every rank has one and the model can use it, else the CPU; the run says which"}});
   visitor.choice({.name = "precision", .meaning = "of products on a GPU; parameters and sums are fp32 in each"},
                  precision,
                  {{"fp32", "as on the CPU"},

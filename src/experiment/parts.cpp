@@ -6,8 +6,8 @@
 
 #include "agreement.hpp"
 #include "device.hpp"
-#include "unisono/comm/device.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/comm/device.hpp"
 
 namespace unisono {
 
@@ -147,7 +147,8 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
   require_same(world, "order of the parameters", model->layout().hash(),
                "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
   if (data != nullptr) division = strategy->divide(*model, data->info(), world);
-  parameters = division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
+  parameters =
+      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
   statistics = Buffer(model->statistics_layout().size(), backend->memory());
 }
 

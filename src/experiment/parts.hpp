@@ -56,8 +56,8 @@ struct ModelParts {
   Placement placement;
   std::unique_ptr<Strategy> strategy;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Communicator> device_world;  ///< where the backend has memory of its own; else null
-  Communicator& world;                         ///< all ranks; takes the backend's memory
+  std::unique_ptr<Communicator> device_world;      ///< where the backend has memory of its own; else null
+  Communicator& world;                             ///< all ranks; takes the backend's memory
   std::unique_ptr<Communicator> statistics_group;  ///< of all ranks: layers' messages never mix with the strategy's
   CommunicatorReducer statistics_reducer;
   std::unique_ptr<Model> model;

@@ -19,7 +19,9 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   Config config =
       parse_config(ConfigText{.path = path + " (its config)", .text = header.config, .overrides = {}}, options.models);
   config.train.threads = options.threads;
-  config.strategy = {};  // nothing is trained: threads are as many as the line above says
+  config.device = options.device;
+  config.allow_shared_device = true;  // nothing is timed
+  config.strategy = {};               // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
   // What was held back from training depends on the reader.
   if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";

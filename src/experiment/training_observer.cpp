@@ -12,6 +12,7 @@
 #include "losses.hpp"
 #include "run_state.hpp"
 #include "unisono/experiment/train.hpp"
+#include "unisono/strategies/phase.hpp"
 
 namespace unisono {
 namespace {
@@ -90,7 +91,8 @@ void TrainingObserver::note_due(const StepRecord& record) {
 }
 
 bool TrainingObserver::stop_is_agreed() {
-  const ScopedTimer timer(context_.training.seconds.exposed_communication);
+  Seconds& seconds = context_.training.seconds;
+  const Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication);
   return agreement_.agreed(header_.step) != 0;
 }
 
@@ -109,7 +111,7 @@ void TrainingObserver::report() {
   TrainingParts& training = context_.training;
   LossSums sums;
   {
-    const ScopedTimer timer(training.seconds.exposed_communication);
+    const Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
     context_.parts.backend->collect(training.sums);
     sums = sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
   }

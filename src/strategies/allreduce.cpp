@@ -19,11 +19,19 @@ class AllreduceSteps {
   explicit AllreduceSteps(TrainContext& run)
       : run_(run),
         buckets_(run.communicator, run.gradient, run.bucket_bytes),
-        start_bucket_([this](Index first, Index last) { buckets_.ready(first, last); }) {}
+        start_bucket_([this](Index first, Index last) {
+          const DeviceWait wait(*this);
+          buckets_.ready(first, last);
+        }) {}
 
   Batch make(double learning_rate) {
     const Batch batch = accumulate_gradient(run_, MeanOver::all_ranks, start_bucket_, [this] { return waited(); });
-    buckets_.finish();
+    const double device_before = device_seconds_;
+    {
+      const DeviceWait wait(*this);
+      buckets_.finish();
+    }
+    run_.seconds.compute += device_seconds_ - device_before;
     account_for_waiting();
     update_parameters(run_, learning_rate);
     average_local_statistics(run_, batch.rank_step_size);
@@ -31,11 +39,25 @@ class AllreduceSteps {
   }
 
  private:
-  double waited() const { return buckets_.exposed_seconds() + buckets_.straggler_wait_seconds(); }
+  /// Counts what buckets have waited for a device's gradient, which is computation.
+  class DeviceWait {
+   public:
+    explicit DeviceWait(AllreduceSteps& steps) : steps_(steps), before_(steps.run_.backend.waited_seconds()) {}
+    ~DeviceWait() { steps_.device_seconds_ += steps_.run_.backend.waited_seconds() - before_; }
+    DeviceWait(const DeviceWait&) = delete;
+    DeviceWait& operator=(const DeviceWait&) = delete;
+
+   private:
+    AllreduceSteps& steps_;
+    double before_;
+  };
+
+  double exposed() const { return buckets_.exposed_seconds() - device_seconds_; }
+  double waited() const { return exposed() + buckets_.straggler_wait_seconds(); }
 
   void account_for_waiting() {
-    const double exposed = buckets_.exposed_seconds(), straggler_wait = buckets_.straggler_wait_seconds();
-    run_.seconds.exposed_communication += exposed - std::exchange(exposed_, exposed);
+    const double now_exposed = exposed(), straggler_wait = buckets_.straggler_wait_seconds();
+    run_.seconds.exposed_communication += now_exposed - std::exchange(exposed_, now_exposed);
     run_.seconds.straggler_wait += straggler_wait - std::exchange(straggler_wait_, straggler_wait);
   }
 
@@ -43,6 +65,7 @@ class AllreduceSteps {
   GradientBuckets buckets_;
   GradientReady start_bucket_;
   double exposed_ = 0, straggler_wait_ = 0;  ///< of the buckets, as far as accounted for
+  double device_seconds_ = 0;                ///< of the former
 };
 
 class Allreduce final : public Strategy {

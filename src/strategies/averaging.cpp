@@ -82,7 +82,7 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   meet(run);
   average_local_statistics(run, examples);
   parameters.average(examples);
-  const ScopedTimer timer(run.seconds.exposed_communication);
+  const Phase phase(run, run.seconds.exposed_communication);
   const auto weight = static_cast<double>(examples);
   if (settings_.optimizer_state == "average") {
     for (OptimizerState& state : run.optimizer.state()) {

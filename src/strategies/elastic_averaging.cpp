@@ -69,7 +69,7 @@ std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
   const Pulled pulled = client_.finish_pull();
   if (clock == 0) return pulled.granted;  // nothing new since the last stretch
   {
-    const ScopedTimer timer(run_.seconds.optimizer);
+    const Phase phase(run_, run_.seconds.optimizer);
     const MutableView difference = center_.view(), x = run_.state.parameters;
     run_.backend.axpby(1, x, -1, difference);
     run_.backend.axpby(elasticity_, difference, 0, difference);

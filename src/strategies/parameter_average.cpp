@@ -20,7 +20,6 @@
 #include <utility>
 
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
 
 namespace unisono {
 namespace {
@@ -69,7 +68,7 @@ void ParameterAverage::count_bytes(std::size_t bytes) {
 }
 
 void ParameterAverage::average(Index examples) {
-  const ScopedTimer timer(run_.seconds.exposed_communication);
+  const Phase phase(run_, run_.seconds.exposed_communication);
   if (!touched_) {
     run_.communicator.allreduce_weighted_mean(run_.state.parameters, static_cast<double>(examples));
     count_bytes(run_.state.parameters.size_bytes());
@@ -95,7 +94,7 @@ int ParameterAverage::begin_step(Index examples) {
 
 void ParameterAverage::merge_after_part(int part) {
   meet(run_);
-  const ScopedTimer timer(run_.seconds.exposed_communication);
+  const Phase phase(run_, run_.seconds.exposed_communication);
   uncounted_ += 1 / static_cast<float>(parts_);
   const auto made = static_cast<unsigned>(part + 1);
   if (learns_ && std::has_single_bit(made)) {
@@ -108,7 +107,7 @@ void ParameterAverage::merge_after_part(int part) {
 void ParameterAverage::merge_after_step() {
   if (!merges_early()) return;
   meet(run_);
-  const ScopedTimer timer(run_.seconds.exposed_communication);
+  const Phase phase(run_, run_.seconds.exposed_communication);
   uncounted_ += 1 / static_cast<float>(parts_);
   count_and_merge();
   learns_ = false;

@@ -14,7 +14,7 @@ double reducer_seconds(const TrainContext& run) {
 }  // namespace
 
 Batch next_batch(TrainContext& run) {
-  const ScopedTimer timer(run.seconds.input);
+  const Phase phase(run, run.seconds.input);
   return run.source.next();
 }
 
@@ -40,13 +40,13 @@ Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientR
 }
 
 void update_parameters(TrainContext& run, double learning_rate) {
-  const ScopedTimer timer(run.seconds.optimizer);
+  const Phase phase(run, run.seconds.optimizer);
   run.optimizer.step(run.state.parameters, run.gradient, learning_rate);
 }
 
 void average_local_statistics(TrainContext& run, Index examples) {
   if (!run.model.statistics_are_local()) return;
-  const ScopedTimer timer(run.seconds.exposed_communication);
+  const Phase phase(run, run.seconds.exposed_communication);
   run.communicator.allreduce_weighted_mean(run.state.statistics, static_cast<double>(examples));
 }
 
@@ -94,7 +94,7 @@ Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, P
 }
 
 void meet(TrainContext& run) {
-  const ScopedTimer timer(run.seconds.straggler_wait);
+  const Phase phase(run, run.seconds.straggler_wait);
   run.communicator.barrier();
 }
 

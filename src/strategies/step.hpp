@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/strategies/phase.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono {

@@ -128,8 +128,9 @@ class BinaryTest(unittest.TestCase):
         self.assertEqual(result.code, 0, result)
         return result
 
-    def train(self, output, *arguments, ranks=0, code=0, config="config.toml"):
-        result = self.unisono("train", config, "--output", output, *arguments, ranks=ranks)
+    def train(self, output, *arguments, ranks=0, code=0, config="config.toml", environment=None):
+        words = ("train", config, "--output", output, *arguments)
+        result = self.unisono(*words, ranks=ranks, environment=environment)
         self.assertEqual(result.code, code, result)
         return result
 

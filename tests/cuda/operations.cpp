@@ -47,7 +47,9 @@ class Device {
     return values;
   }
 
-  Buffer activations(const Extent& extent, Index batch) const { return vector(backend_.activation_size(extent, batch)); }
+  Buffer activations(const Extent& extent, Index batch) const {
+    return vector(backend_.activation_size(extent, batch));
+  }
   Buffer activations(const Extent& extent, Index batch, const Floats& canonical) const {
     Buffer buffer = activations(extent, batch);
     if (batch == 0) return buffer;
@@ -134,37 +136,36 @@ void add_dense(Table& table) {
   }
   for (const Case& c : cases) {
     const DenseSpec spec{c.in, c.units, c.activation};
-    const std::string name = fmt::format("dense {} → {}, batch {}, {}, {}, {}", text_of(c.in), c.units, c.batch,
-                                         name_of(c.activation), c.bias ? "bias" : "no bias",
-                                         c.write == Write::add ? "added" : "overwritten");
-    table.push_back({name, [=](Backend& backend) -> Results {
-                       const Device device(backend);
-                       const Extent out{c.units, 1, 1};
-                       const Index inputs = c.in.size();
-                       const Block block =
-                           block_of({c.units, c.in.channels, c.in.height, c.in.width}, backend.dense_weight_axes());
-                       const Buffer x = device.activations(c.in, c.batch, numbers(c.batch * inputs, 1));
-                       const Buffer w = device.parameters(block, numbers(c.units * inputs, 2));
-                       const Buffer b = c.bias ? device.vector(numbers(c.units, 3)) : Buffer();
-                       Buffer y = device.activations(out, c.batch);
-                       backend.dense_forward(spec, c.batch, x.view(), w.view(), b.view(), y.view());
-                       const Floats forward = device.canonical(out, c.batch, y);
+    const std::string name =
+        fmt::format("dense {} → {}, batch {}, {}, {}, {}", text_of(c.in), c.units, c.batch, name_of(c.activation),
+                    c.bias ? "bias" : "no bias", c.write == Write::add ? "added" : "overwritten");
+    table.push_back(
+        {name, [=](Backend& backend) -> Results {
+           const Device device(backend);
+           const Extent out{c.units, 1, 1};
+           const Index inputs = c.in.size();
+           const Block block = block_of({c.units, c.in.channels, c.in.height, c.in.width}, backend.dense_weight_axes());
+           const Buffer x = device.activations(c.in, c.batch, numbers(c.batch * inputs, 1));
+           const Buffer w = device.parameters(block, numbers(c.units * inputs, 2));
+           const Buffer b = c.bias ? device.vector(numbers(c.units, 3)) : Buffer();
+           Buffer y = device.activations(out, c.batch);
+           backend.dense_forward(spec, c.batch, x.view(), w.view(), b.view(), y.view());
+           const Floats forward = device.canonical(out, c.batch, y);
 
-                       // Backward at outputs that are the same for all: masks of rounded ones could differ.
-                       const Buffer given = device.activations(out, c.batch, numbers(c.batch * c.units, 4));
-                       Buffer dy = device.activations(out, c.batch, numbers(c.batch * c.units, 5));
-                       Buffer dx = device.activations(c.in, c.batch);
-                       Buffer dw = device.parameters(block, numbers(c.units * inputs, 6));
-                       Buffer db = c.bias ? device.vector(numbers(c.units, 7)) : Buffer();
-                       backend.dense_backward(spec, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(),
-                                              dw.view(), db.view(), c.write);
-                       Results results = {
-                           {"y", forward, static_cast<double>(inputs + 1)},
-                           {"dx", device.canonical(c.in, c.batch, dx), static_cast<double>(c.units)},
-                           {"dw", device.canonical(block, dw), static_cast<double>(c.batch + 1), false}};
-                       if (c.bias) results.push_back({"db", device.values(db), static_cast<double>(c.batch + 1), false});
-                       return results;
-                     }});
+           // Backward at outputs that are the same for all: masks of rounded ones could differ.
+           const Buffer given = device.activations(out, c.batch, numbers(c.batch * c.units, 4));
+           Buffer dy = device.activations(out, c.batch, numbers(c.batch * c.units, 5));
+           Buffer dx = device.activations(c.in, c.batch);
+           Buffer dw = device.parameters(block, numbers(c.units * inputs, 6));
+           Buffer db = c.bias ? device.vector(numbers(c.units, 7)) : Buffer();
+           backend.dense_backward(spec, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(), dw.view(),
+                                  db.view(), c.write);
+           Results results = {{"y", forward, static_cast<double>(inputs + 1)},
+                              {"dx", device.canonical(c.in, c.batch, dx), static_cast<double>(c.units)},
+                              {"dw", device.canonical(block, dw), static_cast<double>(c.batch + 1), false}};
+           if (c.bias) results.push_back({"db", device.values(db), static_cast<double>(c.batch + 1), false});
+           return results;
+         }});
   }
 }
 
@@ -184,51 +185,51 @@ void add_convolutions(Table& table) {
     return s;
   };
   constexpr auto kNone = Activation::none, kRelu = Activation::relu;
-  std::vector<Case> cases = {
-      {"3×3", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, false},
-      {"3×3, bias", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, true},
-      {"3×3, bias and ReLU", spec({8, 6, 6}, 16, 3, 1, 1, kRelu), 3, true},
-      {"3×3, ReLU", spec({8, 6, 6}, 16, 3, 1, 1, kRelu), 2, false},
-      {"5×5 of one channel", spec({1, 12, 12}, 20, 5, 1, 0, kRelu), 4, true},
-      {"3×3 of three channels, stride 2", spec({3, 9, 7}, 5, 3, 2, 1, kRelu), 2, true},
-      {"1×1, stride 2", spec({16, 8, 8}, 32, 1, 2, 0, kNone), 2, false},
-      {"added to", spec({4, 5, 5}, 6, 3, 1, 1, kRelu), 2, true, Write::add}};
+  std::vector<Case> cases = {{"3×3", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, false},
+                             {"3×3, bias", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, true},
+                             {"3×3, bias and ReLU", spec({8, 6, 6}, 16, 3, 1, 1, kRelu), 3, true},
+                             {"3×3, ReLU", spec({8, 6, 6}, 16, 3, 1, 1, kRelu), 2, false},
+                             {"5×5 of one channel", spec({1, 12, 12}, 20, 5, 1, 0, kRelu), 4, true},
+                             {"3×3 of three channels, stride 2", spec({3, 9, 7}, 5, 3, 2, 1, kRelu), 2, true},
+                             {"1×1, stride 2", spec({16, 8, 8}, 32, 1, 2, 0, kNone), 2, false},
+                             {"added to", spec({4, 5, 5}, 6, 3, 1, 1, kRelu), 2, true, Write::add}};
   ConvolutionSpec grouped = spec({6, 7, 8}, 9, 3, 1, 2, kNone);
   grouped.groups = 3;
   grouped.dilation_height = 2;
   grouped.kernel_width = 2;
   cases.push_back({"grouped, dilated, oblong", grouped, 2, true});
   for (const Case& c : cases) {
-    table.push_back(
-        {fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](Backend& backend) -> Results {
-           const Device device(backend);
-           const ConvolutionSpec& s = c.spec;
-           const Extent out = s.out();
-           const Block block = block_of({s.channels, s.in.channels / s.groups, s.kernel_height, s.kernel_width},
-                                        backend.convolution_weight_axes());
-           const Buffer x = device.activations(s.in, c.batch, numbers(c.batch * s.in.size(), 11));
-           const Buffer w = device.parameters(block, numbers(block.size(), 12));
-           const Buffer b = c.bias ? device.vector(numbers(s.channels, 13)) : Buffer();
-           Buffer y = device.activations(out, c.batch);
-           backend.convolution_forward(s, c.batch, x.view(), w.view(), b.view(), y.view());
-           const Floats forward = device.canonical(out, c.batch, y);
+    table.push_back({fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](Backend& backend) -> Results {
+                       const Device device(backend);
+                       const ConvolutionSpec& s = c.spec;
+                       const Extent out = s.out();
+                       const Block block =
+                           block_of({s.channels, s.in.channels / s.groups, s.kernel_height, s.kernel_width},
+                                    backend.convolution_weight_axes());
+                       const Buffer x = device.activations(s.in, c.batch, numbers(c.batch * s.in.size(), 11));
+                       const Buffer w = device.parameters(block, numbers(block.size(), 12));
+                       const Buffer b = c.bias ? device.vector(numbers(s.channels, 13)) : Buffer();
+                       Buffer y = device.activations(out, c.batch);
+                       backend.convolution_forward(s, c.batch, x.view(), w.view(), b.view(), y.view());
+                       const Floats forward = device.canonical(out, c.batch, y);
 
-           const Buffer given = device.activations(out, c.batch, numbers(c.batch * out.size(), 14));
-           Buffer dy = device.activations(out, c.batch, numbers(c.batch * out.size(), 15));
-           Buffer dx = device.activations(s.in, c.batch);
-           Buffer dw = device.parameters(block, numbers(block.size(), 16));
-           Buffer db = c.bias ? device.vector(numbers(s.channels, 17)) : Buffer();
-           backend.convolution_backward(s, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(), dw.view(),
-                                        db.view(), c.write);
-           const auto inputs = static_cast<double>(block.row_size());
-           const auto outputs = static_cast<double>(s.channels / s.groups * s.kernel_height * s.kernel_width);
-           const auto places = static_cast<double>(c.batch * out.height * out.width);
-           Results results = {{"y", forward, inputs + 1, true, 2},
-                              {"dx", device.canonical(s.in, c.batch, dx), outputs},
-                              {"dw", device.canonical(block, dw), places + 1, false}};
-           if (c.bias) results.push_back({"db", device.values(db), places + 1, false});
-           return results;
-         }});
+                       const Buffer given = device.activations(out, c.batch, numbers(c.batch * out.size(), 14));
+                       Buffer dy = device.activations(out, c.batch, numbers(c.batch * out.size(), 15));
+                       Buffer dx = device.activations(s.in, c.batch);
+                       Buffer dw = device.parameters(block, numbers(block.size(), 16));
+                       Buffer db = c.bias ? device.vector(numbers(s.channels, 17)) : Buffer();
+                       backend.convolution_backward(s, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(),
+                                                    dw.view(), db.view(), c.write);
+                       const auto inputs = static_cast<double>(block.row_size());
+                       const auto outputs =
+                           static_cast<double>(s.channels / s.groups * s.kernel_height * s.kernel_width);
+                       const auto places = static_cast<double>(c.batch * out.height * out.width);
+                       Results results = {{"y", forward, inputs + 1, true, 2},
+                                          {"dx", device.canonical(s.in, c.batch, dx), outputs},
+                                          {"dw", device.canonical(block, dw), places + 1, false}};
+                       if (c.bias) results.push_back({"db", device.values(db), places + 1, false});
+                       return results;
+                     }});
   }
 }
 
@@ -247,9 +248,8 @@ void add_pools(Table& table) {
     cases.push_back({{kind, {2, 8, 5}, 2, 2, 3, 3, 0, 0}, 1});
   }
   for (const Case& c : cases) {
-    const std::string name =
-        fmt::format("{} pool {}×{} of {}", c.spec.kind == PoolKind::max ? "max" : "average", c.spec.height,
-                    c.spec.width, text_of(c.spec.in));
+    const std::string name = fmt::format("{} pool {}×{} of {}", c.spec.kind == PoolKind::max ? "max" : "average",
+                                         c.spec.height, c.spec.width, text_of(c.spec.in));
     table.push_back({name, [=](Backend& backend) -> Results {
                        const Device device(backend);
                        const Extent out = c.spec.out();
@@ -278,8 +278,9 @@ void add_pools(Table& table) {
                        backend.global_average_pool_forward(extent, batch, x.view(), y.view());
                        const Buffer dy = device.activations(out, batch, numbers(batch * out.size(), 24));
                        backend.global_average_pool_backward(extent, batch, dy.view(), dx.view());
-                       return {{"y", device.canonical(out, batch, y), static_cast<double>(extent.height * extent.width)},
-                               {"dx", device.canonical(extent, batch, dx)}};
+                       return {
+                           {"y", device.canonical(out, batch, y), static_cast<double>(extent.height * extent.width)},
+                           {"dx", device.canonical(extent, batch, dx)}};
                      }});
   }
 }
@@ -289,8 +290,8 @@ void add_pools(Table& table) {
 void add_batch_norms(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
     for (const bool fused : {false, true}) {
-      const std::string name = fmt::format("batch norm {}of {}, batch {}", fused ? "with ReLU and residual " : "",
-                                           text_of(extent), batch);
+      const std::string name =
+          fmt::format("batch norm {}of {}, batch {}", fused ? "with ReLU and residual " : "", text_of(extent), batch);
       table.push_back({name, [=, extent = extent, batch = batch](Backend& backend) -> Results {
                          const Device device(backend);
                          const NormSpec spec{extent, 1e-3F, fused ? Activation::relu : Activation::none};
@@ -344,29 +345,29 @@ void add_layer_norms(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
     if (extent.size() == 1) continue;  // of one value the deviation is 0
     for (const Write write : {Write::overwrite, Write::add}) {
-      table.push_back({fmt::format("layer norm of {}, batch {}, {}", text_of(extent), batch,
-                                   write == Write::add ? "added" : "overwritten"),
-                       [=, extent = extent, batch = batch](Backend& backend) -> Results {
-                         const Device device(backend);
-                         const NormSpec spec{extent, 1e-3F};
-                         const Block block =
-                             block_of({extent.channels, extent.height, extent.width}, backend.feature_axes());
-                         const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 41));
-                         const Buffer gamma = device.parameters(block, numbers(extent.size(), 42, 0.5F, 1.5F));
-                         const Buffer beta = device.parameters(block, numbers(extent.size(), 43));
-                         Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
-                         backend.layer_norm_forward(spec, batch, x.view(), gamma.view(), beta.view(), y.view());
-                         const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 44));
-                         Buffer dgamma = device.parameters(block, numbers(extent.size(), 45));
-                         Buffer dbeta = device.parameters(block, numbers(extent.size(), 46));
-                         backend.layer_norm_backward(spec, batch, x.view(), gamma.view(), dy.view(), dx.view(),
-                                                     dgamma.view(), dbeta.view(), write);
-                         const auto terms = static_cast<double>(extent.size());
-                         return {{"y", device.canonical(extent, batch, y), 4 * terms},
-                                 {"dx", device.canonical(extent, batch, dx), 8 * terms},
-                                 {"dγ", device.canonical(block, dgamma), 8.0 * static_cast<double>(batch), false},
-                                 {"dβ", device.canonical(block, dbeta), 8.0 * static_cast<double>(batch), false}};
-                       }});
+      table.push_back(
+          {fmt::format("layer norm of {}, batch {}, {}", text_of(extent), batch,
+                       write == Write::add ? "added" : "overwritten"),
+           [=, extent = extent, batch = batch](Backend& backend) -> Results {
+             const Device device(backend);
+             const NormSpec spec{extent, 1e-3F};
+             const Block block = block_of({extent.channels, extent.height, extent.width}, backend.feature_axes());
+             const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 41));
+             const Buffer gamma = device.parameters(block, numbers(extent.size(), 42, 0.5F, 1.5F));
+             const Buffer beta = device.parameters(block, numbers(extent.size(), 43));
+             Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
+             backend.layer_norm_forward(spec, batch, x.view(), gamma.view(), beta.view(), y.view());
+             const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 44));
+             Buffer dgamma = device.parameters(block, numbers(extent.size(), 45));
+             Buffer dbeta = device.parameters(block, numbers(extent.size(), 46));
+             backend.layer_norm_backward(spec, batch, x.view(), gamma.view(), dy.view(), dx.view(), dgamma.view(),
+                                         dbeta.view(), write);
+             const auto terms = static_cast<double>(extent.size());
+             return {{"y", device.canonical(extent, batch, y), 4 * terms},
+                     {"dx", device.canonical(extent, batch, dx), 8 * terms},
+                     {"dγ", device.canonical(block, dgamma), 8.0 * static_cast<double>(batch), false},
+                     {"dβ", device.canonical(block, dbeta), 8.0 * static_cast<double>(batch), false}};
+           }});
     }
   }
 }
@@ -375,40 +376,40 @@ void add_layer_norms(Table& table) {
 
 void add_elements(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
-    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu, Activation::tanh,
-                                        Activation::sigmoid}) {
-      table.push_back({fmt::format("{} of {}, batch {}", name_of(activation), text_of(extent), batch),
-                       [=, extent = extent, batch = batch](Backend& backend) -> Results {
-                         const Device device(backend);
-                         const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 51, -4, 4));
-                         Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
-                         backend.activation_forward(activation, extent, batch, x.view(), y.view());
-                         const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 52, 0, 1));
-                         const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 53));
-                         const bool by_input = activation == Activation::gelu;
-                         backend.activation_backward(activation, extent, batch, by_input ? x.view() : View{},
-                                                     by_input ? View{} : given.view(), dy.view(), dx.view());
-                         return {{"y", device.canonical(extent, batch, y), 24},
-                                 {"dx", device.canonical(extent, batch, dx), 24}};
-                       }});
+    for (const Activation activation :
+         {Activation::none, Activation::relu, Activation::gelu, Activation::tanh, Activation::sigmoid}) {
+      table.push_back(
+          {fmt::format("{} of {}, batch {}", name_of(activation), text_of(extent), batch),
+           [=, extent = extent, batch = batch](Backend& backend) -> Results {
+             const Device device(backend);
+             const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 51, -4, 4));
+             Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
+             backend.activation_forward(activation, extent, batch, x.view(), y.view());
+             const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 52, 0, 1));
+             const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 53));
+             const bool by_input = activation == Activation::gelu;
+             backend.activation_backward(activation, extent, batch, by_input ? x.view() : View{},
+                                         by_input ? View{} : given.view(), dy.view(), dx.view());
+             return {{"y", device.canonical(extent, batch, y), 24}, {"dx", device.canonical(extent, batch, dx), 24}};
+           }});
     }
-    table.push_back({fmt::format("add and dropout of {}, batch {}", text_of(extent), batch),
-                     [extent = extent, batch = batch](Backend& backend) -> Results {
-                       const Device device(backend);
-                       const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 54));
-                       Buffer y = device.activations(extent, batch, numbers(batch * extent.size(), 55));
-                       backend.add(extent, batch, x.view(), y.view());
-                       std::vector<std::uint64_t> examples;
-                       for (Index i = 0; i < batch; ++i) {
-                         examples.push_back((std::uint64_t{3} << 40) + static_cast<std::uint64_t>(977 * i));
-                       }
-                       Buffer dropped = device.activations(extent, batch);
-                       backend.dropout({.seed = 12, .epoch = 5, .layer = 3, .rate = 0.375F}, extent, examples, x.view(),
-                                       dropped.view());
-                       backend.submit();
-                       return {{"sum", device.canonical(extent, batch, y)},
-                               {"dropped", device.canonical(extent, batch, dropped)}};
-                     }});
+    table.push_back(
+        {fmt::format("add and dropout of {}, batch {}", text_of(extent), batch),
+         [extent = extent, batch = batch](Backend& backend) -> Results {
+           const Device device(backend);
+           const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 54));
+           Buffer y = device.activations(extent, batch, numbers(batch * extent.size(), 55));
+           backend.add(extent, batch, x.view(), y.view());
+           std::vector<std::uint64_t> examples;
+           for (Index i = 0; i < batch; ++i) {
+             examples.push_back((std::uint64_t{3} << 40) + static_cast<std::uint64_t>(977 * i));
+           }
+           Buffer dropped = device.activations(extent, batch);
+           backend.dropout({.seed = 12, .epoch = 5, .layer = 3, .rate = 0.375F}, extent, examples, x.view(),
+                           dropped.view());
+           backend.submit();
+           return {{"sum", device.canonical(extent, batch, y)}, {"dropped", device.canonical(extent, batch, dropped)}};
+         }});
   }
 }
 
@@ -435,70 +436,70 @@ void add_losses(Table& table) {
   for (const Index batch : {1, 7, 130, 600}) {
     for (const Index classes : {2, 10, 100}) {
       for (const float smoothing : {0.0F, 0.125F}) {
-        table.push_back(
-            {fmt::format("softmax of {} classes, batch {}, smoothing {}", classes, batch, smoothing),
-             [=](Backend& backend) -> Results {
-               const Device device(backend);
-               const Extent extent{classes, 1, 1};
-               Floats values = numbers(batch * classes, 61, -3, 3);
-               for (std::size_t i = 0; i < values.size(); i += 5) values[i] = 1.5F;  // ties
-               const Buffer logits = device.activations(extent, batch, values);
-               std::vector<std::int32_t> labels;
-               for (Index i = 0; i < batch; ++i) labels.push_back(static_cast<std::int32_t>(7 * i % classes));
-               Buffer gradient = device.activations(extent, batch);
-               LossSums sums;
-               for (int twice = 0; twice < 2; ++twice) {
-                 backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F, gradient.view(),
-                                               sums);
-                 backend.submit();
-               }
-               backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F, {}, sums);
-               backend.submit();
-               Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
-               append_sums(results, backend, sums, 16);
-               return results;
-             }});
-      }
-    }
-    for (const Extent extent : {Extent{5, 1, 1}, {3, 4, 5}}) {
-      for (const bool labelled : {false, true}) {
-        if (labelled && extent.height > 1) continue;
-        table.push_back({fmt::format("sigmoids of {}, batch {}, {}", text_of(extent), batch,
-                                     labelled ? "labels" : "targets"),
+        table.push_back({fmt::format("softmax of {} classes, batch {}, smoothing {}", classes, batch, smoothing),
                          [=](Backend& backend) -> Results {
                            const Device device(backend);
-                           const Buffer logits =
-                               device.activations(extent, batch, numbers(batch * extent.size(), 62, -3, 3));
-                           const Floats targets = numbers(batch * extent.size(), 63, 0, 1);
+                           const Extent extent{classes, 1, 1};
+                           Floats values = numbers(batch * classes, 61, -3, 3);
+                           for (std::size_t i = 0; i < values.size(); i += 5) values[i] = 1.5F;  // ties
+                           const Buffer logits = device.activations(extent, batch, values);
                            std::vector<std::int32_t> labels;
-                           for (Index i = 0; i < batch; ++i) {
-                             labels.push_back(static_cast<std::int32_t>(3 * i % extent.channels));
-                           }
+                           for (Index i = 0; i < batch; ++i)
+                             labels.push_back(static_cast<std::int32_t>(7 * i % classes));
                            Buffer gradient = device.activations(extent, batch);
                            LossSums sums;
-                           backend.sigmoid_cross_entropy(
-                               extent, batch, logits.view(),
-                               labelled ? std::span<const std::int32_t>(labels) : std::span<const std::int32_t>(),
-                               labelled ? View{} : View(targets), 0.125F, 0.5F, gradient.view(), sums);
+                           for (int twice = 0; twice < 2; ++twice) {
+                             backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F,
+                                                           gradient.view(), sums);
+                             backend.submit();
+                           }
+                           backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F, {},
+                                                         sums);
                            backend.submit();
                            Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
                            append_sums(results, backend, sums, 16);
                            return results;
                          }});
       }
-      table.push_back({fmt::format("squared errors of {}, batch {}", text_of(extent), batch),
-                       [=](Backend& backend) -> Results {
-                         const Device device(backend);
-                         const Buffer outputs = device.activations(extent, batch, numbers(batch * extent.size(), 64));
-                         const Floats targets = numbers(batch * extent.size(), 65);
-                         Buffer gradient = device.activations(extent, batch);
-                         LossSums sums;
-                         backend.mean_squared_error(extent, batch, outputs.view(), targets, 0.5F, gradient.view(), sums);
-                         backend.submit();
-                         Results results = {{"dy", device.canonical(extent, batch, gradient), 4}};
-                         append_sums(results, backend, sums, 16);
-                         return results;
-                       }});
+    }
+    for (const Extent extent : {Extent{5, 1, 1}, {3, 4, 5}}) {
+      for (const bool labelled : {false, true}) {
+        if (labelled && extent.height > 1) continue;
+        table.push_back(
+            {fmt::format("sigmoids of {}, batch {}, {}", text_of(extent), batch, labelled ? "labels" : "targets"),
+             [=](Backend& backend) -> Results {
+               const Device device(backend);
+               const Buffer logits = device.activations(extent, batch, numbers(batch * extent.size(), 62, -3, 3));
+               const Floats targets = numbers(batch * extent.size(), 63, 0, 1);
+               std::vector<std::int32_t> labels;
+               for (Index i = 0; i < batch; ++i) {
+                 labels.push_back(static_cast<std::int32_t>(3 * i % extent.channels));
+               }
+               Buffer gradient = device.activations(extent, batch);
+               LossSums sums;
+               backend.sigmoid_cross_entropy(
+                   extent, batch, logits.view(),
+                   labelled ? std::span<const std::int32_t>(labels) : std::span<const std::int32_t>(),
+                   labelled ? View{} : View(targets), 0.125F, 0.5F, gradient.view(), sums);
+               backend.submit();
+               Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
+               append_sums(results, backend, sums, 16);
+               return results;
+             }});
+      }
+      table.push_back(
+          {fmt::format("squared errors of {}, batch {}", text_of(extent), batch), [=](Backend& backend) -> Results {
+             const Device device(backend);
+             const Buffer outputs = device.activations(extent, batch, numbers(batch * extent.size(), 64));
+             const Floats targets = numbers(batch * extent.size(), 65);
+             Buffer gradient = device.activations(extent, batch);
+             LossSums sums;
+             backend.mean_squared_error(extent, batch, outputs.view(), targets, 0.5F, gradient.view(), sums);
+             backend.submit();
+             Results results = {{"dy", device.canonical(extent, batch, gradient), 4}};
+             append_sums(results, backend, sums, 16);
+             return results;
+           }});
     }
   }
 }
@@ -509,8 +510,11 @@ void add_losses(Table& table) {
 /// floats between them belong to nobody.
 struct Vectors {
   static constexpr Index kSize = 20000;
-  std::vector<UpdateRange> ranges = {{0, 16, false, false},      {16, 4000, true, true},   {4000, 4016, false, false},
-                                     {4032, 17000, true, true}, {17008, kSize, false, false}};
+  std::vector<UpdateRange> ranges = {{0, 16, false, false},
+                                     {16, 4000, true, true},
+                                     {4000, 4016, false, false},
+                                     {4032, 17000, true, true},
+                                     {17008, kSize, false, false}};
   Buffer theta, g, first, second;
   explicit Vectors(const Device& device)
       : theta(device.vector(numbers(kSize, 71))),

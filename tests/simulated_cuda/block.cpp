@@ -1,15 +1,9 @@
 #include "simulated_cuda/block.hpp"
 
-#include <cstdarg>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <numeric>
-#include <string>
-#include <vector>
 
-#include "simulated_cuda/fiber.hpp"
+#include "simulated_cuda/block_runner.hpp"
 #include "simulated_cuda/kernel.hpp"
 
 constinit thread_local uint3 threadIdx{0, 0, 0};
@@ -20,88 +14,44 @@ constinit thread_local dim3 gridDim{};
 namespace simulated {
 namespace {
 
-constexpr std::size_t most_shared_bytes = 227 * 1024;
-constexpr std::size_t guard_bytes = 64;  // behind the shared memory, to see who writes past it
 constexpr std::byte unwritten{0xFF};
-
-enum class State : std::uint8_t { unstarted, running, at_barrier, in_warp, ended };
-
-struct Thread {
-  State state = State::unstarted;
-  Fiber* fiber = nullptr;  // on which it waits
-  unsigned mask = 0;       // lanes that it waits for
-  unsigned source = 0;
-  std::uint64_t value = 0;
-  std::uint64_t result = 0;
-  std::source_location where;
-  uint3 index{};
-};
-
-/// Lanes of a warp that have come to one exchange, which is not complete yet.
-struct Gathering {
-  unsigned warp = 0;
-  unsigned mask = 0;
-  unsigned here = 0;  // bits of the lanes that have come
-  Exchange kind = Exchange::wait;
-  std::source_location where;
-};
-
-bool same(const std::source_location& a, const std::source_location& b) {
-  if (a.line() != b.line() || a.column() != b.column()) return false;
-  return a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0;
-}
-
-/// Runs blocks on this host thread; the stacks are kept for later ones.
-class BlockRunner {
- public:
-  void run(const Grid& grid, bool descending);
-  void meet_block(const std::source_location& where);
-  std::uint64_t meet_warp(Exchange kind, const Thread& wish);
-  std::byte* shared() { return shared_.get(); }
-  unsigned current() const { return current_; }
-  bool in_block() const { return grid_ != nullptr; }
-  std::string place(unsigned thread) const;
-
- private:
-  static void fiber_body();
-  void start_threads();
-  void wait(State state);
-  void wake(unsigned thread);
-  void exchange(const Gathering& gathering);
-  void begin_block(const Grid& grid, bool descending);
-  void end_block();
-  void enter(Fiber& fiber);
-  void settle(unsigned thread, const uint3& index);
-  [[noreturn]] void nobody_can_run() const;
-
-  const Grid* grid_ = nullptr;
-  unsigned size_ = 0;  // threads in the block
-  unsigned next_ = 0;  // how many were started
-  unsigned ended_ = 0;
-  unsigned current_ = 0;  // the running one
-  bool descending_ = false;
-  bool wake_descending_ = false;
-  unsigned at_barrier_ = 0;
-  std::source_location barrier_;
-  std::vector<Thread> threads_;
-  std::vector<Gathering> gatherings_;
-  std::vector<unsigned> ready_;
-  std::size_t first_ready_ = 0;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_;
-  Fiber* fiber_ = nullptr;  // the running one
-  std::unique_ptr<std::byte[]> shared_ = std::make_unique<std::byte[]>(most_shared_bytes + guard_bytes);
-};
+thread_local BlockRunner* active = nullptr;
 
 BlockRunner& runner() {
   thread_local BlockRunner runner;
   return runner;
 }
-thread_local BlockRunner* active = nullptr;  // while a kernel runs
+
+/// Visits 0 … count−1 in an order that the seed chooses: start, start + step, … modulo count.
+class Order {
+ public:
+  Order(std::uint64_t count, std::uint64_t seed) : count_(count) {
+    if (seed == 0 || count < 2) return;
+    std::uint64_t mixed = (seed ^ count * 0x9E3779B97F4A7C15U) * 0xBF58476D1CE4E5B9U;
+    at_ = (mixed >> 17) % count;
+    step_ = (mixed >> 7) % count;
+    while (std::gcd(step_, count) != 1) ++step_;
+  }
+  std::uint64_t at() const { return at_; }
+  void advance() { at_ = (at_ + step_) % count_; }
+
+ private:
+  std::uint64_t count_;
+  std::uint64_t at_ = 0;
+  std::uint64_t step_ = 1;
+};
+
+}  // namespace
 
 uint3 position(unsigned linear, const dim3& size) {
   return {linear % size.x, linear / size.x % size.y, linear / (size.x * size.y)};
 }
+
+bool same(const Place& a, const Place& b) {
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
+}
+
+BlockRunner*& active_runner() { return active; }
 
 void BlockRunner::begin_block(const Grid& grid, bool descending) {
   grid_ = &grid;
@@ -192,12 +142,12 @@ void BlockRunner::wake(unsigned thread) {
   if (thread != current_) ready_.push_back(thread);
 }
 
-void BlockRunner::meet_block(const std::source_location& where) {
+void BlockRunner::meet_block(const Place& where) {
   if (at_barrier_ == 0) barrier_ = where;
   threads_[current_].where = where;
   if (!same(barrier_, where)) {
-    fatal("threads of one block wait at different barriers: %s:%u and %s:%u", barrier_.file_name(), barrier_.line(),
-          where.file_name(), where.line());
+    fatal("threads of one block wait at different barriers: %s:%u and %s:%u", barrier_.file, barrier_.line, where.file,
+          where.line);
   }
   if (++at_barrier_ < size_) return wait(State::at_barrier);
   at_barrier_ = 0;
@@ -205,116 +155,9 @@ void BlockRunner::meet_block(const std::source_location& where) {
   for (unsigned t = 0; t < size_; ++t) wake(wake_descending_ ? size_ - 1 - t : t);
 }
 
-std::uint64_t BlockRunner::meet_warp(Exchange kind, const Thread& wish) {
-  const unsigned self = current_;
-  const unsigned warp = self / lanes;
-  const unsigned present = size_ - warp * lanes >= lanes ? ~0U : (1U << (size_ - warp * lanes)) - 1;
-  if ((wish.mask & (1U << self % lanes)) == 0) fatal("a lane calls a warp's exchange and is not in its mask");
-  if ((wish.mask & ~present) != 0) {
-    fatal("%s:%u: the mask %08x names lanes that the block's last warp lacks", wish.where.file_name(),
-          wish.where.line(), wish.mask);
-  }
-  Thread& thread = threads_[self];
-  thread.mask = wish.mask;
-  thread.value = wish.value;
-  thread.source = wish.source;
-  thread.where = wish.where;
-  std::size_t i = 0;
-  for (; i < gatherings_.size(); ++i) {
-    const Gathering& g = gatherings_[i];
-    if (g.warp == warp && g.mask == wish.mask && g.kind == kind && same(g.where, wish.where)) break;
-  }
-  if (i == gatherings_.size()) gatherings_.push_back({warp, wish.mask, 0, kind, wish.where});
-  Gathering& gathering = gatherings_[i];
-  gathering.here |= 1U << self % lanes;
-  if (gathering.here == gathering.mask) {
-    exchange(gathering);
-    std::swap(gathering, gatherings_.back());
-    gatherings_.pop_back();
-  } else {
-    wait(State::in_warp);
-  }
-  return threads_[self].result;
-}
+void meet_block(const Place& where) { active->meet_block(where); }
 
-/// All lanes are here: computes what each gets and lets them go on.
-void BlockRunner::exchange(const Gathering& gathering) {
-  Thread* const warp = &threads_[gathering.warp * lanes];
-  std::uint64_t votes = 0;
-  for (unsigned l = 0; l < lanes; ++l) {
-    if ((gathering.mask >> l & 1U) != 0 && warp[l].value != 0) votes |= 1U << l;
-  }
-  for (unsigned l = 0; l < lanes; ++l) {
-    if ((gathering.mask >> l & 1U) == 0) continue;
-    const unsigned source = warp[l].source;
-    if (gathering.kind == Exchange::shuffle && (gathering.mask >> source & 1U) == 0) {
-      fatal("%s:%u: lane %u shuffles with lane %u, which is not in the mask %08x", gathering.where.file_name(),
-            gathering.where.line(), l, source, gathering.mask);
-    }
-    warp[l].result = gathering.kind == Exchange::shuffle ? warp[source].value : votes;
-    wake(gathering.warp * lanes + l);
-  }
-}
-
-std::string BlockRunner::place(unsigned thread) const {
-  const uint3 t = position(thread, grid_->threads);
-  char text[120];
-  std::snprintf(text, sizeof text, "thread (%u, %u, %u) of block (%u, %u, %u)", t.x, t.y, t.z, blockIdx.x, blockIdx.y,
-                blockIdx.z);
-  return text;
-}
-
-void BlockRunner::nobody_can_run() const {
-  unsigned waiting = 0;
-  while (threads_[waiting].state == State::ended) ++waiting;
-  const Thread& thread = threads_[waiting];
-  const bool barrier = thread.state == State::at_barrier;
-  const unsigned first = barrier ? 0 : waiting / lanes * lanes;
-  const unsigned last = barrier ? size_ : std::min(size_, first + lanes);
-  unsigned other = first;
-  const auto comes = [&](unsigned t) {
-    return barrier ? threads_[t].state == State::at_barrier
-                   : (thread.mask >> t % lanes & 1U) == 0 ||
-                         (threads_[t].state == State::in_warp && threads_[t].mask == thread.mask &&
-                          same(threads_[t].where, thread.where));
-  };
-  while (other + 1 < last && comes(other)) ++other;
-  std::string why = place(other) + " has returned";
-  if (threads_[other].state != State::ended) {
-    why = place(other) + " waits at " + threads_[other].where.file_name() + ":" +
-          std::to_string(threads_[other].where.line());
-  }
-  std::fprintf(stderr, "simulated CUDA: %s waits at %s in %s:%u, and %s\n", place(waiting).c_str(),
-               barrier ? "a barrier" : "an exchange of its warp", thread.where.file_name(), thread.where.line(),
-               why.c_str());
-  std::abort();
-}
-
-/// Visits 0 … count−1 in an order that the seed chooses: start, start + step, … modulo count.
-class Order {
- public:
-  Order(std::uint64_t count, std::uint64_t seed) : count_(count) {
-    if (seed == 0 || count < 2) return;
-    std::uint64_t mixed = (seed ^ count * 0x9E3779B97F4A7C15U) * 0xBF58476D1CE4E5B9U;
-    at_ = (mixed >> 17) % count;
-    step_ = (mixed >> 7) % count;
-    while (std::gcd(step_, count) != 1) ++step_;
-  }
-  std::uint64_t at() const { return at_; }
-  void advance() { at_ = (at_ + step_) % count_; }
-
- private:
-  std::uint64_t count_;
-  std::uint64_t at_ = 0;
-  std::uint64_t step_ = 1;
-};
-
-}  // namespace
-
-void meet_block(const std::source_location& where) { active->meet_block(where); }
-
-std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source,
-                        const std::source_location& where) {
+std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source, const Place& where) {
   Thread wish;
   wish.mask = mask;
   wish.value = value;
@@ -341,17 +184,6 @@ void run_grid(const Grid& grid, std::uint64_t seed) {
     active->run(grid, seed != 0 && i % 2 == 1);
   }
   active = nullptr;
-}
-
-void fatal(const char* format, ...) {
-  std::fputs("simulated CUDA: ", stderr);
-  if (active != nullptr && active->in_block()) std::fprintf(stderr, "%s: ", active->place(active->current()).c_str());
-  va_list arguments;
-  va_start(arguments, format);
-  std::vfprintf(stderr, format, arguments);
-  va_end(arguments);
-  std::fputc('\n', stderr);
-  std::abort();
 }
 
 }  // namespace simulated

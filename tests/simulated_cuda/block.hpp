@@ -9,11 +9,17 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
 
 namespace simulated {
 
 constexpr unsigned lanes = 32;
+
+/// A place in the program. (std::source_location, which clang 14 lacks.)
+struct Place {
+  const char* file = "";
+  unsigned line = 0;
+  static constexpr Place here(const char* in = __builtin_FILE(), unsigned at = __builtin_LINE()) { return {in, at}; }
+};
 
 /// What the lanes of a warp do together.
 enum class Exchange {
@@ -23,13 +29,12 @@ enum class Exchange {
 };
 
 /// __syncthreads: goes on when all threads of the block have come to this place.
-void meet_block(const std::source_location& where);
+void meet_block(const Place& where);
 
 /// Goes on when all lanes in `mask` have come to this place with the same mask.
 /// \param source  for a shuffle, the lane of the warp whose value is wanted
 /// \return what `kind` says
-std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source,
-                        const std::source_location& where);
+std::uint64_t meet_warp(Exchange kind, unsigned mask, std::uint64_t value, unsigned source, const Place& where);
 
 /// The running thread's place in its warp.
 unsigned lane();

@@ -38,8 +38,9 @@ struct Statistics {
   std::uint64_t live_pinned_allocations = 0;
   std::uint64_t live_streams = 0;  ///< also live_…: handles not destroyed yet
   std::uint64_t live_events = 0;
-  std::uint64_t live_graphs = 0;         ///< graphs and their executables
-  std::uint64_t live_communicators = 0;  ///< of NCCL
+  std::uint64_t live_graphs = 0;           ///< graphs and their executables
+  std::uint64_t live_communicators = 0;    ///< of NCCL
+  std::uint64_t live_library_objects = 0;  ///< handles and descriptors of cublasLt and cuDNN
 };
 Statistics statistics();
 void reset_statistics();

@@ -134,12 +134,15 @@ template <typename Handle, typename Object>
 cublasStatus_t create(Handles<Handle, Object>& all, Handle* handle, Object object) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   *handle = all.add(std::make_shared<Object>(std::move(object)));
+  ++machine().library_objects;
   return CUBLAS_STATUS_SUCCESS;
 }
 
 template <typename Handle, typename Object>
 cublasStatus_t destroy(Handles<Handle, Object>& all, Handle handle) {
-  return all.remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  if (!all.remove(handle)) return CUBLAS_STATUS_INVALID_VALUE;
+  --machine().library_objects;
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 struct Words {
@@ -187,7 +190,7 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   const Session session;
-  return libraries().remove(handle) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+  return destroy(libraries(), handle) == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 std::size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 const char* cublasLtGetStatusName(cublasStatus_t status) { return words(status).name; }

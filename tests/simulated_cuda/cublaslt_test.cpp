@@ -396,6 +396,16 @@ TEST_CASE("products are captured and replayed", "[simulated][cublaslt]") {
   REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
 }
 
+TEST_CASE("handles and descriptors that are live are counted", "[simulated][cublaslt]") {
+  CHECK(statistics().live_library_objects == 0);
+  {
+    const Matmul matmul(Problem{});
+    CHECK(statistics().live_library_objects == 7);  // a handle, a product, four layouts and a preference
+    CHECK(cublasLtMatmulDescDestroy(nullptr) == CUBLAS_STATUS_INVALID_VALUE);
+  }
+  CHECK(statistics().live_library_objects == 0);
+}
+
 TEST_CASE("bf16 is rounded once, to nearest and even", "[simulated][numbers]") {
   CHECK(to_bfloat16(1 + 1.0 / 256) == 1.0F);                      // halfway, down to even
   CHECK(to_bfloat16(1 + 3.0 / 256) == 1 + 4.0F / 256);            // halfway, up to even

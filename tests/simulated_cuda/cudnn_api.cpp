@@ -168,6 +168,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   return library_call([&](Session&) {
     if (machine().devices.empty()) throw Refused{CUDNN_STATUS_NOT_INITIALIZED, "there is no device"};
     demand(handle != nullptr, "there is nowhere to write the handle to");
+    ++machine().library_objects;
     *handle = libraries().add(std::make_shared<CudnnHandle>(CudnnHandle{current_device(), nullptr}));
   });
 }
@@ -175,6 +176,7 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   return library_call([&](Session&) {
     need(handle);
     libraries().remove(handle);
+    --machine().library_objects;
   });
 }
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
@@ -200,6 +202,7 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind, cu
     if (descriptor == nullptr) throw Refused{CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "a descriptor is null"};
     auto made = std::make_shared<Descriptor>();
     made->kind = kind;
+    ++machine().library_objects;
     *descriptor = descriptors().add(std::move(made));
   });
 }
@@ -207,6 +210,7 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
   return library_call([&](Session&) {
     need(descriptor);
     descriptors().remove(descriptor);
+    --machine().library_objects;
   });
 }
 cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t) {

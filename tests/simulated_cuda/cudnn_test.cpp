@@ -434,6 +434,26 @@ TEST_CASE("a ReLU's gradient", "[simulated][cudnn]") {
   CHECK(on_dx.read() == std::vector<float>{0, 0, 7, 8});
 }
 
+TEST_CASE("work with a shape or pointers that do not suit the plan is refused or aborts", "[simulated][cudnn][death]") {
+  const Shape s;
+  const Library library;
+  const Desc x = tensor({1, s.x()}), w = tensor({2, s.w()}), y = tensor({3, s.y()});
+  const Desc operation = unfinished_operation(Kind::forward, s, x, w, y).done();
+  const Desc plan = plan_for(unfinished_graph({&operation}).done(), exact);
+  const DeviceArray<float> on_x(size(s.x())), on_w(size(s.w())), on_y(size(s.y()));
+  std::vector<float> host(size(s.y()));
+  const auto run = [&](void* xp, void* wp, void* yp) {
+    return death([&] { execute(library, plan, {{1, xp}, {2, wp}, {3, yp}}); });
+  };
+  CHECK_THAT(run(on_x.data() + 1, on_w.data(), on_y.data()), Contains("tensor 1"));
+  CHECK_THAT(run(on_x.data(), on_w.data(), host.data()), Contains("tensor 3"));
+  CHECK_THAT(run(on_y.data(), on_w.data(), on_y.data()), Contains("overlap"));
+  CHECK(run(on_x.data(), on_w.data(), on_y.data()) == "exit 0");
+  fail_next(Call::convolution);
+  CHECK(execute(library, plan, {{1, on_x.data()}, {2, on_w.data()}, {3, on_y.data()}}) ==
+        CUDNN_STATUS_EXECUTION_FAILED);
+}
+
 TEST_CASE("descriptors are checked when they are set and finalized", "[simulated][cudnn]") {
   const Shape s;
   const Desc x = tensor({1, s.x()}), w = tensor({2, s.w()}), y = tensor({3, s.y()});

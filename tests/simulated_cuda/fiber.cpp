@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <new>
 
-#include "simulated_cuda/sanitizers.hpp"
-
 #if !defined(__x86_64__) && !defined(SIMULATED_UCONTEXT)
 #define SIMULATED_UCONTEXT 1
 #endif
@@ -99,15 +97,9 @@ Fiber::Fiber(void (*body)()) : body_(body) {
   mapping_ = static_cast<std::byte*>(mapping);
   own_ = prepare(mapping_ + page, start);
   host_ = host_place();
-#ifdef SIMULATED_TSAN
-  thread_sanitizer_ = __tsan_create_fiber(0);
-#endif
 }
 
 Fiber::~Fiber() {
-#ifdef SIMULATED_TSAN
-  __tsan_destroy_fiber(thread_sanitizer_);
-#endif
   unpoison(mapping_ + page, stack_bytes);
   forget(own_);
   forget(host_);
@@ -115,43 +107,23 @@ Fiber::~Fiber() {
 }
 
 void Fiber::start() {
-  running->arrived();
+  running->watch_.arrive_on_fiber();
   running->body_();
   std::abort();
 }
 
-void Fiber::arrived() {
-#ifdef SIMULATED_ASAN
-  __sanitizer_finish_switch_fiber(fake_stack_, &host_bottom_, &host_size_);
-#endif
-}
-
 void Fiber::enter() {
   running = this;
-#ifdef SIMULATED_ASAN
-  void* fake_stack = nullptr;
-  __sanitizer_start_switch_fiber(&fake_stack, mapping_ + page, stack_bytes);
-#endif
-#ifdef SIMULATED_TSAN
-  thread_sanitizer_host_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(thread_sanitizer_, 0);
-#endif
+  watch_.leave_host(mapping_ + page, stack_bytes);
   change(&host_, own_);
-#ifdef SIMULATED_ASAN
-  __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
-#endif
+  watch_.arrive_on_host();
 }
 
 void Fiber::leave() {
   Fiber* const self = running;
-#ifdef SIMULATED_ASAN
-  __sanitizer_start_switch_fiber(&self->fake_stack_, self->host_bottom_, self->host_size_);
-#endif
-#ifdef SIMULATED_TSAN
-  __tsan_switch_to_fiber(self->thread_sanitizer_host_, 0);
-#endif
+  self->watch_.leave_fiber();
   change(&self->own_, self->host_);
-  self->arrived();
+  self->watch_.arrive_on_fiber();
 }
 
 }  // namespace simulated

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 
+#include "simulated_cuda/sanitizers.hpp"
+
 namespace simulated {
 
 /// A function that can be left in the middle and entered again. Belongs to the host thread that made it.
@@ -22,18 +24,12 @@ class Fiber {
 
  private:
   static void start();
-  void arrived();
 
   void (*body_)();
   std::byte* mapping_;    // a page that faults, then the stack
   void* own_ = nullptr;   // stack pointer or context of the fiber while it is left
   void* host_ = nullptr;  // and of its host while it runs
-  // what the sanitizers want to know of a switch
-  void* fake_stack_ = nullptr;
-  const void* host_bottom_ = nullptr;
-  std::size_t host_size_ = 0;
-  void* thread_sanitizer_ = nullptr;
-  void* thread_sanitizer_host_ = nullptr;
+  StackWatch watch_;
 };
 
 }  // namespace simulated

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 
@@ -42,7 +42,7 @@ constexpr bool fits_shuffle = std::is_arithmetic_v<T> && (sizeof(T) == 4 || size
 
 /// The value of the same variable in lane `source` of the warp.
 template <typename T>
-T shuffle(unsigned mask, T value, unsigned source, const std::source_location& where) {
+T shuffle(unsigned mask, T value, unsigned source, const Place& where) {
   static_assert(fits_shuffle<T>, "shuffles take numbers of 4 or 8 bytes");
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
@@ -72,52 +72,46 @@ T raise_atomically(T* address, T value) {
 
 }  // namespace simulated
 
-inline void __syncthreads(const std::source_location where = std::source_location::current()) {
-  simulated::meet_block(where);
-}
-inline void __syncwarp(unsigned mask = 0xFFFFFFFFU,
-                       const std::source_location where = std::source_location::current()) {
+inline void __syncthreads(simulated::Place where = simulated::Place::here()) { simulated::meet_block(where); }
+inline void __syncwarp(unsigned mask = 0xFFFFFFFFU, simulated::Place where = simulated::Place::here()) {
   simulated::meet_warp(simulated::Exchange::wait, mask, 0, 0, where);
 }
 
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize,
-              const std::source_location where = std::source_location::current()) {
+              simulated::Place where = simulated::Place::here()) {
   const unsigned within = static_cast<unsigned>(source) & (static_cast<unsigned>(width) - 1);
   return simulated::shuffle(mask, value, simulated::part(width) + within, where);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int bits, int width = warpSize,
-                  const std::source_location where = std::source_location::current()) {
+                  simulated::Place where = simulated::Place::here()) {
   const unsigned source = simulated::lane() ^ static_cast<unsigned>(bits);
   const bool beyond = source >= simulated::part(width) + static_cast<unsigned>(width);  // earlier parts may be read
   return simulated::shuffle(mask, value, beyond ? simulated::lane() : source, where);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int width = warpSize,
-                   const std::source_location where = std::source_location::current()) {
+                   simulated::Place where = simulated::Place::here()) {
   const unsigned source = simulated::lane() + lanes;
   const bool beyond = source >= simulated::part(width) + static_cast<unsigned>(width);
   return simulated::shuffle(mask, value, beyond ? simulated::lane() : source, where);
 }
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned lanes, int width = warpSize,
-                 const std::source_location where = std::source_location::current()) {
+                 simulated::Place where = simulated::Place::here()) {
   const bool beyond = simulated::lane() < simulated::part(width) + lanes;
   return simulated::shuffle(mask, value, beyond ? simulated::lane() : simulated::lane() - lanes, where);
 }
 
-inline unsigned __ballot_sync(unsigned mask, int predicate,
-                              const std::source_location where = std::source_location::current()) {
+inline unsigned __ballot_sync(unsigned mask, int predicate, simulated::Place where = simulated::Place::here()) {
   const std::uint64_t vote = predicate != 0 ? 1 : 0;
   return static_cast<unsigned>(simulated::meet_warp(simulated::Exchange::ballot, mask, vote, 0, where));
 }
-inline int __any_sync(unsigned mask, int predicate,
-                      const std::source_location where = std::source_location::current()) {
+inline int __any_sync(unsigned mask, int predicate, simulated::Place where = simulated::Place::here()) {
   return __ballot_sync(mask, predicate, where) != 0 ? 1 : 0;
 }
-inline int __all_sync(unsigned mask, int predicate,
-                      const std::source_location where = std::source_location::current()) {
+inline int __all_sync(unsigned mask, int predicate, simulated::Place where = simulated::Place::here()) {
   return __ballot_sync(mask, predicate, where) == mask ? 1 : 0;
 }
 
@@ -139,6 +133,14 @@ inline unsigned long long atomicMax(unsigned long long* address, unsigned long l
   return simulated::raise_atomically(address, value);
 }
 
+// nvcc declares these globally.
+template <typename T>
+requires std::is_arithmetic_v<T>
+constexpr T min(T a, T b) { return b < a ? b : a; }
+template <typename T>
+requires std::is_arithmetic_v<T>
+constexpr T max(T a, T b) { return a < b ? b : a; }
+
 template <typename T>
 T __ldg(const T* address) {
   return *address;
@@ -147,7 +149,12 @@ inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>((std::uint64_t{a} * b) >> 32); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
-#if !defined(__GLIBC_PREREQ) || !__GLIBC_PREREQ(2, 42)
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 42)
+#define SIMULATED_RSQRTF_EXISTS
+#endif
+#endif
+#ifndef SIMULATED_RSQRTF_EXISTS
 inline float rsqrtf(float x) { return static_cast<float>(1 / std::sqrt(static_cast<double>(x))); }
 #endif
 extern "C" float __expf(float x) noexcept;
@@ -171,7 +178,7 @@ cudaError_t launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shar
   };
   Launch request;
   request.kernel = reinterpret_cast<const void*>(kernel);
-  request.types = std::source_location::current().function_name();
+  request.types = __PRETTY_FUNCTION__;
   request.grid = {grid, block, shared_bytes, nullptr, nullptr};
   const auto call = std::make_shared<const Bound>(Bound{kernel, {static_cast<P>(arguments)...}});
   request.grid.arguments = call.get();

@@ -1,5 +1,6 @@
 // Blocks, barriers, shuffles and launches.
 #include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
 #include <numeric>
 
@@ -124,6 +125,24 @@ TEST_CASE("parts of a warp take different branches", "[simulated][kernel]") {
   auto expected = std::vector<int>(32, 103);
   std::fill(expected.begin() + 16, expected.end(), 122);
   CHECK(out.read() == expected);
+}
+
+// out: what the words of device code that host compilers lack give for x
+__global__ void words(float* out, float x) {
+  out[0] = rsqrtf(x);
+  out[1] = __expf(0.0F) + __fmaf_rn(x, 2.0F, 1.0F);
+  out[2] = static_cast<float>(__umulhi(0x80000000U, 6U)) + __ldg(out);
+  out[3] = max(min(x, 3.0F), 2.0F);
+  atomicMax(reinterpret_cast<int*>(out) + 4, 7);
+  atomicAdd(reinterpret_cast<int*>(out) + 4, -2);
+}
+
+TEST_CASE("the words of device code", "[simulated][kernel]") {
+  DeviceArray<float> out(std::vector<float>(5));
+  REQUIRE(launch(words, 1, 1, 0, nullptr, out.data(), 4.0F) == cudaSuccess);
+  const auto values = out.read();
+  CHECK(std::vector<float>(values.begin(), values.begin() + 4) == std::vector<float>{0.5F, 10, 3.5F, 3});
+  CHECK(std::bit_cast<int>(values[4]) == 5);
 }
 
 __global__ void first_block_wins(unsigned* order, unsigned* count) { order[atomicAdd(count, 1U)] = blockIdx.x; }

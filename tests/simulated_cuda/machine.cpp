@@ -116,6 +116,7 @@ Location Machine::locate(const void* pointer, std::size_t bytes) const {
     return {device->memory.holds(pointer, bytes) ? Home::device : Home::nowhere, device->index};
   }
   if (holds_pinned(pointer, bytes)) return {Home::pinned, 0};
+  if (holds_pinned(pointer, 1)) return {};  // it begins in pinned memory and ends behind it
   return {pointer == nullptr ? Home::nowhere : Home::pageable, 0};
 }
 
@@ -147,6 +148,7 @@ Statistics statistics() {
   result.live_pinned_allocations = machine().pinned.size();
   result.live_streams = machine().streams.size();
   result.live_events = machine().events.size();
+  result.live_library_objects = machine().library_objects;
   result.live_communicators = machine().communicators;
   result.live_graphs = machine().graphs.size() + machine().executables.size();
   return result;

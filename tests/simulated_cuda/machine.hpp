@@ -42,10 +42,10 @@ struct Device {
   std::shared_ptr<Stream> legacy;  ///< the default stream
 };
 
-/// Where an address is.
+/// Where memory is; nowhere: not live, or not in its full length.
 enum class Home { device, pinned, pageable, nowhere };
 struct Location {
-  Home home = Home::nowhere;  ///< nowhere: inside a device's range, but not live in full length
+  Home home = Home::nowhere;
   int device = 0;
 };
 
@@ -63,6 +63,7 @@ struct Machine {
   std::vector<std::shared_ptr<Capture>> captures;      ///< that have begun and not ended
   std::unordered_map<const void*, int> shared_opt_in;  ///< most dynamic shared memory of a kernel, where it was set
   std::uint64_t communicators = 0;                     ///< of NCCL, not destroyed yet
+  std::uint64_t library_objects = 0;                   ///< of cublasLt and cuDNN, likewise
   Statistics counts;
   std::map<Call, int> failing;  ///< how many of these calls pass before one fails
 

@@ -24,6 +24,7 @@ struct RankOperation {
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
   int peer = 0;
+  double factor = 1;  ///< of this rank's values in a sum
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
@@ -58,6 +59,7 @@ struct Communicator {
   std::size_t outstanding = 0;  ///< operations that were given to streams and are not done
   std::uint64_t next_collective = 0;
   std::map<int, std::uint64_t> next_send, next_receive;
+  std::map<int, double> weighted_sums;  ///< reductions that were made, and the factor of each
 };
 
 /// Operations of one group on one stream: they wait for their peers side by side.
@@ -78,6 +80,30 @@ class GroupWork : public Work {
 
 /// Why NCCL does not take the operation, or nullptr.
 const char* objection(const Communicator& communicator, const RankOperation& operation);
+
+/// What this thread has called since ncclGroupStart.
+struct Group {
+  int depth = 0;
+  std::map<std::shared_ptr<Stream>, std::shared_ptr<GroupWork>> works;
+  std::vector<std::shared_ptr<Communicator>> joining;
+};
+Group& group();
+
+Handles<ncclComm_t, Communicator>& communicators();
+
+/// This thread's last message.
+std::string& last_message();
+ncclResult_t refuse(ncclResult_t result, const char* why);
+
+// What NCCL's functions do; the session is the caller's where one is passed.
+ncclUniqueId new_id();
+ncclResult_t make(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config);
+ncclResult_t add(const RankOperation& operation, ncclComm_t handle, cudaStream_t stream_handle);
+/// The end of the outermost group.
+ncclResult_t submit_group(Session& session);
+std::shared_ptr<Communicator> usable(ncclComm_t handle, ncclResult_t& result);
+/// Waits for the communicator's operations and takes no more.
+ncclResult_t finish(Session& session, Communicator& c);
 
 /// Waits for `condition`, and runs what is pending meanwhile. Aborts after 60 s without progress.
 void wait_until(Session& session, const std::function<bool()>& condition, const char* what);

@@ -1,4 +1,4 @@
-// Communicators of NCCL: how ranks find each other, leave and abort.
+// Communicators of NCCL: how ranks find each other, and groups of calls.
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +13,6 @@ namespace {
 
 constexpr auto longest_wait = std::chrono::seconds(60);
 
-Handles<ncclComm_t, Communicator>& communicators() {
-  static auto& all = *new Handles<ncclComm_t, Communicator>;
-  return all;
-}
-
 /// What a unique id holds: whose it is and its number.
 struct Id {
   std::uint64_t process;
@@ -30,26 +25,6 @@ std::uint64_t this_process() {
 std::map<std::uint64_t, std::shared_ptr<Clique>>& cliques() {
   static auto& all = *new std::map<std::uint64_t, std::shared_ptr<Clique>>;
   return all;
-}
-
-std::string& last_message() {
-  thread_local std::string message;
-  return message;
-}
-ncclResult_t refuse(ncclResult_t result, const char* why) {
-  last_message() = why;
-  return result;
-}
-
-/// What this thread has called since ncclGroupStart.
-struct Group {
-  int depth = 0;
-  std::map<std::shared_ptr<Stream>, std::shared_ptr<GroupWork>> works;
-  std::vector<std::shared_ptr<Communicator>> joining;
-};
-Group& group() {
-  thread_local Group group;
-  return group;
 }
 
 /// When all ranks have come: whether they may be one communicator.
@@ -115,16 +90,34 @@ bool is_blocking(const ncclConfig_t* config, ncclResult_t& result) {
   return config->blocking != 0;
 }
 
-ncclResult_t make(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
-  Session session;
-  if (machine().devices.empty()) return refuse(ncclUnhandledCudaError, "there is no device");
-  ncclResult_t result = ncclSuccess;
-  const bool blocking = is_blocking(config, result);
-  if (result == ncclSuccess) result = join(handle, size, id, rank);
-  if (result != ncclSuccess || group().depth > 0) return result;
-  if (blocking) return wait_for_joined(session);
-  group().joining.clear();
-  return ncclInProgress;
+}  // namespace
+
+Handles<ncclComm_t, Communicator>& communicators() {
+  static auto& all = *new Handles<ncclComm_t, Communicator>;
+  return all;
+}
+
+std::string& last_message() {
+  thread_local std::string message;
+  return message;
+}
+ncclResult_t refuse(ncclResult_t result, const char* why) {
+  last_message() = why;
+  return result;
+}
+
+Group& group() {
+  thread_local Group group;
+  return group;
+}
+
+ncclUniqueId new_id() {
+  static std::uint64_t next = 0;
+  const Id id{this_process(), ++next};
+  cliques()[id.number] = std::make_shared<Clique>();
+  ncclUniqueId unique{};
+  std::memcpy(unique.internal, &id, sizeof id);
+  return unique;
 }
 
 std::shared_ptr<Communicator> usable(ncclComm_t handle, ncclResult_t& result) {
@@ -141,6 +134,18 @@ std::shared_ptr<Communicator> usable(ncclComm_t handle, ncclResult_t& result) {
   return c;
 }
 
+ncclResult_t make(ncclComm_t* handle, int size, const ncclUniqueId& id, int rank, const ncclConfig_t* config) {
+  Session session;
+  if (machine().devices.empty()) return refuse(ncclUnhandledCudaError, "there is no device");
+  ncclResult_t result = ncclSuccess;
+  const bool blocking = is_blocking(config, result);
+  if (result == ncclSuccess) result = join(handle, size, id, rank);
+  if (result != ncclSuccess || group().depth > 0) return result;
+  if (blocking) return wait_for_joined(session);
+  group().joining.clear();
+  return ncclInProgress;
+}
+
 ncclResult_t submit_group(Session& session) {
   ncclResult_t result = wait_for_joined(session);
   for (const auto& [stream, work] : std::exchange(group().works, {})) {
@@ -152,11 +157,17 @@ ncclResult_t submit_group(Session& session) {
   return result;
 }
 
-ncclResult_t add(const RankOperation& operation, ncclComm_t handle, cudaStream_t stream_handle) {
+ncclResult_t add(const RankOperation& given, ncclComm_t handle, cudaStream_t stream_handle) {
   Session session;
   ncclResult_t result = ncclSuccess;
   const auto c = usable(handle, result);
   if (result != ncclSuccess) return result;
+  RankOperation operation = given;
+  const auto weighted = c->weighted_sums.find(static_cast<int>(operation.reduction));
+  if (weighted != c->weighted_sums.end()) {
+    operation.reduction = ncclSum;
+    operation.factor = weighted->second;
+  }
   const auto stream = find_stream(stream_handle);
   if (!stream || stream->device != c->device) {
     return refuse(ncclInvalidUsage, "the stream is not of the communicator's device");
@@ -170,15 +181,12 @@ ncclResult_t add(const RankOperation& operation, ncclComm_t handle, cudaStream_t
   return group().depth > 0 ? ncclSuccess : submit_group(session);
 }
 
-/// Waits for the communicator's operations and takes no more.
 ncclResult_t finish(Session& session, Communicator& c) {
   wait_until(
       session, [&] { return c.outstanding == 0; }, "operations of a communicator that is destroyed");
   c.finalized = true;
   return ncclSuccess;
 }
-
-}  // namespace
 
 void wait_until(Session& session, const std::function<bool()>& condition, const char* what) {
   Machine& m = machine();
@@ -196,146 +204,3 @@ void wait_until(Session& session, const std::function<bool()>& condition, const 
 }
 
 }  // namespace simulated
-
-using namespace simulated;
-using Kind = RankOperation::Kind;
-
-extern "C" {
-
-ncclResult_t ncclGetVersion(int* version) {
-  if (version == nullptr) return ncclInvalidArgument;
-  *version = NCCL_VERSION_CODE;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclGetUniqueId(ncclUniqueId* unique) {
-  const Session session;
-  if (unique == nullptr) return refuse(ncclInvalidArgument, "there is nowhere to write the id to");
-  static std::uint64_t next = 0;
-  const Id id{this_process(), ++next};
-  cliques()[id.number] = std::make_shared<Clique>();
-  *unique = {};
-  std::memcpy(unique->internal, &id, sizeof id);
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommInitRank(ncclComm_t* handle, int size, ncclUniqueId id, int rank) {
-  return make(handle, size, id, rank, nullptr);
-}
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  return make(handle, size, id, rank, config);
-}
-
-ncclResult_t ncclCommFinalize(ncclComm_t handle) {
-  Session session;
-  ncclResult_t result = ncclSuccess;
-  const auto c = usable(handle, result);
-  return result == ncclSuccess ? finish(session, *c) : result;
-}
-
-ncclResult_t ncclCommDestroy(ncclComm_t handle) {
-  if (handle == nullptr) return ncclSuccess;
-  Session session;
-  const auto c = communicators().find(handle);
-  if (!c) return refuse(ncclInvalidArgument, "there is no such communicator");
-  finish(session, *c);
-  communicators().remove(handle);
-  --machine().communicators;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommAbort(ncclComm_t handle) {
-  const Session session;
-  const auto c = communicators().remove(handle);
-  if (!c) return refuse(ncclInvalidArgument, "there is no such communicator");
-  c->aborted = c->clique->aborted = true;
-  if (c->clique->outcome == ncclInProgress) c->clique->outcome = ncclRemoteError;
-  --machine().communicators;
-  machine().changed.notify_all();
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
-  const Session session;
-  const auto c = communicators().find(handle);
-  if (!c || error == nullptr) return refuse(ncclInvalidArgument, "there is no such communicator");
-  *error = c->clique->aborted ? ncclRemoteError : c->clique->outcome;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclCommCount(ncclComm_t handle, int* count) {
-  const Session session;
-  const auto c = communicators().find(handle);
-  if (!c || count == nullptr) return refuse(ncclInvalidArgument, "there is no such communicator");
-  *count = c->clique->size;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommUserRank(ncclComm_t handle, int* rank) {
-  const Session session;
-  const auto c = communicators().find(handle);
-  if (!c || rank == nullptr) return refuse(ncclInvalidArgument, "there is no such communicator");
-  *rank = c->rank;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclGroupStart() {
-  ++group().depth;
-  return ncclSuccess;
-}
-ncclResult_t ncclGroupEnd() {
-  if (group().depth == 0) return refuse(ncclInvalidUsage, "ncclGroupEnd without ncclGroupStart");
-  Session session;
-  return --group().depth == 0 ? submit_group(session) : ncclSuccess;
-}
-
-ncclResult_t ncclAllReduce(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::all_reduce, send, receive, count, type, op, 0}, comm, stream);
-}
-ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                               ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::reduce_scatter, send, receive, count, type, op, 0}, comm, stream);
-}
-ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t type, ncclComm_t comm,
-                           cudaStream_t stream) {
-  return add({Kind::all_gather, send, receive, count, type, ncclSum, 0}, comm, stream);
-}
-ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::broadcast, send, receive, count, type, ncclSum, root}, comm, stream);
-}
-ncclResult_t ncclSend(const void* send, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-  return add({Kind::send, send, nullptr, count, type, ncclSum, peer}, comm, stream);
-}
-ncclResult_t ncclRecv(void* receive, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
-  return add({Kind::receive, nullptr, receive, count, type, ncclSum, peer}, comm, stream);
-}
-
-const char* ncclGetLastError(ncclComm_t) { return last_message().c_str(); }
-
-const char* ncclGetErrorString(ncclResult_t result) {
-  switch (result) {
-    case ncclSuccess:
-      return "no error";
-    case ncclUnhandledCudaError:
-      return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
-    case ncclSystemError:
-      return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
-    case ncclInternalError:
-      return "internal error - please report this issue to the NCCL developers";
-    case ncclInvalidArgument:
-      return "invalid argument (run with NCCL_DEBUG=WARN for details)";
-    case ncclInvalidUsage:
-      return "invalid usage (run with NCCL_DEBUG=WARN for details)";
-    case ncclRemoteError:
-      return "remote process exited or there was a network error";
-    case ncclInProgress:
-      return "NCCL operation in progress";
-    default:
-      return "unknown result code";
-  }
-}
-
-}  // extern "C"

@@ -10,7 +10,10 @@ namespace {
 
 using Kind = RankOperation::Kind;
 
-std::size_t size_of(ncclDataType_t type) { return type == ncclFloat32 ? 4 : 8; }
+std::size_t size_of(ncclDataType_t type) {
+  if (type == ncclUint8) return 1;
+  return type == ncclFloat32 ? 4 : 8;
+}
 
 /// Elements that the rank gives and gets.
 std::size_t sent(const RankOperation& o, int ranks) {
@@ -46,9 +49,12 @@ template <typename T>
 std::vector<T> reduced(const Meeting& meeting, std::size_t size) {
   std::vector<T> result;
   for (const auto& [rank, o] : meeting.here) {
-    const auto* values = static_cast<const T*>(o.send);
+    std::vector<T> values(static_cast<const T*>(o.send), static_cast<const T*>(o.send) + size);
+    if (o.factor != 1) {
+      for (T& value : values) value = static_cast<T>(o.factor * static_cast<double>(value));
+    }
     if (result.empty()) {
-      result.assign(values, values + size);
+      result = std::move(values);
       continue;
     }
     for (std::size_t i = 0; i < size; ++i) {
@@ -183,7 +189,10 @@ Progress GroupWork::run(Session&, void* memory) const {
 
 const char* objection(const Communicator& c, const RankOperation& o) {
   const Clique& clique = *c.clique;
-  if (o.type != ncclFloat32 && o.type != ncclFloat64 && o.type != ncclInt64) return "the type is not simulated";
+  const bool reduces = o.kind == Kind::all_reduce || o.kind == Kind::reduce_scatter;
+  const bool bytes = o.type == ncclUint8 && !reduces;
+  if (!bytes && o.type != ncclFloat32 && o.type != ncclFloat64 && o.type != ncclInt64)
+    return "the type is not simulated";
   if (o.reduction != ncclSum && o.reduction != ncclMax) return "the reduction is not simulated";
   if (o.peer < 0 || o.peer >= clique.size) return "there is no such peer or root";
   if (o.count == 0) return nullptr;

@@ -278,12 +278,23 @@ TEST_CASE("operations that are not as they should be", "[simulated][nccl]") {
 TEST_CASE("ranks that call different operations abort", "[simulated][nccl][death]") {
   const Restarted restarted("UNISONO_SIMULATED_DEVICES", "2");
   CHECK_THAT(death([] {
-               run_ranks(2, [](Rank& r) {
-                 const Buffer<float> x(std::vector<float>{1, 2});
-                 const std::size_t count = r.rank == 0 ? 1 : 2;
-                 ncclAllReduce(x.data, x.data, count, ncclFloat32, ncclSum, r.comm, r.stream);
-                 cudaStreamSynchronize(r.stream);
-               });
+               ncclUniqueId id;
+               ncclComm_t comms[2] = {};
+               float* data[2] = {};
+               ncclGetUniqueId(&id);
+               ncclGroupStart();
+               for (int r = 0; r < 2; ++r) {
+                 cudaSetDevice(r);
+                 cudaMalloc(reinterpret_cast<void**>(&data[r]), 8);
+                 ncclCommInitRank(&comms[r], 2, id, r);
+               }
+               ncclGroupEnd();
+               for (int r = 0; r < 2; ++r) {
+                 cudaSetDevice(r);
+                 const auto count = static_cast<std::size_t>(r + 1);
+                 ncclAllReduce(data[r], data[r], count, ncclFloat32, ncclSum, comms[r], nullptr);
+               }
+               cudaDeviceSynchronize();
              }),
              Contains("another count, type or root"));
 }

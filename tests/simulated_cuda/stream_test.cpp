@@ -131,13 +131,14 @@ TEST_CASE("pageable sources are read at the call, pinned ones when the copy runs
 TEST_CASE("registered memory is pinned", "[simulated][copy]") {
   const TestStream stream;
   const DeviceArray<int> array(std::vector<int>{7, 8, 9});
-  std::vector<int> host(3);
+  std::vector<int> host{0, 0, 0, 5};
   REQUIRE(cudaHostRegister(host.data(), 12, cudaHostRegisterDefault) == cudaSuccess);
   CHECK(cudaHostRegister(host.data() + 1, 4, cudaHostRegisterDefault) == cudaErrorHostMemoryAlreadyRegistered);
   REQUIRE(cudaMemcpyAsync(host.data(), array.data(), 12, cudaMemcpyDeviceToHost, stream.handle) == cudaSuccess);
   CHECK(host[0] == 0);
   REQUIRE(cudaStreamSynchronize(stream.handle) == cudaSuccess);
-  CHECK(host == std::vector<int>{7, 8, 9});
+  CHECK(host == std::vector<int>{7, 8, 9, 5});
+  CHECK(cudaMemcpy(array.data(), host.data() + 1, 12, cudaMemcpyHostToDevice) == cudaErrorInvalidValue);  // half pinned
   REQUIRE(cudaHostUnregister(host.data()) == cudaSuccess);
   CHECK(cudaHostUnregister(host.data()) == cudaErrorHostMemoryNotRegistered);
   CHECK(cudaGetLastError() == cudaErrorHostMemoryNotRegistered);

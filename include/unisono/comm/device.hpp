@@ -10,12 +10,11 @@
 namespace unisono {
 
 /// A communicator for ranks that have a device each, on top of another: what is given to it may lie in the device's
-/// memory, and what its shared_allocator gives does. Collectives on such memory go by NCCL, in the device's order, where
-/// every rank has a device of its own and can load it; else through plain memory, by the communicator below. Messages
-/// between two ranks go through plain memory. Collective.
-/// \param ranks below; it and the device must outlive the result
-/// \param warn is told on rank 0 which way is taken, where there is more than one rank
-/// \throws CommunicationError where settings.device_transport is "nccl" and it cannot be had
+/// memory, and what its shared_allocator gives does. Collectives on such memory go by NCCL, in the device's order,
+/// where every rank has a device of its own and can load it; else through plain memory, by the communicator below.
+/// Messages between two ranks go through plain memory. Collective. \param ranks below; it and the device must outlive
+/// the result \param warn is told on rank 0 which way is taken, where there is more than one rank \throws
+/// CommunicationError where settings.device_transport is "nccl" and it cannot be had
 std::unique_ptr<Communicator> make_device_communicator(Communicator& ranks, Device& device,
                                                        const CommunicationSettings& settings, const Warn& say = {});
 

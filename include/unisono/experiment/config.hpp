@@ -37,7 +37,7 @@ struct CheckpointSettings {
 struct Config {
   std::string name;
   std::int64_t seed = 1;
-  std::string output;            ///< the run folder; empty: runs/<name>
+  std::string output;              ///< the run folder; empty: runs/<name>
   std::string device = "cpu";      ///< cpu, cuda, auto
   std::string precision = "fp32";  ///< of a GPU's products: fp32, tf32, bf16
   bool allow_shared_device = false;

@@ -13,11 +13,12 @@ namespace unisono {
 
 /// A trained model, and what it is applied to.
 struct ApplyOptions {
-  std::string model;         ///< a run folder (its newest checkpoint), or a checkpoint
-  std::string data;          ///< an HDF5 set; empty: the one it was trained on
-  std::string split;         ///< train, validation or test; empty: test, or what there is of the three
-  std::int64_t threads = 0;  ///< per rank; 0: the fair share
-  ModelKinds models = {};    ///< of one's own
+  std::string model;           ///< a run folder (its newest checkpoint), or a checkpoint
+  std::string data;            ///< an HDF5 set; empty: the one it was trained on
+  std::string split;           ///< train, validation or test; empty: test, or what there is of the three
+  std::int64_t threads = 0;    ///< per rank; 0: the fair share
+  std::string device = "cpu";  ///< as Config::device
+  ModelKinds models = {};      ///< of one's own
 };
 
 /// Prints the model's figures on a split. Collective; every example counts exactly once.

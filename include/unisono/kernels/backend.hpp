@@ -89,6 +89,8 @@ class Backend {
   virtual Device* device() { return nullptr; }
   /// Starts all that was asked for, where that is gathered first; results do not depend on it.
   virtual void submit() {}
+  /// Seconds that callers have waited so far for a device to do what it was asked for.
+  virtual double waited_seconds() const { return 0; }
   /// Adds to `sums` what loss kernels were to add to them and a device has kept so far. Waits.
   virtual void collect(LossSums& /*sums*/) {}
 

@@ -8,19 +8,19 @@
 
 namespace unisono::nccl {
 
-#define UNISONO_NCCL_FUNCTIONS(X)                                                                                      \
-  X(ncclAllGather)                                                                                                     \
-  X(ncclAllReduce)                                                                                                     \
-  X(ncclBroadcast)                                                                                                     \
-  X(ncclCommAbort)                                                                                                     \
-  X(ncclCommDestroy)                                                                                                   \
-  X(ncclCommGetAsyncError)                                                                                             \
-  X(ncclCommInitRank)                                                                                                  \
-  X(ncclGetErrorString)                                                                                                \
-  X(ncclGetUniqueId)                                                                                                   \
-  X(ncclGetVersion)                                                                                                    \
-  X(ncclRedOpCreatePreMulSum)                                                                                          \
-  X(ncclRedOpDestroy)                                                                                                  \
+#define UNISONO_NCCL_FUNCTIONS(X) \
+  X(ncclAllGather)                \
+  X(ncclAllReduce)                \
+  X(ncclBroadcast)                \
+  X(ncclCommAbort)                \
+  X(ncclCommDestroy)              \
+  X(ncclCommGetAsyncError)        \
+  X(ncclCommInitRank)             \
+  X(ncclGetErrorString)           \
+  X(ncclGetUniqueId)              \
+  X(ncclGetVersion)               \
+  X(ncclRedOpCreatePreMulSum)     \
+  X(ncclRedOpDestroy)             \
   X(ncclReduceScatter)
 
 #define UNISONO_MEMBER(function) decltype(&::function) function;

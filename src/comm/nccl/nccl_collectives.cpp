@@ -23,8 +23,8 @@ const Functions& functions() {
 
 void check(ncclResult_t result, const char* call) {
   if (result == ncclSuccess || result == ncclInProgress) return;
-  throw CommunicationError(fmt::format("{} failed: {}; NCCL_DEBUG=INFO tells more", call,
-                                       functions().ncclGetErrorString(result)));
+  throw CommunicationError(
+      fmt::format("{} failed: {}; NCCL_DEBUG=INFO tells more", call, functions().ncclGetErrorString(result)));
 }
 
 void check(cudaError_t error, const char* call) {
@@ -59,7 +59,16 @@ class Span {
   std::array<cudaEvent_t, 2> events_{};
 };
 
-enum class Operation : std::uint64_t { sum, sum_doubles, mean, broadcast, reduce_scatter, all_gather, started, awaited };
+enum class Operation : std::uint64_t {
+  sum,
+  sum_doubles,
+  mean,
+  broadcast,
+  reduce_scatter,
+  all_gather,
+  started,
+  awaited
+};
 
 class NcclCollectives final : public DeviceCollectives {
  public:
@@ -146,8 +155,9 @@ void NcclCollectives::abort() noexcept {
 
 template <typename... Terms>
 std::uint64_t NcclCollectives::number_of(Operation operation, Terms... terms) const {
-  const std::array<std::uint64_t, 2 + sizeof...(Terms)> words = {
-      reinterpret_cast<std::uint64_t>(this), static_cast<std::uint64_t>(operation), std::bit_cast<std::uint64_t>(terms)...};
+  const std::array<std::uint64_t, 2 + sizeof...(Terms)> words = {reinterpret_cast<std::uint64_t>(this),
+                                                                 static_cast<std::uint64_t>(operation),
+                                                                 std::bit_cast<std::uint64_t>(terms)...};
   return hash_bytes(std::string_view(reinterpret_cast<const char*>(words.data()), sizeof(words)));
 }
 
@@ -180,14 +190,13 @@ RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
   const std::size_t number = under_way_++;
   if (number == spans_.size()) spans_.push_back(std::make_unique<Span>());
   Span* const span = spans_[number].get();
-  device_.enqueue(number_of(Operation::started, values.data(), values.size(), number),
-                  [this, values, span](void* queue) {
-                    span->begin(static_cast<cudaStream_t>(queue), stream_);
-                    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum,
-                                                    group_, stream_),
-                          "ncclAllReduce");
-                    span->end(stream_);
-                  });
+  device_.enqueue(number_of(Operation::started, values.data(), values.size(), number), [this, values,
+                                                                                        span](void* queue) {
+    span->begin(static_cast<cudaStream_t>(queue), stream_);
+    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, stream_),
+          "ncclAllReduce");
+    span->end(stream_);
+  });
   return std::make_unique<Started>(*this, number);
 }
 
@@ -215,35 +224,35 @@ void NcclCollectives::all_gather(std::span<float> values) {
     }
     return;
   }
-  device_.enqueue(number_of(Operation::all_gather, values.data(), values.size()),
-                  [this, values, count = values.size() / ranks](void* queue) {
-                    const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
-                    check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_,
-                                                    static_cast<cudaStream_t>(queue)),
-                          "ncclAllGather");
-                  });
+  device_.enqueue(
+      number_of(Operation::all_gather, values.data(), values.size()),
+      [this, values, count = values.size() / ranks](void* queue) {
+        const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+        check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_, static_cast<cudaStream_t>(queue)),
+              "ncclAllGather");
+      });
 }
 
 void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
   const double total = ranks_.sum(weight);
   if (total == 0) return;
   const auto share = static_cast<float>(weight / total);
-  device_.enqueue(number_of(Operation::mean, values.data(), values.size(), static_cast<double>(share)),
-                  [this, values, share](void* queue) {
-                    auto* const stream = static_cast<cudaStream_t>(queue);
-                    if (share == 0) {  // what a rank without examples holds may be no number
-                      check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
-                    }
-                    ncclRedOp_t weighted{};
-                    float own = share;
-                    check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate,
-                                                               group_),
-                          "ncclRedOpCreatePreMulSum");
-                    const ncclResult_t result = functions().ncclAllReduce(values.data(), values.data(), values.size(),
-                                                                          ncclFloat, weighted, group_, stream);
-                    functions().ncclRedOpDestroy(weighted, group_);
-                    check(result, "ncclAllReduce");
-                  });
+  device_.enqueue(
+      number_of(Operation::mean, values.data(), values.size(), static_cast<double>(share)),
+      [this, values, share](void* queue) {
+        auto* const stream = static_cast<cudaStream_t>(queue);
+        if (share == 0) {  // what a rank without examples holds may be no number
+          check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
+        }
+        ncclRedOp_t weighted{};
+        float own = share;
+        check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate, group_),
+              "ncclRedOpCreatePreMulSum");
+        const ncclResult_t result =
+            functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, weighted, group_, stream);
+        functions().ncclRedOpDestroy(weighted, group_);
+        check(result, "ncclAllReduce");
+      });
 }
 
 }  // namespace

@@ -11,7 +11,12 @@ constexpr int kBuffers = 3;  // one in use, two prepared
 
 TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer,
                          const SourceOptions& options)
-    : schedule_(schedule), feed_(std::move(feed)), writer_(writer), lane_(options.lane), lanes_(options.lanes), memory_(options.memory) {}
+    : schedule_(schedule),
+      feed_(std::move(feed)),
+      writer_(writer),
+      lane_(options.lane),
+      lanes_(options.lanes),
+      memory_(options.memory) {}
 
 TrainSource::~TrainSource() { stop(); }
 

@@ -127,8 +127,7 @@ __global__ void normalise_backward(std::int64_t n, std::int64_t channels, const 
   }
 }
 
-__global__ void parameter_gradients(std::int64_t channels, const double* sums, bool adds, float* dgamma,
-                                    float* dbeta) {
+__global__ void parameter_gradients(std::int64_t channels, const double* sums, bool adds, float* dgamma, float* dbeta) {
   const std::int64_t c = thread_number();
   if (c >= channels) return;
   dbeta[c] = (adds ? dbeta[c] : 0) + static_cast<float>(sums[c]);
@@ -183,8 +182,8 @@ void CudaBackend::batch_norm_forward(const NormSpec& spec, Index batch, View x, 
   });
 }
 
-void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean,
-                                           View inverse_deviation, View y, MutableView dy, std::span<double> sums) {
+void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                           View y, MutableView dy, std::span<double> sums) {
   const Index channels = spec.extent.channels, rows = rows_of(spec, batch), parts = parts_of(rows);
   auto* const partial = partials_.take<double>(parts * 2 * channels);
   const bool relu = spec.activation == Activation::relu;
@@ -196,8 +195,8 @@ void CudaBackend::batch_norm_backward_sums(const NormSpec& spec, Index batch, Vi
                  sums.data());
 }
 
-void CudaBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums,
-                                                 MutableView dgamma, MutableView dbeta, Write write) {
+void CudaBackend::batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                                 MutableView dbeta, Write write) {
   const Index channels = spec.extent.channels;
   queue().launch(parameter_gradients, grid_of_channels(channels), channels, sums.data(), write == Write::add,
                  dgamma.data(), dbeta.data());

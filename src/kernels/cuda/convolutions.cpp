@@ -183,22 +183,30 @@ Convolutions::~Convolutions() {
 }
 
 Convolutions::Plan& Convolutions::plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) {
-  const Key key = {static_cast<Index>(pass), batch,
-                   spec.in.channels,         spec.in.height,
-                   spec.in.width,            spec.channels,
-                   spec.kernel_height,       spec.kernel_width,
-                   spec.stride_height,       spec.stride_width,
-                   spec.padding_height,      spec.padding_width,
-                   spec.dilation_height,     spec.dilation_width,
-                   spec.groups,              static_cast<Index>(spec.activation)};
+  const Key key = {static_cast<Index>(pass),
+                   batch,
+                   spec.in.channels,
+                   spec.in.height,
+                   spec.in.width,
+                   spec.channels,
+                   spec.kernel_height,
+                   spec.kernel_width,
+                   spec.stride_height,
+                   spec.stride_width,
+                   spec.padding_height,
+                   spec.padding_width,
+                   spec.dilation_height,
+                   spec.dilation_width,
+                   spec.groups,
+                   static_cast<Index>(spec.activation)};
   const auto found = plans_.find(key);
   return found != plans_.end() ? found->second : plans_.emplace(key, make_plan(pass, spec, batch)).first->second;
 }
 
 Convolutions::Plan Convolutions::make_plan(ConvolutionPass pass, const ConvolutionSpec& spec, Index batch) const {
   const cudnnDataType_t type = stores_halves(precision_) ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-  const std::vector<Descriptor> operations = operations_of(
-      pass, spec, Tensors(spec, batch, type), pass == ConvolutionPass::weights ? CUDNN_DATA_FLOAT : type);
+  const std::vector<Descriptor> operations =
+      operations_of(pass, spec, Tensors(spec, batch, type), pass == ConvolutionPass::weights ? CUDNN_DATA_FLOAT : type);
   std::vector<cudnnBackendDescriptor_t> handles;
   for (const Descriptor& operation : operations) handles.push_back(operation.get());
 
@@ -268,8 +276,9 @@ void Convolutions::run(Queue& queue, ConvolutionPass pass, const ConvolutionSpec
                        const ConvolutionMemory& memory, void* workspace) {
   const Plan& plan = this->plan(pass, spec, batch);
   if (!plan.found) {
-    throw DeviceError("cuDNN has no kernel for a convolution of this shape and precision; change its groups, dilation "
-                      "or channels, set precision = \"bf16\", or device = \"cpu\"");
+    throw DeviceError(
+        "cuDNN has no kernel for a convolution of this shape and precision; change its groups, dilation "
+        "or channels, set precision = \"bf16\", or device = \"cpu\"");
   }
   Signature signature;
   signature.add(&plan).add(memory.x).add(memory.w).add(memory.y).add(memory.b).add(workspace);

@@ -4,11 +4,11 @@
 #include <memory>
 #include <unordered_map>
 
+#include "cuda/convolutions.hpp"
 #include "cuda/cuda_device.hpp"
 #include "cuda/matmul.hpp"
 #include "cuda/precision.hpp"
 #include "cuda/scratch.hpp"
-#include "cuda/convolutions.hpp"
 #include "unisono/kernels/backend.hpp"
 
 namespace unisono::cuda {
@@ -19,8 +19,8 @@ struct LossAccumulators {
   unsigned long long correct, correct_top5;
 };
 
-/// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row, and
-/// weights and biases are rounded to that type once a pass where it is not fp32.
+/// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row,
+/// and weights and biases are rounded to that type once a pass where it is not fp32.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, Precision precision);
@@ -34,6 +34,7 @@ class CudaBackend final : public Backend {
   Allocator& batch_memory() override { return device_.pinned(); }
   Device* device() override { return &device_; }
   void submit() override { device_.submit(); }
+  double waited_seconds() const override { return device_.waited_seconds(); }
   void collect(LossSums& sums) override;
 
   // Layouts: layouts.cu
@@ -65,9 +66,8 @@ class CudaBackend final : public Backend {
   // Normalisation: batch_norm.cu, layer_norm.cu
 
   void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) override;
-  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
-                          MutableView running_mean, MutableView running_variance, MutableView mean,
-                          MutableView inverse_deviation) override;
+  void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum, MutableView running_mean,
+                          MutableView running_variance, MutableView mean, MutableView inverse_deviation) override;
   void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance, MutableView mean,
                                   MutableView inverse_deviation) override;
   void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation, View gamma,
@@ -96,8 +96,7 @@ class CudaBackend final : public Backend {
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
                              float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
   void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, float scale, MutableView dlogits,
-                             LossSums& sums) override;
+                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
   void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
                           MutableView doutputs, LossSums& sums) override;
 
@@ -122,8 +121,8 @@ class CudaBackend final : public Backend {
                    const RangeNorms& norms, View g, MutableView theta, MutableView velocity) override;
   void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
                     View theta, MutableView first, MutableView second, std::span<double> directions) override;
-  void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
-                  MutableView theta, View first, View second) override;
+  void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms, MutableView theta,
+                  View first, View second) override;
 
  private:
   Queue& queue() { return device_.queue(); }

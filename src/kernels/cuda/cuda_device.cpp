@@ -13,8 +13,7 @@ namespace {
 
 /// The driver's own memory.
 RawMemory raw_memory(int device) {
-  return {.allocate =
-              [device](std::size_t bytes) -> void* {
+  return {.allocate = [device](std::size_t bytes) -> void* {
             check(cudaSetDevice(device), "cudaSetDevice");
             void* pointer = nullptr;
             const cudaError_t error = cudaMalloc(&pointer, bytes);
@@ -34,6 +33,12 @@ RawMemory raw_memory(int device) {
               }};
 }
 
+/// The calling thread's device from now on: streams and libraries' handles are made for that.
+int made_current(int device) {
+  check(cudaSetDevice(device), "cudaSetDevice");
+  return device;
+}
+
 /// A copy that an event tells the end of.
 class EventCopy final : public StartedCopy {
  public:
@@ -50,6 +55,7 @@ class EventCopy final : public StartedCopy {
 
 void* DeviceMemory::allocate(std::size_t bytes) {
   queue_.submit();  // what still reads memory that was given back comes first
+  queue_.use_device();
   void* const pointer = pool_.allocate(bytes);
   check(cudaMemsetAsync(pointer, 0, bytes, queue_.stream()), "cudaMemsetAsync");
   return pointer;
@@ -57,8 +63,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
 
 void DeviceMemory::copy(View from, MutableView to) {
   if (from.empty()) return;
-  queue_.submit();
-  queue_.use_device();
+  queue_.synchronise();  // with an eye on other ranks, which a copy of memory that is not pinned has not
   check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, queue_.stream()),
         "cudaMemcpyAsync");
   queue_.synchronise();
@@ -78,7 +83,11 @@ void* PinnedMemory::allocate(std::size_t bytes) {
 }
 
 CudaDevice::CudaDevice(int number)
-    : number_(number), pool_(raw_memory(number)), queue_(number, pool_, raw_memory(number)), memory_(pool_, queue_), pinned_(queue_) {
+    : number_(made_current(number)),
+      pool_(raw_memory(number)),
+      queue_(number, pool_, raw_memory(number)),
+      memory_(pool_, queue_),
+      pinned_(queue_) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
   name_ = properties.name;

@@ -52,6 +52,7 @@ class CudaDevice final : public Device {
   std::string identity() const override { return identity_; }
 
   Queue& queue() { return queue_; }
+  double waited_seconds() const { return queue_.waited_seconds(); }
   const std::string& name() const { return name_; }
   int multiprocessors() const { return multiprocessors_; }
 

@@ -94,8 +94,8 @@ void CudaBackend::activation_backward(Activation activation, const Extent& exten
                                       MutableView dx) {
   const Index n = batch * extent.size();
   with_type([&]<typename T>(T) {
-    queue().launch(activate_backward<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y),
-                   values_of<T>(dy), values_of<T>(dx));
+    queue().launch(activate_backward<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y), values_of<T>(dy),
+                   values_of<T>(dx));
   });
 }
 

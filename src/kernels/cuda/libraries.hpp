@@ -8,34 +8,34 @@
 
 namespace unisono::cuda {
 
-#define UNISONO_CUBLASLT_FUNCTIONS(X)                                                                                  \
-  X(cublasLtCreate)                                                                                                    \
-  X(cublasLtDestroy)                                                                                                   \
-  X(cublasLtGetStatusString)                                                                                           \
-  X(cublasLtGetVersion)                                                                                                \
-  X(cublasLtMatmul)                                                                                                    \
-  X(cublasLtMatmulAlgoGetHeuristic)                                                                                    \
-  X(cublasLtMatmulDescCreate)                                                                                          \
-  X(cublasLtMatmulDescDestroy)                                                                                         \
-  X(cublasLtMatmulDescSetAttribute)                                                                                    \
-  X(cublasLtMatmulPreferenceCreate)                                                                                    \
-  X(cublasLtMatmulPreferenceDestroy)                                                                                   \
-  X(cublasLtMatmulPreferenceSetAttribute)                                                                              \
-  X(cublasLtMatrixLayoutCreate)                                                                                        \
+#define UNISONO_CUBLASLT_FUNCTIONS(X)     \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtGetStatusString)              \
+  X(cublasLtGetVersion)                   \
+  X(cublasLtMatmul)                       \
+  X(cublasLtMatmulAlgoGetHeuristic)       \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
+  X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatrixLayoutCreate)           \
   X(cublasLtMatrixLayoutDestroy)
 
-#define UNISONO_CUDNN_FUNCTIONS(X)                                                                                     \
-  X(cudnnBackendCreateDescriptor)                                                                                      \
-  X(cudnnBackendDestroyDescriptor)                                                                                     \
-  X(cudnnBackendExecute)                                                                                               \
-  X(cudnnBackendFinalize)                                                                                              \
-  X(cudnnBackendGetAttribute)                                                                                          \
-  X(cudnnBackendSetAttribute)                                                                                          \
-  X(cudnnCreate)                                                                                                       \
-  X(cudnnDestroy)                                                                                                      \
-  X(cudnnGetErrorString)                                                                                               \
-  X(cudnnGetLastErrorString)                                                                                           \
-  X(cudnnGetVersion)                                                                                                   \
+#define UNISONO_CUDNN_FUNCTIONS(X) \
+  X(cudnnBackendCreateDescriptor)  \
+  X(cudnnBackendDestroyDescriptor) \
+  X(cudnnBackendExecute)           \
+  X(cudnnBackendFinalize)          \
+  X(cudnnBackendGetAttribute)      \
+  X(cudnnBackendSetAttribute)      \
+  X(cudnnCreate)                   \
+  X(cudnnDestroy)                  \
+  X(cudnnGetErrorString)           \
+  X(cudnnGetLastErrorString)       \
+  X(cudnnGetVersion)               \
   X(cudnnSetStream)
 
 #define UNISONO_MEMBER(function) decltype(&::function) function;

@@ -90,8 +90,7 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
   auto plan = std::make_unique<Plan>();
   const cudaDataType_t in = stores_halves(precision_) ? CUDA_R_16BF : CUDA_R_32F;
   const cudaDataType_t out = spec.floats ? CUDA_R_32F : in;
-  const cublasComputeType_t compute =
-      precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   check(cublas_lt().cublasLtMatmulDescCreate(plan->description.address(), compute, CUDA_R_32F),
         "cublasLtMatmulDescCreate");
   set(plan->description, CUBLASLT_MATMUL_DESC_TRANSA, spec.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -111,9 +110,9 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
   }
   cublasLtMatmulHeuristicResult_t result{};
   int count = 0;
-  const cublasStatus_t status = cublas_lt().cublasLtMatmulAlgoGetHeuristic(
-      handle_, plan->description.get(), plan->a.get(), plan->b.get(), plan->d.get(), plan->d.get(), preference.get(), 1,
-      &result, &count);
+  const cublasStatus_t status =
+      cublas_lt().cublasLtMatmulAlgoGetHeuristic(handle_, plan->description.get(), plan->a.get(), plan->b.get(),
+                                                 plan->d.get(), plan->d.get(), preference.get(), 1, &result, &count);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
   plan->found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
   plan->algorithm = result.algo;

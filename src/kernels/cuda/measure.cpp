@@ -58,10 +58,8 @@ double CudaBackend::measure_peak_flops_per_second() {
   const Extent extent{1, 1, n};
   load(extent, n, numbers, a.view());
   load(extent, n, numbers, b.view());
-  const ProductMemory memory{.a = a.data(),
-                             .b = b.data(),
-                             .d = d.data(),
-                             .workspace = workspace_.take<std::byte>(Products::kWorkspaceBytes)};
+  const ProductMemory memory{
+      .a = a.data(), .b = b.data(), .d = d.data(), .workspace = workspace_.take<std::byte>(Products::kWorkspaceBytes)};
   const ProductSpec product{.m = n, .n = n, .k = n, .transpose_a = true};
   const double seconds = least_seconds(queue(), [&] { products_.multiply(queue(), product, memory); });
   const auto side = static_cast<double>(n);

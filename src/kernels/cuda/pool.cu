@@ -107,8 +107,8 @@ __global__ void spread_planes(std::int64_t n, std::int64_t channels, std::int64_
 
 Window window_of(const PoolSpec& spec) {
   const Extent out = spec.out();
-  return {spec.in.channels,   spec.in.height,    spec.in.width,       out.height,         out.width, spec.height,
-          spec.width,         spec.stride_height, spec.stride_width, spec.padding_height, spec.padding_width};
+  return {spec.in.channels, spec.in.height,     spec.in.width,     out.height,          out.width,         spec.height,
+          spec.width,       spec.stride_height, spec.stride_width, spec.padding_height, spec.padding_width};
 }
 
 }  // namespace

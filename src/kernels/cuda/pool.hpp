@@ -37,7 +37,7 @@ class Pool {
   void release_kept();
 
   RawMemory raw_;
-  std::multimap<std::size_t, void*> kept_;         ///< by size
+  std::multimap<std::size_t, void*> kept_;        ///< by size
   std::unordered_map<void*, std::size_t> taken_;  ///< sizes, by address
   std::size_t used_bytes_ = 0, kept_bytes_ = 0;
 };

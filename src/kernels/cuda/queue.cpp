@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::cuda {
@@ -170,6 +171,7 @@ void Queue::synchronise() {
 }
 
 void Queue::wait(Event& event) {
+  const ScopedTimer timer(waited_seconds_);
   if (wait_) {
     wait_([&event] { return event.happened(); });
   } else {

@@ -93,6 +93,8 @@ class Queue {
   cudaStream_t stream() { return stream_.get(); }
 
   std::int64_t graph_launches() const { return graph_launches_; }
+  /// So far, in `wait` and what uses it.
+  double waited_seconds() const { return waited_seconds_; }
 
  private:
   struct Command {
@@ -145,6 +147,7 @@ class Queue {
   std::array<UploadArea, 2> uploads_;
   std::size_t upload_area_ = 0;
   std::int64_t graph_launches_ = 0;
+  double waited_seconds_ = 0;
 };
 
 }  // namespace unisono::cuda

@@ -11,8 +11,8 @@ namespace unisono::cuda {
 /// A piece of one range, for one block of threads.
 struct RangeChunk {
   std::int64_t first = 0, last = 0;
-  std::int32_t range = 0;    ///< its number
-  std::int32_t decays = 0;   ///< 1 where the range does
+  std::int32_t range = 0;   ///< its number
+  std::int32_t decays = 0;  ///< 1 where the range does
   bool operator==(const RangeChunk&) const = default;
 };
 

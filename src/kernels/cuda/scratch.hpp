@@ -12,8 +12,8 @@ class Scratch {
 
   template <typename T>
   T* take(Index count) {
-    const Index floats = static_cast<Index>((static_cast<std::size_t>(count) * sizeof(T) + sizeof(float) - 1) /
-                                            sizeof(float));
+    const Index floats =
+        static_cast<Index>((static_cast<std::size_t>(count) * sizeof(T) + sizeof(float) - 1) / sizeof(float));
     if (buffer_.size() < floats) {
       buffer_ = Buffer();  // first, so that both are never held at once
       buffer_ = Buffer(floats, *memory_);

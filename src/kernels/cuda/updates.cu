@@ -210,8 +210,8 @@ Scale scale_of(const GradientScale& scale) {
 }
 
 Adam adam_of(const AdamStep& step, bool decoupled) {
-  return {step.rate,        step.decay,       step.beta1,           step.beta2, step.epsilon,
-          step.correction1, step.correction2, decoupled ? 1 : 0};
+  return {step.rate,    step.decay,       step.beta1,       step.beta2,
+          step.epsilon, step.correction1, step.correction2, decoupled ? 1 : 0};
 }
 
 /// Starts one launch for all ranges.

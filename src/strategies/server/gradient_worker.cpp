@@ -116,7 +116,7 @@ void GradientWorker::accrue(const Batch& batch, float scale) {
 
 /// To what the next push has so far.
 void GradientWorker::add_to_push(float scale) {
-  const ScopedTimer timer(run_.seconds.optimizer);
+  const Phase phase(run_, run_.seconds.optimizer);
   const float kept = accrued_steps_ == 1 ? 0 : 1;  // of a push before
   run_.backend.axpby(scale, run_.gradient, kept, pushes_[0]);
   run_.backend.submit();
@@ -137,7 +137,7 @@ void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batc
 
 /// Until the next pull.
 void GradientWorker::step_alone(double rate, float scale) {
-  const ScopedTimer timer(run_.seconds.optimizer);
+  const Phase phase(run_, run_.seconds.optimizer);
   run_.backend.axpby(-static_cast<float>(rate) * scale, run_.gradient, 1, run_.state.parameters);
   run_.backend.submit();
 }

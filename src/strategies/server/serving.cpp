@@ -189,7 +189,7 @@ void Serving::collect() {
 
 /// Every rank gets what the servers hold.
 void Serving::gather() {
-  const ScopedTimer timer(run_.seconds.exposed_communication);
+  const Phase phase(run_, run_.seconds.exposed_communication);
   Allocator& memory = run_.backend.memory();
   for (const auto& role : servers_) {
     const Slice place = role->shard->place();

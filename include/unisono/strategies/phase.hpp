@@ -1,0 +1,32 @@
+#pragma once
+
+#include "unisono/base/clock.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono {
+
+/// Counts its scope as one kind of seconds, but for what it waited for a device, which works on behind its caller's
+/// back: that is computation, wherever it was noticed.
+class Phase {
+ public:
+  /// \param part of `all`
+  Phase(const Backend& backend, Seconds& all, double& part)
+      : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()) {}
+  Phase(const TrainContext& run, double& part) : Phase(run.backend, run.seconds, part) {}
+  ~Phase() {
+    const double waited = backend_.waited_seconds() - waited_before_;
+    part_ += watch_.seconds() - waited;
+    all_.compute += waited;
+  }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
+
+ private:
+  const Backend& backend_;
+  Seconds& all_;
+  double& part_;
+  double waited_before_;
+  Stopwatch watch_;
+};
+
+}  // namespace unisono

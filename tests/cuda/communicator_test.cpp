@@ -1,0 +1,235 @@
+// Ranks with devices: collectives on memory that the host cannot reach, by both ways.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "expect.hpp"
+#include "simulated_cuda/control.hpp"
+#include "unisono/comm/buckets.hpp"
+#include "unisono/comm/device.hpp"
+#include "unisono/kernels/cuda.hpp"
+
+namespace unisono {
+namespace {
+
+/// So many devices, for the length of a test.
+class Devices {
+ public:
+  explicit Devices(int count) {
+    setenv("UNISONO_SIMULATED_DEVICES", std::to_string(count).c_str(), 1);
+    simulated::restart();
+  }
+  ~Devices() {
+    unsetenv("UNISONO_SIMULATED_DEVICES");
+    simulated::restart();
+  }
+  Devices(const Devices&) = delete;
+  Devices& operator=(const Devices&) = delete;
+};
+
+/// A rank, its device, and a communicator that knows it.
+struct Rank {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Communicator> ranks;
+
+  Rank(Communicator& below, const std::string& transport)
+      : backend(make_cuda_backend(transport == "nccl" ? below.rank() : 0, Precision::fp32)),
+        ranks(make_device_communicator(below, *backend->device(), settings(transport))) {}
+
+  Buffer vector(const std::vector<float>& values) const {
+    Buffer buffer(static_cast<Index>(values.size()), ranks->shared_allocator());
+    backend->memory().copy(values, buffer.view());
+    return buffer;
+  }
+  std::vector<float> values(View there) const {
+    std::vector<float> values(there.size());
+    backend->memory().copy(there, values);
+    return values;
+  }
+  /// y ← 2 y, in the device's order.
+  void double_it(MutableView y) const { backend->axpby(1, y, 1, y); }
+
+ private:
+  static CommunicationSettings settings(const std::string& transport) {
+    CommunicationSettings settings;
+    settings.device_transport = transport;
+    return settings;
+  }
+};
+
+/// rank · 1000 + i
+std::vector<float> own_values(int rank, std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(1000 * rank) + static_cast<float>(i);
+  return values;
+}
+
+using Body = std::function<void(Rank&)>;
+
+/// On 1, 2 and 3 ranks: a device each with NCCL, and one for all of them through plain memory.
+void on_ranks(const Body& body) {
+  for (const std::string transport : {"nccl", "staged"}) {
+    for (const int count : {1, 2, 3}) {
+      DYNAMIC_SECTION(transport << " on " << count << " ranks") {
+        const Devices devices(3);
+        run_as_threads(count, [&](Communicator& below) {
+          Rank rank(below, transport);
+          body(rank);
+          rank.backend->device()->synchronise();
+          below.barrier();  // a group is ended when all have done with it
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("sums over ranks take their place in the device's order", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    for (int time = 0; time < 4; ++time) {
+      Buffer buffer = rank.vector(own_values(ranks.rank(), 1000));
+      rank.double_it(buffer.view());
+      ranks.allreduce_sum(buffer.view());
+      rank.double_it(buffer.view());
+      const std::vector<float> values = rank.values(buffer.view());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        float expected = 0;
+        for (int r = 0; r < ranks.size(); ++r) expected += 4 * own_values(r, i + 1)[i];
+        EXPECT(values[i] == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    const int size = ranks.size();
+    std::vector<double> doubles = {1.0 / (ranks.rank() + 3), 2};
+    Buffer buffer(64, rank.backend->memory());
+    const MutableView two_doubles = buffer.view().first(4);
+    rank.backend->memory().copy({reinterpret_cast<const float*>(doubles.data()), 4}, two_doubles);
+    ranks.allreduce_sum(as_doubles(two_doubles));
+    rank.backend->memory().copy(two_doubles, {reinterpret_cast<float*>(doubles.data()), 4});
+    double expected = 0;
+    for (int r = 0; r < size; ++r) expected += 1.0 / (r + 3);
+    EXPECT(std::abs(doubles[0] - expected) < 1e-15);
+    EXPECT(doubles[1] == 2 * size);
+
+    for (const std::size_t count : {std::size_t{60}, std::size_t{61}}) {
+      Buffer values = rank.vector(own_values(ranks.rank(), count));
+      ranks.reduce_scatter_sum(values.view());
+      const Slice own = slice_of(static_cast<Index>(count), ranks.rank(), size);
+      const auto parts = rank.values(values.view());
+      for (Index i = own.first; i < own.last; ++i) {
+        EXPECT(parts[static_cast<std::size_t>(i)] ==
+               static_cast<float>(size) * (500.0F * static_cast<float>(size - 1) + static_cast<float>(i)));
+      }
+      Buffer whole = rank.vector(own_values(ranks.rank(), count));
+      ranks.all_gather(whole.view());
+      const auto gathered = rank.values(whole.view());
+      for (int r = 0; r < size; ++r) {
+        const Slice part = slice_of(static_cast<Index>(count), r, size);
+        for (Index i = part.first; i < part.last; ++i) {
+          EXPECT(gathered[static_cast<std::size_t>(i)] == 1000.0F * static_cast<float>(r) + static_cast<float>(i));
+        }
+      }
+      Buffer sent = rank.vector(own_values(ranks.rank(), count));
+      ranks.broadcast(std::as_writable_bytes(sent.view()), size - 1);
+      EXPECT(rank.values(sent.view()) == own_values(size - 1, count));
+    }
+  });
+}
+
+TEST_CASE("a mean over ranks leaves out what has no weight, whatever it is", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    if (ranks.size() == 1) return;
+    std::vector<float> own(40, static_cast<float>(ranks.rank() + 1));
+    if (ranks.rank() == 0) own.assign(40, std::numeric_limits<float>::quiet_NaN());
+    Buffer buffer = rank.vector(own);
+    ranks.allreduce_weighted_mean(buffer.view(), ranks.rank());  // rank 0 has none
+    double sum = 0, weights = 0;
+    for (int r = 1; r < ranks.size(); ++r) {
+      sum += r * (r + 1);
+      weights += r;
+    }
+    for (const float value : rank.values(buffer.view())) EXPECT(std::abs(value - sum / weights) < 1e-6);
+    Buffer kept = rank.vector(own_values(ranks.rank(), 10));
+    ranks.allreduce_weighted_mean(kept.view(), 0);
+    EXPECT(rank.values(kept.view()) == own_values(ranks.rank(), 10));
+  });
+}
+
+TEST_CASE("buckets of a gradient are summed while others are computed", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    constexpr Index kSize = 10'000;
+    Buffer gradient = rank.vector(own_values(ranks.rank(), kSize));
+    GradientBuckets buckets(ranks, gradient.view(), 4096);
+    for (int step = 0; step < 4; ++step) {
+      rank.backend->memory().copy(own_values(ranks.rank(), kSize), gradient.view());
+      for (Index last = kSize; last > 0; last -= 1000) {
+        rank.double_it(gradient.view().subspan(static_cast<std::size_t>(last - 1000), 1000));
+        buckets.ready(last - 1000, last);
+      }
+      buckets.finish();
+      rank.double_it(gradient.view());
+      const auto values = rank.values(gradient.view());
+      for (std::size_t i = 0; i < values.size(); i += 97) {
+        float expected = 0;
+        for (int r = 0; r < ranks.size(); ++r) expected += 4 * (static_cast<float>(1000 * r) + static_cast<float>(i));
+        EXPECT(values[i] == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    const int next = (ranks.rank() + 1) % ranks.size(), before = (ranks.rank() + ranks.size() - 1) % ranks.size();
+    Buffer own = rank.vector(own_values(ranks.rank(), 100)), other(100, rank.backend->memory());
+    rank.double_it(own.view());
+    const RequestPtr receive = ranks.start_receive(std::as_writable_bytes(other.view()), before, 3);
+    const RequestPtr send = ranks.start_send(std::as_bytes(View(own.view())), next, 3);
+    std::vector<Request*> messages = {receive.get()};
+    EXPECT(ranks.wait_any(messages, [] { return false; }) == std::vector<std::size_t>{0});
+    receive->wait();
+    send->wait();
+    rank.double_it(other.view());
+    std::vector<float> expected = own_values(before, 100);
+    for (float& value : expected) value *= 4;
+    EXPECT(rank.values(other.view()) == expected);
+
+    const auto group = ranks.split(ranks.rank() == 0 ? 0 : 1, ranks.rank());
+    Buffer ones = rank.vector(std::vector<float>(16, 1));
+    group->allreduce_sum(ones.view());
+    EXPECT(rank.values(ones.view())[7] == static_cast<float>(group->size()));
+    rank.backend->device()->synchronise();
+  });
+}
+
+TEST_CASE("a rank that fails does not leave the others waiting for their devices", "[gpu][comm]") {
+  const Devices devices(2);
+  std::atomic<bool> other_stopped = false;
+  const auto body = [&](Communicator& below) {
+    Rank rank(below, "nccl");
+    Buffer buffer = rank.vector(own_values(below.rank(), 100));
+    if (below.rank() == 1) throw DataError("no more examples");
+    rank.ranks->allreduce_sum(buffer.view());
+    try {
+      rank.backend->device()->synchronise();
+    } catch (const PeerFailure&) {
+      other_stopped = true;
+      throw;
+    }
+  };
+  CHECK_THROWS_AS(run_as_threads(2, body, 20), DataError);
+  CHECK(other_stopped);
+}
+
+}  // namespace
+}  // namespace unisono

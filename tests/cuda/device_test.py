@@ -1,0 +1,175 @@
+"""The whole binary with device = "cuda", on the simulated device: it arrives where the CPU arrives, and says what is
+wrong."""
+
+import math
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
+from harness import CONFIG, BinaryTest  # noqa: E402
+
+CUDA = ("--set", "device=cuda", "--set", "allow_shared_device=true")
+RESIDUAL = CONFIG.replace(
+    """  { kind = "flatten" },
+  { kind = "dropout", rate = 0.2 },
+""",
+    """  { kind = "residual", layers = [
+    { kind = "convolution", channels = 4, kernel = 3, padding = 1 }, { kind = "batch_norm" }, { kind = "relu" },
+    { kind = "convolution", channels = 4, kernel = 3, padding = 1 }, { kind = "batch_norm" } ] },
+  { kind = "relu" },
+  { kind = "max_pool", size = 2 },
+  { kind = "layer_norm" },
+  { kind = "global_average_pool" },
+""",
+)
+
+
+def strategy(kind, **settings):
+    words = ["--set", f"strategy.kind={kind}"]
+    for key, value in settings.items():
+        words += ["--set", f"strategy.{key}={value}"]
+    return words
+
+
+class OnADevice(BinaryTest):
+    """Distances are those of all parameters, relative to their norm, after ten steps of sgd (Adam divides each gradient
+    by its own size, so that the rounding of one that is nearly zero moves its parameter by up to the rate). Each step
+    rounds each parameter once, by u = 2⁻²⁴ of it at most, and its gradient in some dozen places; ten steps of such
+    errors of random signs leave a few u, and 16 are allowed. (Two instruction sets of the CPU are 0.6 u apart.) In tf32
+    and bf16 a gradient's error is of their own u, relative to the gradient; the whole way of ten steps is well below
+    the parameters' norm, so that one u of that is allowed."""
+
+    SGD = ("--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=0.02", "--set", "train.epochs=1")
+    ALLOWED = {"fp32": 16 * 2**-24, "tf32": 2**-11, "bf16": 2**-8}
+
+    def distance(self, run):
+        return self.summary(run)["compared_with"]["relative_distance"]
+
+    def compare(self, ranks, *arguments, precision="fp32"):
+        arguments = ("--overwrite", *self.SGD, *arguments)
+        self.train("cpu", *arguments, ranks=ranks)
+        self.train("gpu", "--compare-with", "cpu", *CUDA, "--set", f"precision={precision}", *arguments, ranks=ranks)
+        distance = self.distance("gpu")
+        self.assertLess(distance, self.ALLOWED[precision], f"{arguments} in {precision}")
+        self.assertIn(precision, self.summary("gpu")["device"])
+        return distance
+
+    def test_every_precision_follows_the_cpu(self):
+        distances = [self.compare(0, precision=precision) for precision in self.ALLOWED]
+        self.assertLess(distances[0], distances[1])  # they are not all the same kernels
+        self.assertLess(distances[1], distances[2])
+
+    def test_every_strategy_follows_the_cpu(self):
+        for ranks, words in (
+            (2, strategy("allreduce")),
+            (2, strategy("averaging", period=3)),
+            (2, strategy("parameter_server", consistency="synchronous")),
+            (3, strategy("parameter_server", consistency="synchronous", servers=1)),
+            (1, strategy("elastic_averaging", period=2)),
+        ):
+            with self.subTest(ranks=ranks, words=words):
+                self.compare(ranks, *words)
+
+    def test_residual_networks_and_micro_batches_follow_the_cpu(self):
+        self.write("config.toml", RESIDUAL)
+        self.compare(0)
+        self.compare(2, "--set", "train.accumulate=2")
+
+    def test_every_optimizer_follows_the_cpu(self):
+        for kind in ("adam", "adamw", "adagrad", "rmsprop", "lars", "lamb"):
+            words = ["--set", f"optimizer.kind={kind}", "--set", "optimizer.clip_norm=0.5"]
+            # Where gradients are divided by their own size, rounding is not small beside what is left of a small one.
+            if kind in ("adam", "adamw", "lamb", "rmsprop", "adagrad"):
+                words += ["--set", "optimizer.epsilon=0.1"]
+            with self.subTest(kind=kind):
+                self.compare(0, *words)
+
+    def test_a_run_changes_its_device_and_goes_on(self):
+        self.train("whole", *self.SGD, "--set", "train.epochs=3")
+        self.train("moved", *self.SGD, "--set", "train.epochs=1")
+        on_device = self.train("moved", "--resume", *CUDA, *self.SGD, "--set", "train.epochs=2")
+        self.assertIn("device (", on_device.out)  # it says that this is different
+        back = self.train("moved", "--resume", *self.SGD, "--set", "train.epochs=3", "--compare-with", "whole")
+        self.assertIn("up to rounding", back.out)
+        self.assertLess(self.distance("moved"), self.ALLOWED["fp32"])
+
+    def test_a_run_on_the_device_is_resumed_with_the_same_bits(self):
+        self.train("whole", *CUDA, "--set", "train.epochs=2")
+        self.train("stopped", *CUDA, "--set", "train.epochs=1")
+        self.train("stopped", "--resume", *CUDA, "--set", "train.epochs=2")
+        self.assert_same_bits("whole", "stopped")
+
+    def test_trained_models_are_applied_on_either_device(self):
+        self.train("run", *CUDA, *self.SGD, "--set", "precision=bf16")
+        figures = []
+        for device in ("cpu", "cuda"):
+            result = self.unisono("evaluate", "run", "--device", device)
+            self.assertEqual(result.code, 0, result)
+            figures.append(float(next(line for line in result.out.splitlines() if " loss " in line).split()[-1]))
+        self.assertTrue(math.isclose(figures[0], figures[1], rel_tol=2**-8), figures)
+        self.assertNotEqual(figures[0], figures[1])
+        self.assertEqual(self.unisono("predict", "run", "--device", "cuda", "--output", "out.csv").code, 0)
+
+
+class WithoutADevice(BinaryTest):
+    def check(self, code, *words, environment=None, ranks=0, arguments=()):
+        result = self.unisono(
+            "train", "config.toml", "--output", "run", *arguments, ranks=ranks, environment=environment
+        )
+        self.assertEqual(result.code, code, result)
+        self.assertEqual(result.err.count("error:"), 1, result)
+        for word in words:
+            self.assertIn(word, result.err)
+        self.assertFalse((self.folder / "run" / "checkpoints").exists())
+
+    def test_no_device_is_an_error_that_says_so(self):
+        for ranks in (0, 2):
+            self.check(
+                6,
+                "device error",
+                "sees no GPU",
+                'device = "cpu"',
+                ranks=ranks,
+                environment={"UNISONO_SIMULATED_DEVICES": "0"},
+                arguments=CUDA,
+            )
+
+    def test_auto_takes_the_cpu_and_says_so(self):
+        result = self.train(
+            "run", "--set", "device=auto", "--set", "train.epochs=1", environment={"UNISONO_SIMULATED_DEVICES": "0"}
+        )
+        self.assertIn('device = "auto": the CPU', result.out)
+        result = self.train("run", "--overwrite", "--set", "device=auto", "--set", "train.epochs=1")
+        self.assertIn('device = "auto": simulated device', result.out)
+
+    def test_ranks_share_a_device_only_where_they_may(self):
+        self.check(6, "ranks 0 and 1 would share a GPU", "allow_shared_device", ranks=2, arguments=CUDA[:2])
+
+    def test_models_and_strategies_without_a_way_there(self):
+        self.check(2, "hogwild", arguments=(*CUDA, "--set", "strategy.kind=hogwild"))
+        text = 'name = "t"\n[data]\npath = "digits.h5"\n[model]\nkind = "linear"\n'
+        text += '[optimizer]\nkind = "sgd"\nlearning_rate = 0.1\n'
+        self.write("config.toml", text)
+        self.check(2, "linear", "trained on CPUs alone", arguments=CUDA)
+
+    def test_precision_is_of_devices(self):
+        self.check(2, "precision", arguments=("--set", "precision=bf16"))
+
+    def test_a_model_that_does_not_fit(self):
+        self.check(
+            6,
+            "out of GPU memory",
+            "were asked for",
+            "are free",
+            environment={"UNISONO_SIMULATED_MEMORY": str(48 << 20)},
+            arguments=(*CUDA, "--set", 'model.layers=[{kind="dense",units=8000},{kind="dense",units=10}]'),
+        )
+
+    def test_nccl_where_a_device_is_shared(self):
+        self.check(5, "share a GPU", ranks=2, arguments=(*CUDA, "--set", "communication.device_transport=nccl"))
+
+
+if __name__ == "__main__":
+    unittest.main()
