@@ -57,8 +57,9 @@ class TestGpu(ScriptTest):
         judged = r"\S+ off, \S+ allowed \(CPU's own \S+\)"
         self.assert_line(result, rf"^FAILED .* written by the CPU, resumed by the GPU: {judged}; see ")
         self.assert_line(result, rf"^ok .* written by the GPU, resumed by the CPU: {judged}$")
-        self.assert_line(result, r"^ok .* written by the GPU, resumed by the GPU: 0 off, ")
-        self.assert_line(result, r"^checkpoints +2 +1 +0 ")
+        self.assert_line(result, r"^ok .* written by the GPU, resumed by the GPU: bit for bit$")
+        self.assert_line(result, r"^ok .* evaluated by both: test loss \S+ and \S+$")
+        self.assert_line(result, r"^checkpoints +3 +1 +0 ")
         self.assertIn("test-gpu: FAILED:\n  checkpoints: lenet, written by the CPU", result.stdout)
 
     def test_failed_operations_fail(self):

@@ -110,6 +110,7 @@ class Bundle(unittest.TestCase):
         self.assertIn("Apache License", (self.root / "LICENSE").read_text())
         packages = {path.name for path in (self.root / "share/licences").iterdir()}
         self.assertLessEqual({"libopenmpi3", "libfmt9", "libstdc++6", "libcli11-dev", "common-licenses"}, packages)
+        self.assertRegex((self.root / "share/licences/packages").read_text(), r"(?m)^libopenmpi3\S*\t\d+\.\d+")
 
     def test_it_trains_on_two_ranks_with_its_own_mpirun(self):
         unisono, mpirun = self.root / "bin/unisono", self.root / "bin/mpirun"
