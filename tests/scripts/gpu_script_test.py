@@ -97,6 +97,21 @@ class TestGpu(ScriptTest):
             self.assertEqual(result.returncode, 1, arguments)
             self.assertIn(complaint, result.stderr)
 
+    def test_a_checkout_is_built_where_it_was_not(self):
+        for script in ("test-gpu", "cuda-libraries"):
+            (self.folder / "scripts").mkdir(exist_ok=True)
+            shutil.copy(ROOT / "scripts" / script, self.folder / "scripts" / script)
+        (self.folder / "CMakeLists.txt").touch()
+        (self.folder / "configs").symlink_to(ROOT / "configs")
+        self.fake("nvcc")
+        self.fake("cmake", "mkdir -p build/release/bin; install -m 755 /bin/false build/release/bin/unisono\n"
+                  "cp /bin/false build/release/bin/gpu_tests")
+        result = self.run_script(self.folder / SCRIPT, "--logs", self.folder / "logs")
+        self.assertEqual(self.calls("cmake"), ["cmake --preset release -DUNISONO_TESTS=ON -DUNISONO_CUDA=ON",
+                                               "cmake --build build/release --target unisono gpu_tests"])
+        self.assertEqual(result.returncode, 1)
+        self.assert_line(result, r"^FAILED .* device +it failed without a message; ")
+
     def test_help_names_every_step(self):
         result = self.run_script(SCRIPT, "--help")
         self.assertEqual(result.returncode, 0)
