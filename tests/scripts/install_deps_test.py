@@ -41,7 +41,7 @@ class InstallDeps(ScriptTest):
     def test_an_unknown_group_is_refused(self):
         result = self.run_script(SCRIPT, "everything")
         self.assertEqual(result.returncode, 2)
-        self.assertIn("there is no group 'everything'; choose from build, test, style, fuzz", result.stderr)
+        self.assertIn("there is no group 'everything'; choose from build, test, bundle, style, fuzz", result.stderr)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,12 @@ class Library {
   void* handle_;
 };
 
-std::string versioned(const std::string& library, int version) { return fmt::format("{}.so.{}", library, version); }
+// The names of the files are literals, which scripts/make-bundle reads in the binary.
+#define UNISONO_TEXT(number) UNISONO_TEXT_OF(number)
+#define UNISONO_TEXT_OF(number) #number
 
 CublasLt load_cublas_lt() {
-  const Library library(versioned("libcublasLt", CUBLAS_VER_MAJOR), fmt::format("cuBLASLt {}", CUBLAS_VER_MAJOR));
+  const Library library("libcublasLt.so." UNISONO_TEXT(CUBLAS_VER_MAJOR), "cuBLASLt " UNISONO_TEXT(CUBLAS_VER_MAJOR));
   CublasLt table{};
 #define UNISONO_FIND(function) library.find(#function, table.function);
   UNISONO_CUBLASLT_FUNCTIONS(UNISONO_FIND)
@@ -45,7 +47,7 @@ CublasLt load_cublas_lt() {
 }
 
 Cudnn load_cudnn() {
-  const Library library(versioned("libcudnn", CUDNN_MAJOR), fmt::format("cuDNN {}", CUDNN_MAJOR));
+  const Library library("libcudnn.so." UNISONO_TEXT(CUDNN_MAJOR), "cuDNN " UNISONO_TEXT(CUDNN_MAJOR));
   Cudnn table{};
   UNISONO_CUDNN_FUNCTIONS(UNISONO_FIND)
 #undef UNISONO_FIND
