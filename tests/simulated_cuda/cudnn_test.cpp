@@ -342,7 +342,7 @@ TEST_CASE("tensor cores round what is multiplied to tf32, and say so", "[simulat
   const std::map<std::int64_t, void*> tensors{{1, on_x.data()}, {2, on_w.data()}, {3, on_y.data()}};
   REQUIRE(execute(library, plan_for(graph, exact), tensors) == CUDNN_STATUS_SUCCESS);
   CHECK(on_y.read()[0] == 3 * a);
-  const auto cores = plan_for(graph, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS});
+  const auto cores = plan_for(graph, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
   REQUIRE(execute(library, cores, tensors) == CUDNN_STATUS_SUCCESS);
   CHECK(on_y.read()[0] == 3);
 }
@@ -429,7 +429,7 @@ TEST_CASE("a ReLU's gradient", "[simulated][cudnn]") {
                              .done();
   const Desc graph = unfinished_graph({&operation}).done();
   const DeviceArray<float> on_x(std::vector<float>{-1, 0, 1, 2}), on_dy(std::vector<float>{5, 6, 7, 8}), on_dx(4);
-  const auto plan = plan_for(graph, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS});
+  const auto plan = plan_for(graph, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE});
   REQUIRE(execute(library, plan, {{1, on_x.data()}, {2, on_dy.data()}, {3, on_dx.data()}}) == CUDNN_STATUS_SUCCESS);
   CHECK(on_dx.read() == std::vector<float>{0, 0, 7, 8});
 }
