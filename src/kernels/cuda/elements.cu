@@ -1,6 +1,5 @@
 // Kernels that go through activations element by element. Bytes an element: 2 or 4 for each value read or written.
 #include "cuda/grid.hpp"
-#include "unisono/base/errors.hpp"
 
 namespace unisono::cuda {
 namespace {

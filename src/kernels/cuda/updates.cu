@@ -66,22 +66,24 @@ struct Decay {
   float decay;
 };
 
-struct Sgd {
-  static constexpr int kStates = 0;
+/// What rules have that move all ranges at one rate.
+struct OneRate {
   using Range = Decay;
   float rate, decay;
   __device__ Range of(const RangeChunk& chunk) const { return {chunk.decays != 0 ? decay : 0}; }
+};
+
+struct Sgd : OneRate {
+  static constexpr int kStates = 0;
   __device__ void update(Range range, float g, float& theta, States<0>&) const {
     theta -= rate * (g + range.decay * theta);
   }
 };
 
-struct Momentum {
+struct Momentum : OneRate {
   static constexpr int kStates = 1;
-  using Range = Decay;
-  float rate, momentum, decay;
+  float momentum;
   int nesterov;
-  __device__ Range of(const RangeChunk& chunk) const { return {chunk.decays != 0 ? decay : 0}; }
   __device__ void update(Range range, float g, float& theta, States<1>& states) const {
     const float gradient = g + range.decay * theta;
     states[0] = momentum * states[0] + gradient;
@@ -89,11 +91,9 @@ struct Momentum {
   }
 };
 
-struct Adagrad {
+struct Adagrad : OneRate {
   static constexpr int kStates = 1;
-  using Range = Decay;
-  float rate, decay, epsilon;
-  __device__ Range of(const RangeChunk& chunk) const { return {chunk.decays != 0 ? decay : 0}; }
+  float epsilon;
   __device__ void update(Range range, float g, float& theta, States<1>& states) const {
     const float gradient = g + range.decay * theta;
     states[0] += gradient * gradient;
@@ -101,11 +101,9 @@ struct Adagrad {
   }
 };
 
-struct Rmsprop {
+struct Rmsprop : OneRate {
   static constexpr int kStates = 1;
-  using Range = Decay;
-  float rate, decay, smoothing, epsilon;
-  __device__ Range of(const RangeChunk& chunk) const { return {chunk.decays != 0 ? decay : 0}; }
+  float smoothing, epsilon;
   __device__ void update(Range range, float g, float& theta, States<1>& states) const {
     const float gradient = g + range.decay * theta;
     states[0] = smoothing * states[0] + (1 - smoothing) * (gradient * gradient);
@@ -113,12 +111,10 @@ struct Rmsprop {
   }
 };
 
-struct Adam {
+struct Adam : OneRate {
   static constexpr int kStates = 2;
-  using Range = Decay;
-  float rate, decay, beta1, beta2, epsilon, correction1, correction2;
+  float beta1, beta2, epsilon, correction1, correction2;
   int decoupled;
-  __device__ Range of(const RangeChunk& chunk) const { return {chunk.decays != 0 ? decay : 0}; }
   __device__ void move(Range range, float g, float theta, States<2>& states) const {
     const float gradient = decoupled != 0 ? g : g + range.decay * theta;
     states[0] = beta1 * states[0] + (1 - beta1) * gradient;
@@ -210,8 +206,8 @@ Scale scale_of(const GradientScale& scale) {
 }
 
 Adam adam_of(const AdamStep& step, bool decoupled) {
-  return {step.rate,    step.decay,       step.beta1,       step.beta2,
-          step.epsilon, step.correction1, step.correction2, decoupled ? 1 : 0};
+  return {{step.rate, step.decay}, step.beta1,       step.beta2,       step.epsilon,
+          step.correction1,        step.correction2, decoupled ? 1 : 0};
 }
 
 /// Starts one launch for all ranges.
@@ -230,9 +226,9 @@ void update(Queue& queue, std::span<const UpdateRange> ranges, const Rule& rule,
 void CudaBackend::sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                              View g, MutableView theta, MutableView velocity) {
   if (velocity.empty()) {
-    update(queue(), ranges, Sgd{step.rate, step.decay}, scale_of(scale), Vectors<0>{g.data(), theta.data(), {}});
+    update(queue(), ranges, Sgd{{step.rate, step.decay}}, scale_of(scale), Vectors<0>{g.data(), theta.data(), {}});
   } else {
-    update(queue(), ranges, Momentum{step.rate, step.momentum, step.decay, step.nesterov ? 1 : 0}, scale_of(scale),
+    update(queue(), ranges, Momentum{{step.rate, step.decay}, step.momentum, step.nesterov ? 1 : 0}, scale_of(scale),
            Vectors<1>{g.data(), theta.data(), {velocity.data()}});
   }
 }
@@ -240,14 +236,14 @@ void CudaBackend::sgd_update(const SgdStep& step, const GradientScale& scale, st
 void CudaBackend::adagrad_update(const AdagradStep& step, const GradientScale& scale,
                                  std::span<const UpdateRange> ranges, View g, MutableView theta,
                                  MutableView accumulator) {
-  update(queue(), ranges, Adagrad{step.rate, step.decay, step.epsilon}, scale_of(scale),
+  update(queue(), ranges, Adagrad{{step.rate, step.decay}, step.epsilon}, scale_of(scale),
          Vectors<1>{g.data(), theta.data(), {accumulator.data()}});
 }
 
 void CudaBackend::rmsprop_update(const RmspropStep& step, const GradientScale& scale,
                                  std::span<const UpdateRange> ranges, View g, MutableView theta,
                                  MutableView mean_square) {
-  update(queue(), ranges, Rmsprop{step.rate, step.decay, step.smoothing, step.epsilon}, scale_of(scale),
+  update(queue(), ranges, Rmsprop{{step.rate, step.decay}, step.smoothing, step.epsilon}, scale_of(scale),
          Vectors<1>{g.data(), theta.data(), {mean_square.data()}});
 }
 
