@@ -40,8 +40,8 @@ void require_answers(const TrainedModel& model) {
 void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
-  const auto metrics = evaluate_split(world, **model.data, model.split, model.config.train.evaluation_batch_size,
-                                      *model.parts->model, model.parts->state());
+  const auto metrics =
+      evaluate_split(*model.parts, **model.data, model.split, model.config.train.evaluation_batch_size);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   if (json) {
     nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},

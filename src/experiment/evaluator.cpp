@@ -4,16 +4,15 @@
 
 namespace unisono {
 
-std::vector<Metric> evaluate_split(Communicator& world, Dataset& data, Split split, Index batch_size, Model& model,
-                                   ModelState state, Division* division) {
+std::vector<Metric> evaluate_split(ModelParts& parts, Dataset& data, Split split, Index batch_size) {
   LossSums sums;
-  const auto source = data.evaluate(split, world.rank(), world.size(), batch_size);
-  if (division != nullptr) {
-    division->evaluate(*source, state.parameters, sums);
+  const auto source = data.evaluate(split, parts.world.rank(), parts.world.size(), batch_size, parts.delivery());
+  if (parts.division != nullptr) {
+    parts.division->evaluate(*source, parts.parameters.view(), sums);
   } else {
-    while (const auto batch = source->next()) model.evaluate(*batch, state, sums);
+    while (const auto batch = source->next()) parts.model->evaluate(*batch, parts.state(), sums);
   }
-  return model.metrics(sum_over_ranks(world, sums));
+  return parts.model->metrics(sum_over_ranks(parts.world, sums));
 }
 
 std::int64_t examples_of(const DatasetInfo& info, Split split) {

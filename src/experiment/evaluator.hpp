@@ -2,19 +2,16 @@
 
 #include <vector>
 
-#include "unisono/comm/communicator.hpp"
+#include "parts.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/strategies/division.hpp"
 
 namespace unisono {
 
 /// Evaluates a model on a split: every rank its part of the examples, each example exactly once. Collective.
 /// \param batch_size examples that a rank evaluates at once
-/// \param division of the model, whose part the state then is
 /// \return loss first, then what the model's kind has; the same on every rank
-std::vector<Metric> evaluate_split(Communicator& world, Dataset& data, Split split, Index batch_size, Model& model,
-                                   ModelState state, Division* division = nullptr);
+std::vector<Metric> evaluate_split(ModelParts& parts, Dataset& data, Split split, Index batch_size);
 
 /// How many examples a split has.
 std::int64_t examples_of(const DatasetInfo& info, Split split);

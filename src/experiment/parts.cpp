@@ -107,7 +107,7 @@ SourceOptions source_options(const ModelParts& parts, const Config& config) {
           .batch_size = config.train.batch_size,
           .accumulate = config.train.accumulate,
           .seed = static_cast<std::uint64_t>(config.seed),
-          .memory = &parts.backend->batch_memory()};
+          .delivery = part ? parts.delivery() : Delivery{}};
 }
 
 Config& settle(Config& config, const DatasetInfo& data) {

@@ -50,6 +50,11 @@ struct ModelParts {
   /// How many ranks train, and whether this one does.
   int workers() const { return strategy->workers(world.size()); }
   bool trains() const { return strategy->part_of_data(world.rank(), world.size()).has_value(); }
+  /// How batches reach the backend.
+  Delivery delivery() const {
+    return {.memory = &backend->batch_memory(),
+            .keep = [this](const StoredFeatures& features) { return backend->keep(features); }};
+  }
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on
   std::string device() const { return cpu_name() + ", " + backend->description(); }
 

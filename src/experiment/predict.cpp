@@ -28,8 +28,9 @@ class Predictor {
  public:
   Predictor(TrainedModel& model, Communicator& world)
       : model_(model),
-        source_(
-            (*model.data)->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size)),
+        source_((*model.data)
+                    ->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size,
+                               model.parts->delivery())),
         next_(source_->first()) {}
 
   Rows next() {

@@ -16,17 +16,31 @@ SyntheticSource::SyntheticSource(const ModelInputs& inputs, const SourceOptions&
   }
   const auto count = static_cast<std::size_t>(kSteps * step_examples_);
   RandomStream random(options.seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
-  features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.memory);
+  features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.delivery.memory);
   for (float& value : features_.view()) value = random.uniform(-1, 1);
+  if (options.delivery.keep) kept_ = options.delivery.keep(stored_features(static_cast<Index>(count)));
   if (inputs.classes > 0) {
     labels_.resize(count);
     for (auto& label : labels_)
       label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs.classes)));
   }
-  targets_ = Buffer(static_cast<Index>(count) * inputs.target_size, *options.memory);
+  targets_ = Buffer(static_cast<Index>(count) * inputs.target_size, *options.delivery.memory);
   for (float& value : targets_.view()) value = random.uniform();
   examples_.resize(count);
   std::iota(examples_.begin(), examples_.end(), std::uint64_t{0});
+}
+
+StoredFeatures SyntheticSource::stored_features(Index count) const {
+  const auto channels = static_cast<std::size_t>(inputs_.features.channels);
+  return {.storage = Storage::float32,
+          .channels = inputs_.features.channels,
+          .height = inputs_.features.height,
+          .width = inputs_.features.width,
+          .mean = std::vector<float>(channels, 0),
+          .factor = std::vector<float>(channels, 1),
+          .rows = std::as_bytes(features_.view()).data(),
+          .first = 0,
+          .count = count};
 }
 
 Batch SyntheticSource::next() {
@@ -48,6 +62,7 @@ Batch SyntheticSource::next() {
               .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
               .examples = rows(examples_),
               .features = rows(features_.view()),
+              .kept = kept_,
               .labels = rows(labels_),
               .targets = rows(targets_.view())};
   used_ += batch.size;

@@ -19,6 +19,8 @@ class SyntheticSource final : public BatchSource {
   double wait_seconds() const override { return 0; }
 
  private:
+  StoredFeatures stored_features(Index count) const;
+
   static constexpr std::int64_t kStepsPerEpoch = 1'000'000;
   static constexpr Index kSteps = 4;  ///< in memory
 
@@ -26,6 +28,7 @@ class SyntheticSource final : public BatchSource {
   SourceOptions options_;
   Index step_examples_ = 0;  ///< of this rank, all micro-batches
   Buffer features_, targets_;
+  KeptFeatures* kept_ = nullptr;
   std::vector<std::int32_t> labels_;
   std::vector<std::uint64_t> examples_;
   std::int64_t step_ = 0;

@@ -297,6 +297,11 @@ std::string Run::batch_statistics() const {
   return parts_.model->statistics_are_local() ? "local" : "global";
 }
 
+std::string way_of_examples(std::size_t kept_bytes) {
+  if (kept_bytes == 0) return "examples are copied to the GPU batch by batch";
+  return fmt::format("the GPU keeps the training set: {:.1f} MiB", static_cast<double>(kept_bytes) / (1 << 20));
+}
+
 void Run::say_start() const {
   log_.info(fmt::format("{}: {} parameters, {} training examples, {} steps an epoch, {} epochs", config_.name,
                         grouped(parts_.model->layout().parameters()), grouped(source_->examples_per_epoch()),
@@ -305,6 +310,7 @@ void Run::say_start() const {
                         ranks_text(world_.size(), parts_.workers()), parts_.placement.threads, parts_.device(),
                         local_batch_text(config_.train.batch_size, parts_.workers())));
   for (const std::string& note : parts_.model->notes()) log_.info(note);
+  if (parts_.backend->device() != nullptr) log_.info(way_of_examples(parts_.backend->kept_bytes()));
   if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }
 

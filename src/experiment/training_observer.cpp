@@ -189,8 +189,7 @@ void TrainingObserver::evaluate(Split split) {
   if (examples_of(context_.data.info(), split) == 0) return;
   {
     const ScopedTimer timer(context_.training.seconds.evaluation);
-    evaluations_[split] = evaluate_split(parts.world, context_.data, split, context_.config.train.evaluation_batch_size,
-                                         *parts.model, parts.state(), parts.division);
+    evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
   }
   require_finite(split, evaluations_[split]);
   if (split == judging_split(context_.data.info())) judge(evaluations_[split]);

@@ -37,6 +37,10 @@ Pass NetworkModel::pass(const Batch& batch, ModelState state, bool training) con
           .seed = context_.seed};
 }
 
+Inputs NetworkModel::inputs_of(const Batch& batch) {
+  return {.values = batch.features, .kept = batch.kept, .movements = batch.movements};
+}
+
 Workspace NetworkModel::workspace(Index batch, bool training) {
   const auto [entry, is_new] = plans_.try_emplace({batch, training});
   WorkspacePlan& plan = entry->second;
@@ -52,7 +56,7 @@ void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState
                                      Write write, const GradientReady& ready, LossSums& sums) {
   const Pass now = pass(batch, state, true);
   const Workspace memory = workspace(batch.size, true);
-  const View outputs = network_.forward(now, batch.features, memory);
+  const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0) {
     loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, scale,
                  network_.output_gradient(memory), sums);
@@ -61,7 +65,7 @@ void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState
 }
 
 View NetworkModel::infer(const Batch& batch, ModelState state) {
-  return network_.forward(pass(batch, state, false), batch.features, workspace(batch.size, false));
+  return network_.forward(pass(batch, state, false), inputs_of(batch), workspace(batch.size, false));
 }
 
 void NetworkModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {

@@ -42,6 +42,7 @@ class NetworkModel final : public Model {
 
  private:
   Pass pass(const Batch& batch, ModelState state, bool training) const;
+  static Inputs inputs_of(const Batch& batch);
   /// Memory for a batch of this size; what it held before is lost.
   Workspace workspace(Index batch, bool training);
   View infer(const Batch& batch, ModelState state);

@@ -53,13 +53,17 @@ WorkspacePlan Network::plan(Index batch, bool training) const {
   return plan;
 }
 
-View Network::forward(const Pass& pass, View features, const Workspace& workspace) const {
+View Network::forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const {
   assert(workspace.plan.batch == pass.batch && workspace.plan.training == pass.training);
   const Schedule& schedule = pass.training ? *training_ : *inference_;
   const auto tensor = [&](int number) {
     return number < 0 ? MutableView{} : view(workspace, schedule.activation[static_cast<std::size_t>(number)]);
   };
-  if (pass.batch > 0) pass.backend.load(in(), pass.batch, features, tensor(0));
+  if (pass.batch > 0 && inputs.kept != nullptr) {
+    inputs.kept->load(pass.examples, inputs.movements, tensor(0));
+  } else if (pass.batch > 0) {
+    pass.backend.load(in(), pass.batch, inputs.values, tensor(0));
+  }
   for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
     const Node& node = graph_->nodes[i];
     if (pass.batch == 0 && !node.layer->traits().collective) continue;

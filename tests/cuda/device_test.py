@@ -7,6 +7,9 @@ import pathlib
 import sys
 import unittest
 
+import h5py
+import numpy as np
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "cli"))
 from harness import CONFIG, BinaryTest  # noqa: E402
 
@@ -60,6 +63,20 @@ class OnADevice(BinaryTest):
         distances = [self.compare(0, precision=precision) for precision in self.ALLOWED]
         self.assertLess(distances[0], distances[1])  # they are not all the same kernels
         self.assertLess(distances[1], distances[2])
+
+    def test_a_set_that_the_device_keeps_and_one_that_is_copied_end_alike(self):
+        side, examples = 200, 500
+        with h5py.File(self.folder / "large.h5", "w") as file:
+            file["train/features"] = np.random.default_rng(1).integers(0, 256, (examples, side, side), np.uint8)
+            file["train/labels"] = np.arange(examples) % 3
+        arguments = (*CUDA, *self.SGD, "--set", "data.path=large.h5", "--set", "data.normalization=channel")
+        arguments += ("--set", "data.augmentation.shift=2", "--set", "data.augmentation.horizontal_flip=true")
+        arguments += ("--set", 'model.layers=[{kind="flatten"},{kind="dense",units=3}]', "--set", "train.batch_size=64")
+        kept = self.train("kept", *arguments)
+        self.assertIn("the GPU keeps the training set: 19.1 MiB", kept.out)
+        copied = self.train("copied", *arguments, environment={"UNISONO_SIMULATED_MEMORY": str(72 << 20)})
+        self.assertIn("copied to the GPU batch by batch", copied.out)
+        self.assert_same_bits("kept", "copied")
 
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (

@@ -255,6 +255,93 @@ TEST_CASE("an autoencoder's target is its input, as augmented and normalised", "
   CHECK(batch.targets.size() == 32);
 }
 
+namespace {
+
+/// A device that would keep all that it is offered.
+class Keeper final : public KeptFeatures {
+ public:
+  void load(std::span<const std::uint64_t>, std::span<const Movement>, MutableView) override {}
+  Delivery delivery() {
+    return {.keep = [this](const StoredFeatures& features) {
+      offered.push_back(features);
+      return accepts ? this : nullptr;
+    }};
+  }
+
+  bool accepts = true;
+  std::vector<StoredFeatures> offered;
+};
+
+}  // namespace
+
+TEST_CASE("a device that keeps a resident set is given numbers and movements of examples", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
+  settings.augmentation.shift = 2;
+  settings.normalization = "global";
+  const auto set = open_dataset(settings, 1);
+  Keeper device;
+  const auto source = set->train({.batch_size = 5, .seed = 2, .delivery = device.delivery()});
+  REQUIRE(device.offered.size() == 1);
+  const StoredFeatures& rows = device.offered.front();
+  CHECK(rows.count == 12);
+  CHECK(rows.first == 0);
+  CHECK(rows.bytes() == 12 * 12);
+  for (std::size_t i = 0; i < 144; ++i) CHECK(std::to_integer<std::size_t>(rows.rows[i]) == i);
+  for (int step = 0; step < 4; ++step) {
+    const Batch batch = source->next();
+    CHECK(batch.kept == &device);
+    CHECK(batch.features.empty());
+    REQUIRE(std::ssize(batch.examples) == batch.size);
+    REQUIRE(batch.labels.size() == batch.examples.size());
+    REQUIRE(batch.movements.size() == batch.examples.size());
+    for (std::size_t i = 0; i < batch.examples.size(); ++i) {
+      const Movement expected = draw_movement(settings.augmentation, 2, batch.epoch, batch.examples[i]);
+      CHECK(batch.movements[i].down == expected.down);
+      CHECK(batch.movements[i].right == expected.right);
+    }
+  }
+  const auto test = set->evaluate(Split::test, 0, 1, 2, device.delivery());
+  CHECK(device.offered.back().count == 3);
+  const auto batch = test->next();
+  CHECK(batch->kept == &device);
+  CHECK(batch->movements.empty());
+  CHECK(std::ranges::equal(batch->examples, std::vector<std::uint64_t>{0, 1}));
+}
+
+TEST_CASE("batches have features where a device declines, or is not asked", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .shape = {3, 4}});
+  Keeper device;
+  SECTION("it declines") { device.accepts = false; }
+  SECTION("the set is streamed") { settings.reader = "streaming"; }
+  SECTION("the features are targets, too") { settings.targets = "features"; }
+  const auto set = open_dataset(settings, 1);
+  const auto source = set->train({.batch_size = 5, .delivery = device.delivery()});
+  CHECK(device.offered.size() == (device.accepts ? 0 : 1));
+  const Batch batch = source->next();
+  CHECK(batch.kept == nullptr);
+  CHECK(batch.features.size() == 5 * 12);
+  CHECK(batch.movements.empty());
+}
+
+TEST_CASE("a rank's fixed part is all that its device keeps", "[dataset]") {
+  const TempDir folder;
+  DataSettings settings;
+  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 10, .shape = {3, 4}});
+  settings.partition = "fixed";
+  const auto set = open_dataset(settings, 1);
+  Keeper device;
+  const auto source = set->train({.rank = 1, .size = 2, .batch_size = 4, .delivery = device.delivery()});
+  REQUIRE(device.offered.size() == 1);
+  CHECK(device.offered.front().first == 5);
+  CHECK(device.offered.front().count == 5);
+  CHECK(std::to_integer<int>(*device.offered.front().rows) == 5 * 12);
+  CHECK(source->next().kept == &device);
+}
+
 TEST_CASE("targets of any number come with their examples", "[dataset]") {
   const TempDir folder;
   DataSettings settings;

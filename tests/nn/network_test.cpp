@@ -171,7 +171,7 @@ TEST_CASE("several micro-batches can be in flight", "[network]") {
   const auto forward = [&](Trial& trial) {
     const Workspace space = trial.workspace(true);
     LossSums sums;
-    trial.loss->apply(backend, 2, one.network.forward(trial.pass(true), trial.features, space), trial.wanted(),
+    trial.loss->apply(backend, 2, one.network.forward(trial.pass(true), {trial.features}, space), trial.wanted(),
                       trial.scale, one.network.output_gradient(space), sums);
   };
   forward(one);

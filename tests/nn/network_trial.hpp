@@ -145,14 +145,14 @@ struct Trial {
   double training_loss() {
     const Workspace space = workspace(true);
     LossSums sums;
-    loss->apply(backend, batch, network.forward(pass(true), features, space), wanted(), 0, {}, sums);
+    loss->apply(backend, batch, network.forward(pass(true), {features}, space), wanted(), 0, {}, sums);
     return sums.loss * scale;
   }
   /// Forward and backward; g in `gradient`. \return scale · Σ loss
   double loss_and_gradient(Write write = Write::overwrite, const std::function<void(Index, Index)>& ready = {}) {
     const Workspace space = workspace(true);
     LossSums sums;
-    const View outputs = network.forward(pass(true), features, space);
+    const View outputs = network.forward(pass(true), {features}, space);
     if (batch > 0) loss->apply(backend, batch, outputs, wanted(), scale, network.output_gradient(space), sums);
     network.backward(pass(true), space, gradient.view(), write, ready);
     return sums.loss * scale;
@@ -160,7 +160,7 @@ struct Trial {
   /// Outputs in canonical order.
   std::vector<float> outputs(bool training) {
     const Workspace space = workspace(training);
-    const View stored = network.forward(pass(training), features, space);
+    const View stored = network.forward(pass(training), {features}, space);
     std::vector<float> values(static_cast<std::size_t>(batch * network.out().extent.size()));
     backend.store(network.out().extent, batch, stored, values);
     return values;

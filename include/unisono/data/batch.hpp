@@ -4,6 +4,7 @@
 #include <span>
 #include <variant>
 
+#include "unisono/tensor/features.hpp"
 #include "unisono/tensor/sparse.hpp"
 
 namespace unisono {
@@ -33,9 +34,9 @@ struct ExampleRange {
   bool operator==(const ExampleRange&) const = default;
 };
 
-/// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented. The memory belongs to
-/// the source and stays valid until its next batch is asked for. B may be 0: such a rank takes part in collectives all
-/// the same.
+/// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented; or their numbers, where
+/// a device keeps the features and does that itself. The memory belongs to the source and stays valid until its next
+/// batch is asked for. B may be 0: such a rank takes part in collectives all the same.
 ///
 /// Examples of a set that is no table are not copied: such a batch names ranges of the set, and has neither `examples`
 /// nor features, labels and targets. An example of a text is a word, of which its sentences have so many.
@@ -49,7 +50,9 @@ struct Batch {
   bool last_of_step = true;                ///< the last micro-batch of its step
   bool last_of_epoch = false;
   std::span<const std::uint64_t> examples = {};  ///< [B] indices in the set
-  View features = {};                            ///< [B, C, H, W]
+  View features = {};                            ///< [B, C, H, W]; empty where a device keeps them
+  KeptFeatures* kept = nullptr;                  ///< the device's, of which `examples` says which; null: none
+  std::span<const Movement> movements = {};      ///< [B] of such examples; empty: they stay as they are
   std::span<const std::int32_t> labels = {};     ///< [B], or empty
   View targets = {};                             ///< [B, T], or empty
   const ExampleSet* set = nullptr;               ///< null: a table of dense features

@@ -78,6 +78,12 @@ struct Normalization {
   std::vector<float> mean, scale;
 };
 
+/// How batches reach the device that computes on them.
+struct Delivery {
+  Allocator* memory = &plain_allocator();  ///< where features and targets of batches lie; it outlives the sources
+  KeepFeatures keep = {};                  ///< of resident sets; empty: batches have features
+};
+
 /// This rank's place, what a step is.
 struct SourceOptions {
   int rank = 0, size = 1;
@@ -85,7 +91,7 @@ struct SourceOptions {
   Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
   std::uint64_t seed = 0;
   int lane = 0, lanes = 1;  ///< of threads that share a rank's steps: this source has every `lanes`-th, from `lane` on
-  Allocator* memory = &plain_allocator();  ///< where features and targets of batches lie; it outlives the source
+  Delivery delivery = {};
 };
 
 /// A pass over a split, prefetched; each example exactly once over all ranks, in the set's order.
@@ -112,7 +118,8 @@ class Dataset {
   /// Sources must not outlive the set.
   /// \throws ConfigError for a batch that the ranks' fixed parts cannot share, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
-  virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) = 0;
+  virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
+                                                     const Delivery& delivery = {}) = 0;
 };
 
 /// How ranks open a set together. Default: this process alone.

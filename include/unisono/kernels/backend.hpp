@@ -10,6 +10,7 @@
 #include "unisono/kernels/specs.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/device.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono {
 
@@ -110,6 +111,11 @@ class Backend {
 
   /// x = values. \param values [batch, C, H, W] row-major
   virtual void load(const Extent& extent, Index batch, View values, MutableView x) = 0;
+  /// Keeps a copy of a set's features, as `load` would be given them, and makes inputs of them itself; the same answer
+  /// for the same rows. Null: it does not. \pre the rows stay as long as the backend
+  virtual KeptFeatures* keep(const StoredFeatures& /*features*/) { return nullptr; }
+  /// Bytes of all that it keeps.
+  virtual std::size_t kept_bytes() const { return 0; }
   /// values = x. Waits. \param values [batch, C, H, W] row-major, in plain memory
   virtual void store(const Extent& extent, Index batch, View x, MutableView values) = 0;
 

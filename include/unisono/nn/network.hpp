@@ -56,10 +56,10 @@ class Network {
   /// What the layers have to say, "global statistics" for instance, each thing once.
   std::vector<std::string> notes() const;
 
-  /// Loads the features and runs all layers. \param features [B, C, H, W] row-major
+  /// Loads the inputs and runs all layers.
   /// Collective where training with global statistics; then B may be 0, too.
   /// \return the last layer's outputs, in the workspace
-  View forward(const Pass& pass, View features, const Workspace& workspace) const;
+  View forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const;
   /// Where ∂loss/∂outputs is to be written before `backward`.
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.

@@ -7,8 +7,9 @@
 namespace unisono::data {
 namespace {
 
-Index draw_offset(std::int64_t most, RandomStream& random) {
-  return static_cast<Index>(random.below(static_cast<std::uint64_t>(2 * most + 1))) - static_cast<Index>(most);
+std::int32_t draw_offset(std::int64_t most, RandomStream& random) {
+  const auto drawn = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(2 * most + 1)));
+  return static_cast<std::int32_t>(drawn - most);
 }
 
 /// out(x) = in(x + right), or zero.

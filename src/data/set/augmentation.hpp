@@ -3,14 +3,9 @@
 #include <cstdint>
 
 #include "unisono/data/dataset.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
-
-/// How an image is moved: out(c, y, x) = in(c, y + down, (flipped ? W − 1 − x : x) + right), zero outside.
-struct Movement {
-  Index down = 0, right = 0;
-  bool flipped = false;
-};
 
 bool has_effect(const AugmentationSettings& settings);
 

@@ -42,6 +42,20 @@ FeatureWriter::FeatureWriter(const GroupSchema& group, const Normalization& norm
   moved_.resize(features);
 }
 
+StoredFeatures FeatureWriter::describe(const std::byte* rows, std::uint64_t first, Index count) const {
+  return {.storage = storage_,
+          .channels = shape_.channels,
+          .height = shape_.height,
+          .width = shape_.width,
+          .scale = scale_,
+          .offset = offset_,
+          .mean = mean_,
+          .factor = factor_,
+          .rows = rows,
+          .first = first,
+          .count = count};
+}
+
 void FeatureWriter::write(const std::byte* stored, float* out) const {
   if (by_feature_) return convert(storage_, stored, a_.size(), a_.data(), b_.data(), out);
   const auto plane = static_cast<std::size_t>(shape_.height * shape_.width);

@@ -20,6 +20,8 @@ class FeatureWriter {
 
   /// \param out [C, H, W]
   void write(const std::byte* stored, float* out) const;
+  /// Features [C, H, W] of rows of the group, for a device to do the same. \param rows those of [first, first + count)
+  StoredFeatures describe(const std::byte* rows, std::uint64_t first, Index count) const;
   /// The image is moved before it is normalised: what comes in from outside has the value 0, as a black pixel has.
   void write_moved(const std::byte* stored, const Movement& movement, float* out);
 

@@ -22,7 +22,8 @@ class OpenSet final : public Dataset {
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
-  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
+                                             const Delivery& delivery) override;
 
  private:
   void load(Agreement& agreement);
@@ -123,20 +124,30 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = style(*group, options.seed);
   with.augmentation = settings_.augmentation;
-  return std::make_unique<TrainSource>(schedule, feed(schedule, options), BatchWriter(*group, normalization_, with),
-                                       options);
+  BatchWriter writer(*group, normalization_, with);
+  if (plan_.info.resident) {
+    writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
+  }
+  return std::make_unique<TrainSource>(schedule, feed(schedule, options), writer, options);
 }
 
-std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int size, Index batch_size) {
+std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int size, Index batch_size,
+                                                    const Delivery& delivery) {
   const GroupSchema* group = plan_.group(split);
   if (group == nullptr)
     throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
   const RowRuns& positions = plan_.rows(split);
   const Range part = part_of(positions.size(), rank, size);
-  auto reader = plan_.info.resident ? read_resident(resident_rows(split, part), positions)
-                                    : read_streaming(*file_, *group, positions);
-  return std::make_unique<SequentialSource>(part, batch_size, std::move(reader),
-                                            BatchWriter(*group, normalization_, style(*group, 0)));
+  BatchWriter writer(*group, normalization_, style(*group, 0));
+  std::unique_ptr<SequentialReader> reader;
+  if (plan_.info.resident) {
+    const RowBlock& rows = resident_rows(split, part);
+    writer.deliver_kept(rows, delivery.keep);
+    reader = read_resident(rows, positions);
+  } else {
+    reader = read_streaming(*file_, *group, positions);
+  }
+  return std::make_unique<SequentialSource>(part, batch_size, std::move(reader), writer, *delivery.memory);
 }
 
 void check_order(const DataSettings& settings, SetKind kind) {

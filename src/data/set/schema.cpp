@@ -173,10 +173,6 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
 
 }  // namespace
 
-std::size_t size_of(Storage storage) {
-  return storage == Storage::uint8 ? 1 : storage == Storage::float16 ? sizeof(hdf5::Half) : sizeof(float);
-}
-
 std::int64_t GroupSchema::bytes_per_example() const {
   const std::size_t label = has_labels ? sizeof(std::int32_t) : 0;
   return static_cast<std::int64_t>(static_cast<std::size_t>(features.size()) * size_of(storage) + label +

@@ -7,12 +7,9 @@
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"
+#include "unisono/tensor/features.hpp"
 
 namespace unisono::data {
-
-/// How features are kept in memory: as in the file, where it is one of these, and float32 otherwise.
-enum class Storage { uint8, float16, float32 };
-std::size_t size_of(Storage storage);
 
 /// One group of a set: "train", "validation" or "test". A feature's value is scale · stored + offset.
 struct GroupSchema {

@@ -68,10 +68,12 @@ std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const G
 }
 
 SequentialSource::SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader,
-                                   const BatchWriter& writer)
+                                   const BatchWriter& writer, Allocator& memory)
     : part_(part), batch_size_(batch_size), next_(part.first), reader_(std::move(reader)), writer_(writer) {
   std::vector<PreparedBatch> buffers;
-  for (int i = 0; i < kBuffers; ++i) buffers.push_back(writer_.make(std::min<Index>(batch_size, part.size())));
+  for (int i = 0; i < kBuffers; ++i) {
+    buffers.push_back(writer_.make(std::min<Index>(batch_size, part.size()), memory));
+  }
   prefetcher_.emplace(std::move(buffers), [this](PreparedBatch& prepared) { return prepare(prepared); });
 }
 

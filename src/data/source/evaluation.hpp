@@ -24,7 +24,8 @@ std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const G
 /// A rank's part of a split, in the set's order, in batches.
 class SequentialSource final : public EvaluationSource {
  public:
-  SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader, const BatchWriter& writer);
+  SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader, const BatchWriter& writer,
+                   Allocator& memory);
 
   std::optional<Batch> next() override;
   std::int64_t first() const override { return part_.first; }

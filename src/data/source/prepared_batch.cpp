@@ -11,26 +11,43 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
       feature_size_(static_cast<std::size_t>(group.features.size())),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
 
+void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
+  if (!keep || style_.features_are_targets) return;  // values that losses read
+  const Range range = rows.rows();
+  if (range.size() == 0) return;
+  kept_ = keep(writer_.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first), range.size()));
+}
+
 PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   PreparedBatch prepared;
   const auto count = static_cast<std::size_t>(largest);
-  prepared.features = Buffer(static_cast<Index>(count * feature_size_), memory);
+  prepared.features = Buffer(static_cast<Index>(kept_ == nullptr ? count * feature_size_ : 0), memory);
+  prepared.movements.resize(kept_ != nullptr && augments_ ? count : 0);
   prepared.targets = Buffer(static_cast<Index>(count * target_size_), memory);
   prepared.labels.resize(style_.labels ? count : 0);
   prepared.examples.resize(count);
   return prepared;
 }
 
+void BatchWriter::write_features(const RawExample& example, std::int64_t epoch, std::size_t i,
+                                 PreparedBatch& prepared) {
+  float* const out = prepared.features.data() + i * feature_size_;
+  if (!augments_) {
+    if (kept_ == nullptr) writer_.write(example.features, out);
+    return;
+  }
+  const Movement movement = draw_movement(style_.augmentation, style_.seed, epoch, example.row);
+  if (kept_ == nullptr) {
+    writer_.write_moved(example.features, movement, out);
+  } else {
+    prepared.movements[i] = movement;
+  }
+}
+
 void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const RawExample& example = examples[i];
-    float* out = prepared.features.data() + i * feature_size_;
-    if (augments_) {
-      writer_.write_moved(example.features, draw_movement(style_.augmentation, style_.seed, header.epoch, example.row),
-                          out);
-    } else {
-      writer_.write(example.features, out);
-    }
+    write_features(example, header.epoch, i, prepared);
     if (style_.labels) prepared.labels[i] = example.label;
     if (target_size_ > 0) {
       std::copy(example.targets, example.targets + target_size_, prepared.targets.data() + i * target_size_);
@@ -41,7 +58,9 @@ void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& he
   prepared.batch = header;
   prepared.batch.size = static_cast<Index>(count);
   prepared.batch.examples = std::span(prepared.examples).first(count);
-  prepared.batch.features = prepared.features.view().first(count * feature_size_);
+  prepared.batch.features = prepared.features.view().first(kept_ == nullptr ? count * feature_size_ : 0);
+  prepared.batch.kept = kept_;
+  prepared.batch.movements = std::span(prepared.movements).first(kept_ != nullptr && augments_ ? count : 0);
   prepared.batch.labels = std::span(prepared.labels).first(style_.labels ? count : 0);
   prepared.batch.targets =
       style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);

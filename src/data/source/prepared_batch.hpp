@@ -13,6 +13,7 @@ struct PreparedBatch {
   Buffer features, targets;
   std::vector<std::int32_t> labels;
   std::vector<std::uint64_t> examples;
+  std::vector<Movement> movements;
   Batch batch;
 };
 
@@ -30,14 +31,21 @@ class BatchWriter {
  public:
   BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style);
 
-  PreparedBatch make(Index largest, Allocator& memory = plain_allocator()) const;
+  /// Leaves features to a device that keeps these rows: from now on batches have their examples' movements in place.
+  /// \param rows of the group, in memory \param keep may be empty, and may decline
+  void deliver_kept(const RowBlock& rows, const KeepFeatures& keep);
+
+  PreparedBatch make(Index largest, Allocator& memory) const;
   /// Fills the examples of a batch; its other members are `header`'s.
   void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
 
  private:
+  void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
+
   FeatureWriter writer_;
   BatchStyle style_;
   bool augments_;
+  KeptFeatures* kept_ = nullptr;
   std::size_t feature_size_, target_size_;
 };
 

@@ -16,7 +16,7 @@ TrainSource::TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, c
       writer_(writer),
       lane_(options.lane),
       lanes_(options.lanes),
-      memory_(options.memory) {}
+      memory_(options.delivery.memory) {}
 
 TrainSource::~TrainSource() { stop(); }
 

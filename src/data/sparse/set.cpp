@@ -215,7 +215,8 @@ class SparseSet final : public Dataset {
   const std::vector<std::string>& class_names() const override { return schema_.class_names; }
   const std::vector<std::int64_t>& occurrences() override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
-  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size) override;
+  std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
+                                             const Delivery& delivery) override;
 
  private:
   void split_groups(const Loaders& loaders);
@@ -314,7 +315,8 @@ std::unique_ptr<BatchSource> SparseSet::train(const SourceOptions& options) {
   return std::make_unique<RangeSource>(split(Split::train), options, settings_.shuffle);
 }
 
-std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int size, Index batch_size) {
+std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int size, Index batch_size,
+                                                      const Delivery&) {
   if (settings_.partition == "strata") return std::make_unique<StrataEvaluation>(split(which), rank, size);
   return std::make_unique<RangeEvaluation>(split(which), rank, size, batch_size);
 }

@@ -3,9 +3,11 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "cuda/convolutions.hpp"
 #include "cuda/cuda_device.hpp"
+#include "cuda/kept_rows.hpp"
 #include "cuda/matmul.hpp"
 #include "cuda/precision.hpp"
 #include "cuda/scratch.hpp"
@@ -46,6 +48,14 @@ class CudaBackend final : public Backend {
   std::vector<int> feature_axes() const override { return {1, 2, 0}; }
   void load(const Extent& extent, Index batch, View values, MutableView x) override;
   void store(const Extent& extent, Index batch, View x, MutableView values) override;
+
+  // Sets that the device keeps: kept_rows.cu
+
+  KeptFeatures* keep(const StoredFeatures& features) override;
+  std::size_t kept_bytes() const override;
+  /// See KeptFeatures::load.
+  void load_rows(const KeptRows& kept, std::span<const std::uint64_t> examples, std::span<const Movement> movements,
+                 MutableView x);
 
   // Dense and convolution: dense.cpp, convolution.cpp
 
@@ -160,7 +170,8 @@ class CudaBackend final : public Backend {
   Scratch partials_;   ///< sums of parts, to be added up in a fixed order
   Scratch values_;     ///< results on their way into the layout of the caller
   std::unordered_map<const float*, Rounded> rounded_;
-  std::int64_t pass_ = 0;  ///< passes begin with `load`
+  std::int64_t pass_ = 0;  ///< passes begin with inputs
+  std::vector<std::unique_ptr<KeptRows>> kept_;
   Buffer losses_;
   std::map<const LossSums*, int> loss_slots_;
 };

@@ -52,6 +52,8 @@ class CudaDevice final : public Device {
   std::string identity() const override { return identity_; }
 
   Queue& queue() { return queue_; }
+  /// Of its memory, what nobody has.
+  std::size_t free_bytes() const { return pool_.free_bytes(); }
   double waited_seconds() const { return queue_.waited_seconds(); }
   const std::string& name() const { return name_; }
   int multiprocessors() const { return multiprocessors_; }

@@ -29,6 +29,7 @@ class Pool {
 
   /// Bytes that `allocate` takes for so many.
   static std::size_t rounded(std::size_t bytes);
+  std::size_t free_bytes() const { return raw_.free_bytes(); }
   std::size_t used_bytes() const { return used_bytes_; }
   std::size_t kept_bytes() const { return kept_bytes_; }
 

@@ -75,11 +75,12 @@ class Queue {
     return stage(std::span(&value, 1));
   }
 
-  /// A copy of many values, made by the copy engine while kernels run. The values must stay as they are until `submit`
-  /// has returned. \return where the device finds the address of the copy
+  /// A copy of many values, made by the copy engine while kernels run; few are staged. The values must stay as they are
+  /// until `submit` has returned. \return where the device finds the address of the copy
   template <typename T>
   const T* const* upload(std::span<const T> values) {
-    return stage(static_cast<const T*>(upload_bytes(std::as_bytes(values))));
+    const auto bytes = std::as_bytes(values);
+    return stage(static_cast<const T*>(bytes.size() <= kStagedUpload ? stage_bytes(bytes) : upload_bytes(bytes)));
   }
 
   /// Starts what was added. Returns when uploads have arrived.
@@ -97,6 +98,7 @@ class Queue {
   double waited_seconds() const { return waited_seconds_; }
 
  private:
+  static constexpr std::size_t kStagedUpload = std::size_t{64} << 10;
   struct Command {
     std::function<void(cudaStream_t)> run;
   };
