@@ -2,10 +2,12 @@
 
 Runs inside the virtual environment that bench/compare-pytorch makes. A step is what a training loop does: take the
 next slice of data that lies in memory, forward, softmax cross-entropy, backward, SGD with momentum. With
---processes 2 the processes train together through DistributedDataParallel over gloo.
+--processes 2 the processes train together through DistributedDataParallel over gloo. With --device cuda the data lie on
+the GPU, images in channels_last, updates are fused, and bf16 is autocast's, with float32 parameters.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -72,9 +74,28 @@ def resnet20():
 MODELS = {
     "mlp-512": (lambda: mlp(512), (1, 28, 28)),
     "mlp-4096": (lambda: mlp(4096), (1, 28, 28)),
+    "mlp-8192": (lambda: mlp(8192), (1, 28, 28)),
     "lenet": (lenet, (1, 28, 28)),
     "resnet20": (resnet20, (3, 32, 32)),
 }
+
+
+def compiled(model, mode):
+    """As --mode says; "graphs" is PyTorch's own mode of compiled kernels in CUDA graphs."""
+    if mode == "graphs":
+        return torch.compile(model, mode="reduce-overhead")
+    return torch.compile(model) if mode == "compile" else model
+
+
+def set_precision(precision):
+    """What products are computed in; what a step's forward pass runs in."""
+    tf32 = precision != "fp32"
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    if precision == "bf16":
+        return lambda: torch.autocast("cuda", dtype=torch.bfloat16)
+    return contextlib.nullcontext
 
 
 def train(rank, arguments):
@@ -82,39 +103,45 @@ def train(rank, arguments):
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(1)
     build, shape = MODELS[arguments.model]
-    model = build()
+    on_gpu = arguments.device == "cuda"
+    precision = set_precision(arguments.precision) if on_gpu else contextlib.nullcontext
+    model = build().to(arguments.device)
     batches = 8
-    data = torch.randn(batches * arguments.batch, *shape)
-    labels = torch.randint(0, 10, (batches * arguments.batch,))
-    if arguments.mode == "channels_last":
+    data = torch.randn(batches * arguments.batch, *shape, device=arguments.device)
+    labels = torch.randint(0, 10, (batches * arguments.batch,), device=arguments.device)
+    if arguments.mode == "channels_last" or (on_gpu and shape[0] > 1):
         model = model.to(memory_format=torch.channels_last)
         data = data.contiguous(memory_format=torch.channels_last)
     if arguments.processes > 1:
         torch.distributed.init_process_group("gloo", rank=rank, world_size=arguments.processes)
         model = nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    if arguments.mode == "compile":
-        model = torch.compile(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=on_gpu or None)
+    model = compiled(model, arguments.mode)
     loss_function = nn.CrossEntropyLoss()
 
     def step(i):
         first = (i % batches) * arguments.batch
         optimizer.zero_grad(set_to_none=True)
-        loss = loss_function(model(data[first : first + arguments.batch]), labels[first : first + arguments.batch])
+        with precision():
+            loss = loss_function(model(data[first : first + arguments.batch]), labels[first : first + arguments.batch])
         loss.backward()
         optimizer.step()
+
+    def wait():
+        if on_gpu:
+            torch.cuda.synchronize()
+        elif arguments.processes > 1:
+            torch.distributed.barrier()
 
     for i in range(arguments.warmup):
         step(i)
     rates = []
     for _ in range(arguments.repeats):
-        if arguments.processes > 1:
-            torch.distributed.barrier()
+        wait()
         start = time.perf_counter()
         for i in range(arguments.steps):
             step(i)
-        if arguments.processes > 1:
-            torch.distributed.barrier()
+        wait()
         rates.append(arguments.steps * arguments.batch * arguments.processes / (time.perf_counter() - start))
     if rank == 0:
         print(json.dumps({"examples_per_second": statistics.median(rates), "torch": torch.__version__}), flush=True)
@@ -126,7 +153,9 @@ def train(rank, arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", choices=MODELS)
-    parser.add_argument("--mode", choices=("eager", "channels_last", "compile"), default="eager")
+    parser.add_argument("--mode", choices=("eager", "channels_last", "compile", "graphs"), default="eager")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("fp32", "tf32", "bf16"), default="fp32", help="on a GPU")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--batch", type=int, default=64, help="examples per step and process")

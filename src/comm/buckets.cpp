@@ -11,12 +11,6 @@ namespace {
 // At most so many lie unused between blocks.
 [[maybe_unused]] constexpr Index kGapFloats = kAlignmentBytes / sizeof(float) - 1;
 
-/// On one node a bucket costs some microseconds to start, and should still lie in the cache of the core that computed
-/// it; between nodes a message should be long beside the latency of the network.
-Index chosen_bucket_bytes(const Communicator& communicator) {
-  return communicator.node_size() == communicator.size() ? Index{1} << 20 : Index{4} << 20;
-}
-
 }  // namespace
 
 GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes)
@@ -24,7 +18,7 @@ GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradien
       gradient_(gradient),
       final_first_(static_cast<Index>(gradient.size())),
       started_first_(final_first_) {
-  const Index bytes = bucket_bytes > 0 ? bucket_bytes : chosen_bucket_bytes(communicator);
+  const Index bytes = bucket_bytes > 0 ? bucket_bytes : communicator.bucket_bytes();
   constexpr Index kUnit = kAlignmentBytes;  // so that a bucket begins at a cache line
   bucket_size_ = std::max(Index{1}, (bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
 }

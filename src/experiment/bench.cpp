@@ -15,6 +15,7 @@
 #include "parts.hpp"
 #include "progress.hpp"
 #include "synthetic_source.hpp"
+#include "unisono/strategies/phase.hpp"
 
 namespace unisono {
 namespace {
@@ -92,6 +93,10 @@ class Trial {
     world_.barrier();
     const Stopwatch watch;
     parts_.strategy->train(context);
+    {
+      const Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
+      parts_.backend->collect(training_.sums);  // waits for what a device still does
+    }
     std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
     training_.seconds.other = slowest[0] - training_.seconds.sum();
     world_.allreduce_max(std::span<double>(slowest));
@@ -162,12 +167,14 @@ std::string text_of(const nlohmann::ordered_json& report) {
   const auto number = [&](const char* key) { return report.at(key).get<double>(); };
   std::string text = fmt::format(
       "{}: {} on {} ranks × {} threads, {} examples a step, {} steps\n"
+      "  device      {}\n"
       "  speed       {} examples/s (median step: {})\n"
-      "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the FMA peak of {:.1f} GFLOP/s measured on these ranks\n"
+      "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
       "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
       report.at("name").get<std::string>(), report.at("strategy").get<std::string>(), report.at("ranks").get<int>(),
       report.at("threads").get<int>(), report.at("batch_size").get<std::int64_t>(),
-      report.at("steps").get<std::int64_t>(), grouped(std::llround(number("examples_per_second"))),
+      report.at("steps").get<std::int64_t>(), report.at("device").get<std::string>(),
+      grouped(std::llround(number("examples_per_second"))),
       grouped(std::llround(number("examples_per_second_median_step"))), number("gflops_per_second"),
       100 * number("fraction_of_peak"), number("peak_gflops_per_second"), number("bandwidth_gigabytes_per_second"));
   const auto& seconds = report.at("seconds");

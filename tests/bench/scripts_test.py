@@ -76,6 +76,35 @@ class Scripts(unittest.TestCase):
         done = self.run_script("compare-servers", "--images", self.folder, "--parts", "network", code=1)
         self.assertIn("the part network needs --hosts", done.stderr)
 
+    def test_pytorch_on_a_gpu(self):
+        """On the simulated GPU, and with a PyTorch that only says how fast it was."""
+        if "UNISONO_SIMULATED" not in os.environ:
+            self.skipTest("built without CUDA")
+        python = self.folder / "pytorch"
+        python.write_text('#!/bin/sh\n[ "$1" = -c ] && echo 9.9 || echo \'{"examples_per_second": 1000}\'\n')
+        python.chmod(0o755)
+        mark = "<!-- compare-pytorch on a GPU: {} -->\n"
+        self.output.write_text(mark.format("begin") + mark.format("end"))
+        words = ["--device", "cuda", "--python", python, "--rounds", "2", "--unisono", os.environ["UNISONO_SIMULATED"]]
+        self.run_script("compare-pytorch", *words, "--cases", "mlp-512:2:bf16")
+        text = self.output.read_text()
+        self.assertRegex(text, r"simulated device 0; measured there: [\d,]+ TFLOP/s in bf16, \d+ GB/s in a copy")
+        self.assertRegex(text, r"\| mlp-512, 2, bf16 \| 1,000 \| 1,000 \| 1,000 \| [\d,]+ \| [\d.]+ \| .* \| \d+ % \|")
+        done = self.run_script("compare-pytorch", *words, "--cases", "mlp:2:bf16", code=1)
+        self.assertIn("unknown model mlp; there are mlp-512", done.stderr)
+        done = self.run_script("compare-pytorch", *words, "--cases", "mlp-512:2:fp8", code=1)
+        self.assertIn("each is MODEL:BATCH:PRECISION", done.stderr)
+
+    def test_update_rules_on_a_gpu(self):
+        if "UNISONO_SIMULATED" not in os.environ:
+            self.skipTest("built without CUDA")
+        bench = pathlib.Path(os.environ["UNISONO_SIMULATED"]).parent / "bench_device_updates_simulated"
+        done = subprocess.run([bench, "--floats", "20000"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for rule in ("sgd", "sgd with momentum", "adam"):
+            self.assertRegex(done.stdout, rf"{rule} +[\d.]+ GB/s, +[\d.]+ % of a copy's [\d.]+")
+        self.assertEqual(subprocess.run([bench, "--floats", "x"], capture_output=True).returncode, 2)
+
     def test_a_model_that_there_is_not_is_named(self):
         done = self.run_script("compare-locking", "--models", "linaer", code=1)
         self.assertIn("compare-locking: unknown model linaer; there are linear,", done.stderr)

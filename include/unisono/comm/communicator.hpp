@@ -111,6 +111,8 @@ class Communicator {
   // ------------------------------------------------------------------------------------------------------------
 
   bool is_root() const { return rank() == 0; }
+  /// How long an allreduce should be that others follow while a gradient is computed.
+  virtual Index bucket_bytes() const;
   /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part, whatever its values are. Where all
   /// weights are 0 the values stay as they are.
   virtual void allreduce_weighted_mean(std::span<float> values, double weight);

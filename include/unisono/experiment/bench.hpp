@@ -28,8 +28,8 @@ struct BenchOptions {
 };
 
 /// Times training steps on random data in memory, with the config's strategy, and prints examples/s, GFLOP/s, the
-/// fraction of the FMA peak that all ranks reach at once, and where the time went. Collective.
-/// \throws LaunchError where a rank has more threads than cores
+/// fraction of the peak (multiplications and additions, of a device in matrices) that all ranks reach at once, and
+/// where the time went. Collective. \throws LaunchError where a rank has more threads than cores
 void bench(Communicator& world, const Config& config, const BenchOptions& options, Log& log);
 
 /// The shapes of the config's data, without reading it. \throws DataError where there is no such file: what to give

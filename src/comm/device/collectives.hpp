@@ -19,6 +19,8 @@ class DeviceCollectives {
 
   /// Memory of the device on which the collectives are fastest; its allocation is collective.
   virtual Allocator& memory() = 0;
+  /// See Communicator::bucket_bytes.
+  virtual Index bucket_bytes() const = 0;
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
   virtual void allreduce_sum(std::span<float> values) = 0;
   virtual void allreduce_sum(std::span<double> values) = 0;

@@ -33,6 +33,7 @@ class DeviceCommunicator final : public Communicator {
     return below().all_gather_bytes(bytes);
   }
   void allreduce_weighted_mean(std::span<float> values, double weight) override;
+  Index bucket_bytes() const override { return collectives_->bucket_bytes(); }
 
   void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
   void receive(std::span<std::byte> bytes, int peer, int tag) override { start_receive(bytes, peer, tag)->wait(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <list>
 #include <map>
@@ -60,6 +61,8 @@ class StagedCollectives final : public DeviceCollectives {
   ~StagedCollectives() override;
 
   Allocator& memory() override { return memory_; }
+  /// Each costs two copies and the ranks' meeting.
+  Index bucket_bytes() const override { return std::max(Index{4} << 20, ranks_.bucket_bytes()); }
   void broadcast(std::span<std::byte> bytes, int root) override;
   void allreduce_sum(std::span<float> values) override;
   void allreduce_sum(std::span<double> values) override;

@@ -99,6 +99,8 @@ class NcclCollectives final : public DeviceCollectives {
   ~NcclCollectives() override;
 
   Allocator& memory() override { return device_.memory(); }
+  /// A kernel each, that keeps some multiprocessors from the backward pass while it lasts.
+  Index bucket_bytes() const override { return Index{16} << 20; }
   void broadcast(std::span<std::byte> bytes, int root) override;
   void allreduce_sum(std::span<float> values) override;
   void allreduce_sum(std::span<double> values) override;

@@ -154,6 +154,8 @@ class CudaBackend final : public Backend {
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
   /// Where kernels add to the losses of these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
+  double seconds_of_product(Index n);    ///< [n, n] by [n, n]. measure.cpp
+  double seconds_of_copy(Index floats);  ///< measure.cpp
   void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
 
   /// Parameters in the type of activations.

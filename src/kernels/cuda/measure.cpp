@@ -48,9 +48,19 @@ double least_seconds(Queue& queue, Run run) {
 
 }  // namespace
 
-/// Of a large product in this precision, of numbers that are not all alike: zeros are multiplied faster.
+/// Of a product in this precision that is large enough to keep the device busy.
 double CudaBackend::measure_peak_flops_per_second() {
-  const Index n = stores_halves(precision_) ? 8192 : 4096;
+  constexpr Index kSmallest = 512, kLargest = 8192;
+  constexpr double kLongEnough = 0.002;
+  for (Index n = kSmallest;; n *= 2) {
+    const double seconds = seconds_of_product(n);
+    const auto side = static_cast<double>(n);
+    if (seconds >= kLongEnough || n == kLargest) return 2 * side * side * side / seconds;
+  }
+}
+
+/// Of numbers that are not all alike: zeros are multiplied faster.
+double CudaBackend::seconds_of_product(Index n) {
   Buffer a(activation_floats(precision_, n * n), memory()), b(a.size(), memory()), d(a.size(), memory());
   std::vector<float> numbers(static_cast<std::size_t>(n * n));
   RandomStream random(1, Purpose::test);
@@ -61,22 +71,27 @@ double CudaBackend::measure_peak_flops_per_second() {
   const ProductMemory memory{
       .a = a.data(), .b = b.data(), .d = d.data(), .workspace = workspace_.take<std::byte>(Products::kWorkspaceBytes)};
   const ProductSpec product{.m = n, .n = n, .k = n, .transpose_a = true};
-  const double seconds = least_seconds(queue(), [&] { products_.multiply(queue(), product, memory); });
-  const auto side = static_cast<double>(n);
-  return 2 * side * side * side / seconds;
+  return least_seconds(queue(), [&] { products_.multiply(queue(), product, memory); });
 }
 
-/// Of a copy, bytes that are read and bytes that are written.
+/// Of a copy that takes long enough for no cache to hold it: bytes that are read and bytes that are written.
 double CudaBackend::measure_bandwidth_bytes_per_second() {
-  constexpr Index kFloats = Index{1} << 28;  // more than any cache holds
-  Buffer from(kFloats, memory()), to(kFloats, memory());
-  const double seconds = least_seconds(queue(), [&] {
-    queue().add(Signature().add(from.data()).add(to.data()), [&](cudaStream_t stream) {
-      check(cudaMemcpyAsync(to.data(), from.data(), kFloats * sizeof(float), cudaMemcpyDeviceToDevice, stream),
-            "cudaMemcpyAsync");
+  constexpr Index kSmallest = Index{1} << 22, kLargest = Index{1} << 28;
+  constexpr double kLongEnough = 0.0005;
+  for (Index floats = kSmallest;; floats *= 2) {
+    const double seconds = seconds_of_copy(floats);
+    if (seconds >= kLongEnough || floats == kLargest) return 2 * static_cast<double>(floats) * sizeof(float) / seconds;
+  }
+}
+
+double CudaBackend::seconds_of_copy(Index floats) {
+  Buffer from(floats, memory()), to(floats, memory());
+  const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+  return least_seconds(queue(), [&] {
+    queue().add(Signature().add(from.data()).add(to.data()).add(bytes), [&, bytes](cudaStream_t stream) {
+      check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
     });
   });
-  return 2 * static_cast<double>(kFloats) * sizeof(float) / seconds;
 }
 
 }  // namespace unisono::cuda
