@@ -84,11 +84,12 @@ def table(measured, rounds, version):
     header += ["over the best", "of the measured peak"]
     any_rounds = next(iter(measured.values()))
     peaks = {case[2]: statistics.median(rates["flops"] for rates in found) for case, found in measured.items()}
+    device = any_rounds[0]["device"].rsplit(", ", 1)[0]  # without the precision
     bandwidth = statistics.median(rates["bandwidth"] for rates in any_rounds)
     ceilings = ", ".join(f"{flops / 1000:,.0f} TFLOP/s in {precision}" for precision, flops in peaks.items())
     return "\n".join(
         [
-            f"{any_rounds[0]['device'].rsplit(', ', 1)[0]}; measured there: {ceilings}, {bandwidth:,.0f} GB/s in a copy. PyTorch {version}; "
+            f"{device}; measured there: {ceilings}, {bandwidth:,.0f} GB/s in a copy. PyTorch {version}; "
             f"medians of {rounds} rounds, examples/s; ratios are medians of the ratios within a round, with the aim in "
             "brackets.",
             "",

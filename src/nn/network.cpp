@@ -59,6 +59,7 @@ View Network::forward(const Pass& pass, const Inputs& inputs, const Workspace& w
   const auto tensor = [&](int number) {
     return number < 0 ? MutableView{} : view(workspace, schedule.activation[static_cast<std::size_t>(number)]);
   };
+  pass.backend.begin_pass(pass.parameters);
   if (pass.batch > 0 && inputs.kept != nullptr) {
     inputs.kept->load(pass.examples, inputs.movements, tensor(0));
   } else if (pass.batch > 0) {

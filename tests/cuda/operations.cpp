@@ -69,6 +69,23 @@ class Device {
     from_canonical(block, canonical, stored);
     return vector(stored);
   }
+  /// A layer's weights and biases as a pass finds them in θ.
+  struct Layer {
+    Buffer theta;
+    View w, b;
+  };
+  /// Begins a pass of it. \param biases may be empty
+  Layer begin_pass(const Block& block, const Floats& weights, const Floats& biases) const {
+    const std::size_t behind = static_cast<std::size_t>(round_up_to_line(std::ssize(weights)));
+    Floats stored(behind + biases.size());
+    from_canonical(block, weights, std::span(stored).first(weights.size()));
+    std::ranges::copy(biases, stored.begin() + static_cast<std::ptrdiff_t>(behind));
+    Layer layer{.theta = vector(stored), .w = {}, .b = {}};
+    layer.w = layer.theta.view().first(weights.size());
+    if (!biases.empty()) layer.b = layer.theta.view().subspan(behind);
+    backend_.begin_pass(layer.theta.view());
+    return layer;
+  }
   Floats canonical(const Block& block, const Buffer& buffer) const {
     const Floats stored = values(buffer);
     Floats canonical(stored.size());
@@ -146,10 +163,9 @@ void add_dense(Table& table) {
            const Index inputs = c.in.size();
            const Block block = block_of({c.units, c.in.channels, c.in.height, c.in.width}, backend.dense_weight_axes());
            const Buffer x = device.activations(c.in, c.batch, numbers(c.batch * inputs, 1));
-           const Buffer w = device.parameters(block, numbers(c.units * inputs, 2));
-           const Buffer b = c.bias ? device.vector(numbers(c.units, 3)) : Buffer();
+           const auto layer = device.begin_pass(block, numbers(c.units * inputs, 2), numbers(c.bias ? c.units : 0, 3));
            Buffer y = device.activations(out, c.batch);
-           backend.dense_forward(spec, c.batch, x.view(), w.view(), b.view(), y.view());
+           backend.dense_forward(spec, c.batch, x.view(), layer.w, layer.b, y.view());
            const Floats forward = device.canonical(out, c.batch, y);
 
            // Backward at outputs that are the same for all: masks of rounded ones could differ.
@@ -158,7 +174,7 @@ void add_dense(Table& table) {
            Buffer dx = device.activations(c.in, c.batch);
            Buffer dw = device.parameters(block, numbers(c.units * inputs, 6));
            Buffer db = c.bias ? device.vector(numbers(c.units, 7)) : Buffer();
-           backend.dense_backward(spec, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(), dw.view(),
+           backend.dense_backward(spec, c.batch, x.view(), layer.w, given.view(), dy.view(), dx.view(), dw.view(),
                                   db.view(), c.write);
            Results results = {{"y", forward, static_cast<double>(inputs + 1)},
                               {"dx", device.canonical(c.in, c.batch, dx), static_cast<double>(c.units)},
@@ -199,37 +215,35 @@ void add_convolutions(Table& table) {
   grouped.kernel_width = 2;
   cases.push_back({"grouped, dilated, oblong", grouped, 2, true});
   for (const Case& c : cases) {
-    table.push_back({fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](Backend& backend) -> Results {
-                       const Device device(backend);
-                       const ConvolutionSpec& s = c.spec;
-                       const Extent out = s.out();
-                       const Block block =
-                           block_of({s.channels, s.in.channels / s.groups, s.kernel_height, s.kernel_width},
-                                    backend.convolution_weight_axes());
-                       const Buffer x = device.activations(s.in, c.batch, numbers(c.batch * s.in.size(), 11));
-                       const Buffer w = device.parameters(block, numbers(block.size(), 12));
-                       const Buffer b = c.bias ? device.vector(numbers(s.channels, 13)) : Buffer();
-                       Buffer y = device.activations(out, c.batch);
-                       backend.convolution_forward(s, c.batch, x.view(), w.view(), b.view(), y.view());
-                       const Floats forward = device.canonical(out, c.batch, y);
+    table.push_back(
+        {fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](Backend& backend) -> Results {
+           const Device device(backend);
+           const ConvolutionSpec& s = c.spec;
+           const Extent out = s.out();
+           const Block block = block_of({s.channels, s.in.channels / s.groups, s.kernel_height, s.kernel_width},
+                                        backend.convolution_weight_axes());
+           const Buffer x = device.activations(s.in, c.batch, numbers(c.batch * s.in.size(), 11));
+           const auto layer = device.begin_pass(block, numbers(block.size(), 12), numbers(c.bias ? s.channels : 0, 13));
+           Buffer y = device.activations(out, c.batch);
+           backend.convolution_forward(s, c.batch, x.view(), layer.w, layer.b, y.view());
+           const Floats forward = device.canonical(out, c.batch, y);
 
-                       const Buffer given = device.activations(out, c.batch, numbers(c.batch * out.size(), 14));
-                       Buffer dy = device.activations(out, c.batch, numbers(c.batch * out.size(), 15));
-                       Buffer dx = device.activations(s.in, c.batch);
-                       Buffer dw = device.parameters(block, numbers(block.size(), 16));
-                       Buffer db = c.bias ? device.vector(numbers(s.channels, 17)) : Buffer();
-                       backend.convolution_backward(s, c.batch, x.view(), w.view(), given.view(), dy.view(), dx.view(),
-                                                    dw.view(), db.view(), c.write);
-                       const auto inputs = static_cast<double>(block.row_size());
-                       const auto outputs =
-                           static_cast<double>(s.channels / s.groups * s.kernel_height * s.kernel_width);
-                       const auto places = static_cast<double>(c.batch * out.height * out.width);
-                       Results results = {{"y", forward, inputs + 1, true, 2},
-                                          {"dx", device.canonical(s.in, c.batch, dx), outputs},
-                                          {"dw", device.canonical(block, dw), places + 1, false}};
-                       if (c.bias) results.push_back({"db", device.values(db), places + 1, false});
-                       return results;
-                     }});
+           const Buffer given = device.activations(out, c.batch, numbers(c.batch * out.size(), 14));
+           Buffer dy = device.activations(out, c.batch, numbers(c.batch * out.size(), 15));
+           Buffer dx = device.activations(s.in, c.batch);
+           Buffer dw = device.parameters(block, numbers(block.size(), 16));
+           Buffer db = c.bias ? device.vector(numbers(s.channels, 17)) : Buffer();
+           backend.convolution_backward(s, c.batch, x.view(), layer.w, given.view(), dy.view(), dx.view(), dw.view(),
+                                        db.view(), c.write);
+           const auto inputs = static_cast<double>(block.row_size());
+           const auto outputs = static_cast<double>(s.channels / s.groups * s.kernel_height * s.kernel_width);
+           const auto places = static_cast<double>(c.batch * out.height * out.width);
+           Results results = {{"y", forward, inputs + 1, true, 2},
+                              {"dx", device.canonical(s.in, c.batch, dx), outputs},
+                              {"dw", device.canonical(block, dw), places + 1, false}};
+           if (c.bias) results.push_back({"db", device.values(db), places + 1, false});
+           return results;
+         }});
   }
 }
 

@@ -109,6 +109,9 @@ class Backend {
   /// Stored order of canonical [C, H, W]: parameters with one value an element of an activation.
   virtual std::vector<int> feature_axes() const = 0;
 
+  /// Before the first kernel of a forward pass: its products, and those of the backward pass, read parameters in here,
+  /// which nobody changes until then.
+  virtual void begin_pass(View /*parameters*/) {}
   /// x = values. \param values [batch, C, H, W] row-major
   virtual void load(const Extent& extent, Index batch, View values, MutableView x) = 0;
   /// Keeps a copy of a set's features, as `load` would be given them, and makes inputs of them itself; the same answer

@@ -13,7 +13,8 @@ CudaBackend::CudaBackend(int device, Precision precision)
       convolutions_(precision),
       workspace_(device_.memory()),
       partials_(device_.memory()),
-      values_(device_.memory()) {}
+      values_(device_.memory()),
+      rounded_(device_.memory()) {}
 
 std::string CudaBackend::description() const { return fmt::format("{}, {}", device_.name(), name_of(precision_)); }
 

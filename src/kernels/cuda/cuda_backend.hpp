@@ -2,7 +2,6 @@
 
 #include <map>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "cuda/convolutions.hpp"
@@ -46,6 +45,7 @@ class CudaBackend final : public Backend {
   std::vector<int> dense_weight_axes() const override { return {0, 2, 3, 1}; }
   std::vector<int> convolution_weight_axes() const override { return {0, 2, 3, 1}; }
   std::vector<int> feature_axes() const override { return {1, 2, 0}; }
+  void begin_pass(View parameters) override;  // elements.cu
   void load(const Extent& extent, Index batch, View values, MutableView x) override;
   void store(const Extent& extent, Index batch, View x, MutableView values) override;
 
@@ -142,7 +142,7 @@ class CudaBackend final : public Backend {
   /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
   Grid grid_for(Index elements) const;
 
-  /// Parameters in the type of activations: themselves, or a copy that is made where this pass has none yet.
+  /// The pass' parameters in the type of activations: themselves, or their rounded copy. elements.cu
   const void* rounded(View parameters);
   /// dy ← dy ⊙ (y > 0) where y is not empty; db (+)= Σ dy over rows where db is not empty. mask_and_sum.cu
   void mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write);
@@ -158,12 +158,6 @@ class CudaBackend final : public Backend {
   double seconds_of_copy(Index floats);  ///< measure.cpp
   void convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw, Write write);
 
-  /// Parameters in the type of activations.
-  struct Rounded {
-    Buffer values;
-    std::int64_t pass = -1;  ///< that they were made for
-  };
-
   CudaDevice device_;
   Precision precision_;
   Products products_;
@@ -171,8 +165,8 @@ class CudaBackend final : public Backend {
   Scratch workspace_;  ///< of libraries
   Scratch partials_;   ///< sums of parts, to be added up in a fixed order
   Scratch values_;     ///< results on their way into the layout of the caller
-  std::unordered_map<const float*, Rounded> rounded_;
-  std::int64_t pass_ = 0;  ///< passes begin with inputs
+  View parameters_;    ///< of the pass
+  Scratch rounded_;    ///< these, in the type of activations, where that is not fp32
   std::vector<std::unique_ptr<KeptRows>> kept_;
   Buffer losses_;
   std::map<const LossSums*, int> loss_slots_;

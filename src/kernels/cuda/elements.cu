@@ -1,4 +1,6 @@
 // Kernels that go through activations element by element. Bytes an element: 2 or 4 for each value read or written.
+#include <cassert>
+
 #include "cuda/grid.hpp"
 
 namespace unisono::cuda {
@@ -111,18 +113,18 @@ void CudaBackend::add_bias(Index rows, Index channels, View b, Activation activa
   });
 }
 
+void CudaBackend::begin_pass(View parameters) {
+  if (!stores_halves(precision_)) return;
+  parameters_ = parameters;
+  const auto n = static_cast<Index>(parameters.size());
+  queue().launch(convert<float, Half>, grid_for(n), n, parameters.data(), rounded_.take<Half>(n), false);
+}
+
 const void* CudaBackend::rounded(View parameters) {
   if (!stores_halves(precision_)) return parameters.data();
-  const auto n = static_cast<Index>(parameters.size());
-  Rounded& copy = rounded_[parameters.data()];
-  const Index floats = activation_floats(precision_, n);
-  if (copy.values.size() < floats) copy = {.values = Buffer(floats, memory())};
-  auto* const halves = reinterpret_cast<Half*>(copy.values.data());
-  if (copy.pass != pass_) {
-    queue().launch(convert<float, Half>, grid_for(n), n, parameters.data(), halves, false);
-    copy.pass = pass_;
-  }
-  return halves;
+  const std::ptrdiff_t first = parameters.data() - parameters_.data();
+  assert(first >= 0 && first + std::ssize(parameters) <= std::ssize(parameters_));
+  return rounded_.take<Half>(std::ssize(parameters_)) + first;
 }
 
 void CudaBackend::take_gradient(const void* result, bool floats, MutableView gradient, Write write) {

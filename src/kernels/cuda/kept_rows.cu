@@ -112,7 +112,6 @@ std::size_t CudaBackend::kept_bytes() const {
 
 void CudaBackend::load_rows(const KeptRows& kept, std::span<const std::uint64_t> examples,
                             std::span<const Movement> movements, MutableView x) {
-  ++pass_;
   const StoredFeatures& set = kept.original();
   const Shape shape{static_cast<unsigned>(set.channels), static_cast<unsigned>(set.height),
                     static_cast<unsigned>(set.width)};

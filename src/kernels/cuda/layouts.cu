@@ -33,13 +33,10 @@ Index CudaBackend::activation_size(const Extent& extent, Index batch) const {
 }
 
 Index CudaBackend::scratch_size() const {
-  Index floats = workspace_.size() + partials_.size() + values_.size();
-  for (const auto& [parameters, copy] : rounded_) floats += copy.values.size();
-  return floats;
+  return workspace_.size() + partials_.size() + values_.size() + rounded_.size();
 }
 
 void CudaBackend::load(const Extent& extent, Index batch, View values, MutableView x) {
-  ++pass_;
   const Index n = batch * extent.size();
   const float* const* const uploaded = queue().upload(values.first(static_cast<std::size_t>(n)));
   with_type([&]<typename T>(T) {
