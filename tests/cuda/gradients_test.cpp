@@ -1,0 +1,140 @@
+// Gradients of whole networks on the device against central differences of losses on the device.
+#include <catch2/catch.hpp>
+
+#include "nn/network_trial.hpp"
+#include "unisono/kernels/cuda.hpp"
+
+namespace unisono {
+namespace {
+
+/// A network in the device's memory.
+class DeviceTrial {
+ public:
+  explicit DeviceTrial(const TrialSettings& settings)
+      : backend_(make_cuda_backend(0, Precision::fp32)),
+        network_({settings.loss, 0, settings.layers}, settings.in, *backend_, true),
+        batch_(settings.batch),
+        theta_(network_.parameters().size(), backend_->memory()),
+        statistics_(network_.statistics().size(), backend_->memory()),
+        gradient_(theta_.size(), backend_->memory()),
+        features_(generic_values(static_cast<std::size_t>(batch_ * settings.in.size()), 1)) {
+    const Index outputs = network_.out().extent.size();
+    const bool labels = settings.loss == "softmax_cross_entropy";
+    loss_ = make_loss({settings.loss, 0, {}}, network_.out(), {labels ? outputs : 0, labels ? 0 : outputs});
+    targets_ = generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
+    for (Index i = 0; i < batch_; ++i) {
+      if (labels) labels_.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
+      examples_.push_back(static_cast<std::uint64_t>(100 + i));
+    }
+    PlainValues theta(backend_->memory(), theta_.view()), statistics(backend_->memory(), statistics_.view());
+    fill_generic(network_.parameters(), theta.view());
+    fill_generic(network_.statistics(), statistics.view());
+    theta.put_back();
+    statistics.put_back();
+  }
+
+  const ParameterLayout& layout() const { return network_.parameters(); }
+  std::vector<float> theta() { return values(theta_); }
+  std::vector<float> gradient() {
+    run(true);
+    return values(gradient_);
+  }
+  /// The mean loss of a training pass with these parameters.
+  double loss(const std::vector<float>& theta) {
+    backend_->memory().copy(theta, theta_.view());
+    return run(false);
+  }
+
+ private:
+  std::vector<float> values(const Buffer& there) {
+    std::vector<float> copy(static_cast<std::size_t>(there.size()));
+    backend_->memory().copy(there.view(), copy);
+    return copy;
+  }
+  double run(bool backward) {
+    const Pass pass{*backend_, reducer_, theta_.view(), statistics_.view(), true, batch_, examples_, 0, 1};
+    const WorkspacePlan plan = network_.plan(batch_, true);
+    Buffer memory(plan.floats, backend_->memory());
+    const Workspace space{plan, memory.view()};
+    const float scale = 1.0F / static_cast<float>(batch_);
+    LossSums sums;
+    const View outputs = network_.forward(pass, {.values = features_}, space);
+    loss_->apply(*backend_, batch_, outputs, {labels_, targets_}, scale,
+                 backward ? network_.output_gradient(space) : MutableView{}, sums);
+    if (backward) network_.backward(pass, space, gradient_.view(), Write::overwrite, {});
+    backend_->submit();
+    backend_->collect(sums);
+    return sums.loss * scale;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  LocalReducer reducer_;
+  Network network_;
+  std::unique_ptr<Loss> loss_;
+  Index batch_;
+  Buffer theta_, statistics_, gradient_;
+  std::vector<float> features_, targets_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::uint64_t> examples_;
+};
+
+/// Each block's gradient along random directions v of length 1, against
+///     (8 (L(θ + hv) − L(θ − hv)) − (L(θ + 2hv) − L(θ − 2hv))) / 12h,
+/// whose own error is h⁴/30 of a fifth derivative, some 10⁻⁷, and what the four losses' roundings come to: some 64
+/// operations in a row of 2⁻²⁴ each, 18/12h of that.
+void check(const TrialSettings& settings) {
+  constexpr double h = 1.0 / 32;
+  constexpr int kDirections = 4;
+  DeviceTrial trial(settings);
+  const std::vector<float> theta = trial.theta(), gradient = trial.gradient();
+  const double allowed = 18 / (12 * h) * 64 * 0x1p-24 * std::max(1.0, trial.loss(theta));
+  double largest = 0;
+  for (const Block& block : trial.layout().blocks()) {
+    for (int direction = 0; direction < kDirections; ++direction) {
+      INFO(block.name << ", direction " << direction);
+      const std::vector<float> v = generic_values(static_cast<std::size_t>(block.size()), 77 + direction);
+      double length = 0, slope = 0;
+      const auto first = static_cast<std::size_t>(block.offset);
+      for (std::size_t i = 0; i < v.size(); ++i) length += static_cast<double>(v[i]) * v[i];
+      length = std::sqrt(length);
+      for (std::size_t i = 0; i < v.size(); ++i) slope += static_cast<double>(gradient[first + i]) * v[i] / length;
+      const auto loss_at = [&](double step) {
+        std::vector<float> moved = theta;
+        for (std::size_t i = 0; i < v.size(); ++i) moved[first + i] += static_cast<float>(step * v[i] / length);
+        return trial.loss(moved);
+      };
+      const double difference = (8 * (loss_at(h) - loss_at(-h)) - (loss_at(2 * h) - loss_at(-2 * h))) / (12 * h);
+      CHECK(std::abs(difference - slope) < allowed);
+      largest = std::max(largest, std::abs(slope));
+    }
+  }
+  CHECK(largest > 50 * allowed);  // there is something to see
+}
+
+TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
+  const LayerSettings flatten = layer("flatten"), tanh = layer("tanh"), norm = layer("batch_norm");
+  SECTION("dense layers") { check({.layers = {dense(7), layer("gelu"), dense(3)}, .in = {5, 1, 1}}); }
+  SECTION("classes") {
+    check({.layers = {dense(9), layer("sigmoid"), layer("layer_norm"), dense(4)},
+           .in = {6, 1, 1},
+           .batch = 5,
+           .loss = "softmax_cross_entropy"});
+  }
+  SECTION("images") {
+    check({.layers = {convolution(4, {3}, {1}), norm, tanh, pool("average_pool", {2}), dropout(0.3), flatten, dense(3)},
+           .in = {2, 6, 6},
+           .batch = 4,
+           .loss = "softmax_cross_entropy"});
+  }
+  SECTION("residual blocks") {
+    check({.layers = {convolution(3, {3}, {1}), tanh,
+                      residual({convolution(5, {3}, {1}), norm, tanh, convolution(5, {3}, {1}), norm},
+                               {convolution(5, {1}), norm}),
+                      layer("global_average_pool"), dense(2)},
+           .in = {2, 5, 5},
+           .batch = 4});
+  }
+}
+
+}  // namespace
+}  // namespace unisono
