@@ -30,58 +30,60 @@ Signature& Signature::add_bytes(std::span<const std::byte> bytes) {
 }
 
 Queue::Queue(int device, Pool& pool, const RawMemory& raw) : device_(device), pool_(pool), upload_memory_(raw) {
-  staged_ = static_cast<std::byte*>(pool_.allocate(kStagedBytes));
-  for (StagingArea& area : staging_) {
+  for (Area& area : areas_) {
+    area.staged = static_cast<std::byte*>(pool_.allocate(kStagedBytes));
     void* memory = nullptr;
     check(cudaMallocHost(&memory, kStagedBytes), "cudaMallocHost");
-    area.memory = static_cast<std::byte*>(memory);
+    area.plain = static_cast<std::byte*>(memory);
   }
 }
 
 Queue::~Queue() {
   cudaStreamSynchronize(stream_.get());
   cudaStreamSynchronize(copies_.get());
-  for (StagingArea& area : staging_) cudaFreeHost(area.memory);
-  pool_.deallocate(staged_);
+  for (Area& area : areas_) {
+    cudaFreeHost(area.plain);
+    pool_.deallocate(area.staged);
+  }
 }
 
 void Queue::use_device() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
 
 void Queue::add(const Signature& signature, std::function<void(cudaStream_t)> command) {
   signature_.add(signature.value());
-  commands_.push_back({std::move(command)});
-  if (staged_bytes_ > kStagedBytes / 2) submit();
+  commands_.push_back(std::move(command));
+  if (areas_[area_].staged_bytes > kStagedBytes / 2) submit();
 }
 
 // --- What changes from step to step ----------------------------------------------------------------------------------
 
-const void* Queue::stage_bytes(std::span<const std::byte> bytes) {
-  if (staged_bytes_ + bytes.size() > kStagedBytes) {
-    throw DeviceError("a kernel needs more staged memory than there is; the model has too many blocks of parameters");
-  }
-  StagingArea& area = staging_[staging_area_];
-  if (staged_bytes_ == 0) wait(area.copied);  // several submissions ago
-  std::memcpy(area.memory + staged_bytes_, bytes.data(), bytes.size());
-  const std::byte* const address = staged_ + staged_bytes_;
-  staged_bytes_ += (bytes.size() + kStagedAlignment - 1) / kStagedAlignment * kStagedAlignment;
-  return address;
+/// What an area held two submissions ago has been copied, and its copies will be overwritten when they have been read.
+Queue::Area& Queue::open_area() {
+  Area& area = areas_[area_];
+  if (area.is_open) return area;
+  area.is_open = true;
+  wait(area.arrived);
+  area.consumed.hold(copies_.get());
+  return area;
 }
 
-void Queue::copy_staged() {
-  if (staged_bytes_ == 0) return;
-  StagingArea& area = staging_[staging_area_];
-  check(cudaMemcpyAsync(staged_, area.memory, staged_bytes_, cudaMemcpyHostToDevice, stream_.get()), "cudaMemcpyAsync");
-  area.copied.record(stream_.get());
-  staging_area_ = (staging_area_ + 1) % staging_.size();
-  staged_bytes_ = 0;
+const void* Queue::stage_bytes(std::span<const std::byte> bytes) {
+  use_device();
+  Area& area = open_area();
+  if (area.staged_bytes + bytes.size() > kStagedBytes) {
+    throw DeviceError("a kernel needs more staged memory than there is; the model has too many blocks of parameters");
+  }
+  std::memcpy(area.plain + area.staged_bytes, bytes.data(), bytes.size());
+  const std::byte* const address = area.staged + area.staged_bytes;
+  area.staged_bytes += (bytes.size() + kStagedAlignment - 1) / kStagedAlignment * kStagedAlignment;
+  return address;
 }
 
 const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   use_device();
-  UploadArea& area = uploads_[upload_area_];
-  if (area.used == 0 && area.was_consumed) area.consumed.hold(copies_.get());
-  if (area.used == area.places.size()) area.places.emplace_back();
-  UploadArea::Place& place = area.places[area.used++];
+  Area& area = open_area();
+  if (area.uploads == area.places.size()) area.places.emplace_back();
+  Area::Place& place = area.places[area.uploads++];
   if (place.bytes < bytes.size()) {
     stream_.synchronise();  // what was submitted may still read it
     copies_.synchronise();
@@ -95,18 +97,33 @@ const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   return place.memory;
 }
 
+/// Kernels that are submitted next find all that was staged and uploaded.
+void Queue::send(Area& area) {
+  if (area.staged_bytes > 0) {
+    check(cudaMemcpyAsync(area.staged, area.plain, area.staged_bytes, cudaMemcpyHostToDevice, copies_.get()),
+          "cudaMemcpyAsync");
+  }
+  area.arrived.record(copies_.get());
+  area.arrived.hold(stream_.get());
+}
+
+/// Kernels that were submitted last are those that read it.
+void Queue::close(Area& area) {
+  area.consumed.record(stream_.get());
+  const bool waits = area.uploads > 0;
+  area.is_open = false;
+  area.uploads = area.staged_bytes = 0;
+  area_ = 1 - area_;
+  if (waits) wait(area.arrived);
+}
+
 // --- Submission ------------------------------------------------------------------------------------------------------
 
 void Queue::submit() {
   if (commands_.empty()) return;
   use_device();
-  UploadArea& area = uploads_[upload_area_];
-  const bool uploads = area.used > 0;
-  if (uploads) {
-    area.arrived.record(copies_.get());
-    area.arrived.hold(stream_.get());
-  }
-  copy_staged();
+  Area& area = areas_[area_];
+  if (area.is_open) send(area);
   Sequence& sequence = sequence_of(signature_.value());
   if (!sequence.graph && sequence.times >= kTimesBeforeRecording) sequence.graph = capture();
   if (sequence.graph) {
@@ -118,12 +135,7 @@ void Queue::submit() {
   ++sequence.times;
   commands_.clear();
   signature_ = {};
-  if (!uploads) return;
-  area.consumed.record(stream_.get());
-  area.was_consumed = true;
-  area.used = 0;
-  upload_area_ = 1 - upload_area_;
-  wait(area.arrived);
+  if (area.is_open) close(area);
 }
 
 Queue::Sequence& Queue::sequence_of(std::uint64_t signature) {
@@ -142,7 +154,7 @@ Queue::Sequence& Queue::sequence_of(std::uint64_t signature) {
 }
 
 void Queue::run(cudaStream_t stream) {
-  for (const Command& command : commands_) command.run(stream);
+  for (const auto& command : commands_) command(stream);
 }
 
 GraphExecution Queue::capture() {

@@ -39,7 +39,8 @@ class Signature {
 /// They are gathered until `submit`, and then started one after the other, or all at once: a sequence that has come
 /// twice before, with the same kernels, shapes and addresses, is recorded as a CUDA graph, and from then on costs a
 /// single launch. What changes from step to step (a learning rate, the examples' numbers) must therefore not be an
-/// argument but lie in memory that `stage` or `upload` fill: their addresses depend on the sequence alone.
+/// argument but lie in memory that `stage` or `upload` fill: of two areas in turn, in which their addresses depend on
+/// the sequence alone.
 ///
 /// Used by one thread at a time.
 class Queue {
@@ -99,36 +100,32 @@ class Queue {
 
  private:
   static constexpr std::size_t kStagedUpload = std::size_t{64} << 10;
-  struct Command {
-    std::function<void(cudaStream_t)> run;
-  };
   /// A sequence that has come before.
   struct Sequence {
     std::uint64_t signature = 0;
     int times = 0;
     GraphExecution graph;
   };
-  /// Plain memory out of which staged values are copied when they are submitted; in turn, so that the next can be
-  /// filled while the last is read.
-  struct StagingArea {
-    std::byte* memory = nullptr;
-    Event copied;
-  };
-  /// Where uploads of every second submission go.
-  struct UploadArea {
+  /// What one of every two submissions has that changes from step to step. It is copied by a stream of its own, while
+  /// kernels of the submission before still run.
+  struct Area {
+    /// Of an upload.
     struct Place {
       void* memory = nullptr;
       std::size_t bytes = 0;
     };
+    std::byte *plain = nullptr, *staged = nullptr;  ///< staged values: pinned memory, and their copy on the device
     std::vector<Place> places;
-    std::size_t used = 0;
-    Event arrived, consumed;
-    bool was_consumed = false;
+    std::size_t staged_bytes = 0, uploads = 0;  ///< of the submission that is gathered
+    Event arrived, consumed;                    ///< of the last submission
+    bool is_open = false;
   };
 
+  Area& open_area();
+  void send(Area& area);
+  void close(Area& area);
   const void* stage_bytes(std::span<const std::byte> bytes);
   const void* upload_bytes(std::span<const std::byte> bytes);
-  void copy_staged();
   Sequence& sequence_of(std::uint64_t signature);
   void run(cudaStream_t stream);
   GraphExecution capture();
@@ -138,16 +135,13 @@ class Queue {
   Device::Wait wait_;
   Stream stream_, copies_;
   Event end_;  ///< of what is waited for
-  std::vector<Command> commands_;
+  std::vector<std::function<void(cudaStream_t)>> commands_;
   Signature signature_;
   std::list<Sequence> sequences_;  ///< the last used first
   std::unordered_map<std::uint64_t, std::list<Sequence>::iterator> known_;
-  std::array<StagingArea, 4> staging_;
-  std::size_t staging_area_ = 0, staged_bytes_ = 0;
-  std::byte* staged_ = nullptr;  ///< on the device
   Pool upload_memory_;  ///< apart: the copy engine does not keep to the order in which kernels use the other's blocks
-  std::array<UploadArea, 2> uploads_;
-  std::size_t upload_area_ = 0;
+  std::array<Area, 2> areas_;
+  std::size_t area_ = 0;
   std::int64_t graph_launches_ = 0;
   double waited_seconds_ = 0;
 };
