@@ -86,7 +86,7 @@ nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummar
   return json;
 }
 
-std::string text_of(const Model& model, const std::vector<LayerSummary>& layers, Index batch,
+std::string text_of(const Config& config, const Model& model, const std::vector<LayerSummary>& layers, Index batch,
                     const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   std::string text = table_text(layers);
   text += fmt::format(
@@ -94,7 +94,8 @@ std::string text_of(const Model& model, const std::vector<LayerSummary>& layers,
       grouped(model.layout().parameters()), grouped(static_cast<std::int64_t>(model.flops_per_example())), batch);
   for (const std::string& note : model.notes()) text += note + "\n";
   if (sparsity) text += text_of(*sparsity);
-  text += fmt::format("peak memory of a rank, predicted: {}\n", bytes_text(sum(memory)));
+  text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",
+                      bytes_text(sum(memory)));
   for (const MemoryPart& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
   text.pop_back();
   return text;
@@ -128,7 +129,7 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
   const auto layers = model->summary(batch);
   const auto sparsity = sparsity_for(config, options.data);
   log.info(options.json ? json_of(*model, layers, memory, sparsity).dump()
-                        : text_of(*model, layers, batch, memory, sparsity));
+                        : text_of(config, *model, layers, batch, memory, sparsity));
 }
 
 }  // namespace unisono

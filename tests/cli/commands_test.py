@@ -74,6 +74,11 @@ class Commands(BinaryTest):
         self.assertEqual(figures["parameters"], 4 * 25 + 2 * 4 + (10 * 4 * 12 * 12 + 10))
         self.assertEqual(sum(figures["memory"].values()), figures["peak_memory_bytes"])
 
+    def test_info_says_that_it_predicts_a_cpus_memory(self):
+        self.assertIn("peak memory of a rank, predicted", self.succeed("info", "config.toml").out)
+        text = self.succeed("info", "config.toml", "--set", "device=cuda").out
+        self.assertIn("peak memory of a rank on a CPU, predicted", text)
+
     def test_info_needs_no_data_where_shapes_are_given(self):
         self.write("config.toml", CONFIG.replace('path = "digits.h5"', 'path = "none.h5"'))
         figures = json.loads(

@@ -66,8 +66,8 @@ class Queue {
     });
   }
 
-  /// A copy of few values on the device, for the command that is added next: whoever allocates memory, which submits, does
-  /// so before. \return its address there
+  /// A copy of few values on the device, for the command that is added next: whoever allocates memory, which submits,
+  /// does so before. \return its address there
   template <typename T>
   const T* stage(std::span<const T> values) {
     return static_cast<const T*>(stage_bytes(std::as_bytes(values)));
