@@ -45,6 +45,8 @@ def checked(arguments):
     for key, value in vars(arguments).items():
         if isinstance(value, pathlib.Path):
             setattr(arguments, key, value.expanduser().absolute())
+    if getattr(arguments, "rounds", 1) < 1:
+        fail(f"--rounds {arguments.rounds}: one at least")
     if not arguments.unisono.exists():
         fail(f"{arguments.unisono} does not exist: build it, or name it with --unisono")
     return arguments

@@ -25,7 +25,7 @@ OTHERS = (200, None, None, ANY, None)  # of a case that is not in the table
 def parse_case(text):
     """ "mlp-512:64:tf32" as a case."""
     words = text.split(":")
-    if len(words) != 3 or not words[1].isdecimal() or words[2] not in ("fp32", "tf32", "bf16"):
+    if len(words) != 3 or not words[1].isdecimal() or int(words[1]) < 1 or words[2] not in ("fp32", "tf32", "bf16"):
         peers.fail(f"--cases {text}: each is MODEL:BATCH:PRECISION, as in mlp-512:64:tf32")
     return words[0], int(words[1]), words[2]
 

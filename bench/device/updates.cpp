@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <charconv>
 #include <functional>
 #include <iostream>
 #include <string_view>
@@ -74,13 +74,17 @@ void compare(Index floats) {
 }  // namespace unisono
 
 int main(int count, char** words) {
-  const bool sized = count == 3 && std::string_view(words[1]) == "--floats" && std::atoll(words[2]) > 0;
-  if (count != 1 && !sized) {
+  const std::string_view last = words[count - 1];
+  unisono::Index floats = unisono::Index{1} << 26;
+  const bool sized = count == 3 && std::string_view(words[1]) == "--floats";
+  const auto [end, wrong] = std::from_chars(last.data(), last.data() + last.size(), floats);
+  const bool is_number = wrong == std::errc{} && end == last.data() + last.size() && floats > 0;
+  if (count != 1 && !(sized && is_number)) {
     std::cerr << "usage: bench_device_updates [--floats N]\n";
     return 2;
   }
   try {
-    unisono::compare(sized ? std::atoll(words[2]) : unisono::Index{1} << 26);
+    unisono::compare(unisono::round_up_to_line(floats));
   } catch (const unisono::Error& error) {
     std::cerr << "bench_device_updates: " << error.what() << '\n';
     return static_cast<int>(error.code());

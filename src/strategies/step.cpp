@@ -15,6 +15,7 @@ double reducer_seconds(const TrainContext& run) {
 
 Batch next_batch(TrainContext& run) {
   const Phase phase(run, run.seconds.input);
+  run.backend.submit();  // the source may write over the batch before
   return run.source.next();
 }
 

@@ -187,6 +187,33 @@ TEST_CASE("buckets of a gradient are summed while others are computed", "[gpu][c
   });
 }
 
+TEST_CASE("what is submitted while buckets are under way changes nothing", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    Communicator& ranks = *rank.ranks;
+    constexpr Index kSize = 2000, kExamples = 8192;
+    const Extent extent{1, 1, 1};
+    const std::vector<std::uint64_t> examples(static_cast<std::size_t>(kExamples));  // 64 KB in each dropout
+    Buffer gradient = rank.vector(own_values(ranks.rank(), kSize));
+    Buffer x(rank.backend->activation_size(extent, kExamples), rank.backend->memory());
+    GradientBuckets buckets(ranks, gradient.view(), 4000);
+    for (int step = 0; step < 6; ++step) {
+      rank.backend->memory().copy(own_values(ranks.rank(), kSize), gradient.view());
+      buckets.ready(1000, kSize);
+      for (std::uint32_t layer = 0; layer < 10; ++layer) {
+        rank.backend->dropout({.layer = layer, .rate = 0.5F}, extent, examples, x.view(), x.view());
+      }
+      buckets.ready(0, 1000);
+      buckets.finish();
+      const std::vector<float> sums = rank.values(gradient.view());
+      for (std::size_t i = 0; i < sums.size(); i += 97) {
+        float expected = 0;
+        for (int r = 0; r < ranks.size(); ++r) expected += own_values(r, i + 1)[i];
+        EXPECT(sums[i] == expected);
+      }
+    }
+  });
+}
+
 TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
     Communicator& ranks = *rank.ranks;

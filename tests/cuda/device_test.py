@@ -94,6 +94,11 @@ class OnADevice(BinaryTest):
         self.compare(0)
         self.compare(2, "--set", "train.accumulate=2")
 
+    def test_micro_batches_that_are_copied_follow_the_cpu(self):
+        # Of 75 KB each, and more than the source has memory for at a time.
+        arguments = ("--set", "train.batch_size=120", "--set", "train.accumulate=5")
+        self.compare(0, *arguments, "--set", "data.reader=streaming")
+
     def test_every_optimizer_follows_the_cpu(self):
         for kind in ("adam", "adamw", "adagrad", "rmsprop", "lars", "lamb"):
             words = ["--set", f"optimizer.kind={kind}", "--set", "optimizer.clip_norm=0.5"]

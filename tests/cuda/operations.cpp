@@ -578,8 +578,8 @@ void add_updates(Table& table) {
                  Buffer norms(64, backend.memory());
                  const std::span<double> theta = as_doubles(norms.view().first(32)),
                                          g = as_doubles(norms.view().subspan(32));
-                 backend.squared_norms(v.theta.view(), v.ranges, theta);
-                 backend.squared_norms(v.g.view(), v.ranges, g);
+                 backend.squared_norms(v.theta.view(), v.ranges, theta.first(v.ranges.size()));
+                 backend.squared_norms(v.g.view(), v.ranges, g.first(v.ranges.size()));
                  backend.lars_update({0.125F, momentum, 0.01F, 0.02}, scale, v.ranges,
                                      {theta.first(v.ranges.size()), g.first(v.ranges.size())}, v.g.view(),
                                      v.theta.view(), momentum == 0 ? MutableView{} : v.first.view());
@@ -605,7 +605,7 @@ void add_updates(Table& table) {
       Buffer norms(64, backend.memory());
       const std::span<double> theta = as_doubles(norms.view().first(32)),
                               directions = as_doubles(norms.view().subspan(32));
-      backend.squared_norms(v.theta.view(), v.ranges, theta);
+      backend.squared_norms(v.theta.view(), v.ranges, theta.first(v.ranges.size()));
       backend.lamb_moments(step, scale, v.ranges, v.g.view(), v.theta.view(), v.first.view(), v.second.view(),
                            directions.first(v.ranges.size()));
       backend.lamb_apply(step, v.ranges, {theta.first(v.ranges.size()), directions.first(v.ranges.size())},

@@ -122,6 +122,27 @@ TEST_CASE("a kernel that cannot start is an error that names the call", "[gpu][q
   CHECK_THROWS_WITH(queue.submit(), Catch::Matchers::Contains("a kernel's launch failed"));
 }
 
+TEST_CASE("work of others is started at once, behind what was asked for, and never recorded", "[gpu][queue]") {
+  CudaDevice device(0);
+  Queue& queue = device.queue();
+  Buffer x(kSize, device.memory()), y(kSize, device.memory());
+  int calls = 0;
+  for (int step = 1; step <= 6; ++step) {
+    queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
+    device.start([&](void* stream) {
+      ++calls;
+      cudaMemcpyAsync(y.data(), x.data(), kSize * sizeof(float), cudaMemcpyDeviceToDevice,
+                      static_cast<cudaStream_t>(stream));
+    });
+    CHECK(calls == step);
+    queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
+    queue.submit();
+  }
+  CHECK(queue.graph_launches() > 0);
+  CHECK(values_of(device, y.view()) == std::vector<float>(kSize, 11));
+  CHECK(values_of(device, x.view()) == std::vector<float>(kSize, 12));
+}
+
 TEST_CASE("new memory is zero, and what still reads given back memory comes first", "[gpu][queue]") {
   CudaDevice device(0);
   Queue& queue = device.queue();

@@ -39,9 +39,9 @@ class Device {
   virtual void pin(void* pointer, std::size_t bytes) = 0;
   virtual void release(void* pointer) noexcept = 0;
 
-  /// Work of others in the device's order, on its own queue (a cudaStream_t): it may be recorded and repeated by a
-  /// later call with the same number, and must therefore depend on nothing but what the number tells.
-  virtual void enqueue(std::uint64_t number, std::function<void(void* queue)> work) = 0;
+  /// Starts work of others behind all that was asked for so far: calls `work` with the device's own queue (a
+  /// cudaStream_t).
+  virtual void start(const std::function<void(void* queue)>& work) = 0;
   /// Starts all that was asked for so far.
   virtual void submit() = 0;
   /// Waits for all that was asked for so far. \throws DeviceError

@@ -1,12 +1,13 @@
-// Collectives of NCCL on a stream of their own, between events of the device's queue: they become part of what it
-// records and repeats. NCCL's own kernels wait for the other ranks on the device, so that this process must keep an eye
-// on them while it waits for its device: where a rank failed, the operations are aborted.
+// Collectives of NCCL in the device's order, each started where it is called, and never part of what the queue records:
+// NCCL wants an operation recorded on all ranks or on none, and ranks' sequences differ now and then. Started sums have
+// a stream of their own, between events of the device's queue. NCCL's kernels wait for the other ranks on the device,
+// so that this process must keep an eye on them while it waits for its device: where a rank failed, the operations are
+// aborted.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -15,7 +16,6 @@
 #include "nccl/library.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
 
 namespace unisono::nccl {
 namespace {
@@ -82,17 +82,6 @@ class Groups {
   std::vector<ncclComm_t> groups_;  ///< that are neither ended nor aborted
 };
 
-enum class Operation : std::uint64_t {
-  sum,
-  sum_doubles,
-  mean,
-  broadcast,
-  reduce_scatter,
-  all_gather,
-  started,
-  awaited
-};
-
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(Communicator& ranks, Device& device, std::shared_ptr<Groups> groups);
@@ -111,9 +100,6 @@ class NcclCollectives final : public DeviceCollectives {
 
  private:
   class Started;
-  /// A number that tells an operation from all others of this group.
-  template <typename... Terms>
-  std::uint64_t number_of(Operation operation, Terms... terms) const;
   void wait_for_device(const std::function<bool()>& done);
 
   Communicator& ranks_;
@@ -132,8 +118,7 @@ class NcclCollectives::Started final : public Request {
   Started(NcclCollectives& collectives, std::size_t span) : collectives_(collectives), span_(span) {}
   void wait() override {
     Span* const span = collectives_.spans_[span_].get();
-    collectives_.device_.enqueue(collectives_.number_of(Operation::awaited, span_),
-                                 [span](void* queue) { span->hold(static_cast<cudaStream_t>(queue)); });
+    collectives_.device_.start([span](void* queue) { span->hold(static_cast<cudaStream_t>(queue)); });
     if (++collectives_.awaited_ == collectives_.under_way_) collectives_.awaited_ = collectives_.under_way_ = 0;
   }
   bool test() override { return true; }
@@ -182,25 +167,16 @@ void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
   }
 }
 
-template <typename... Terms>
-std::uint64_t NcclCollectives::number_of(Operation operation, Terms... terms) const {
-  const std::array<std::uint64_t, 2 + sizeof...(Terms)> words = {reinterpret_cast<std::uint64_t>(this),
-                                                                 static_cast<std::uint64_t>(operation),
-                                                                 std::bit_cast<std::uint64_t>(terms)...};
-  return hash_bytes(std::string_view(reinterpret_cast<const char*>(words.data()), sizeof(words)));
-}
-
 void NcclCollectives::broadcast(std::span<std::byte> bytes, int root) {
-  device_.enqueue(number_of(Operation::broadcast, bytes.data(), bytes.size(), std::int64_t{root}),
-                  [this, bytes, root](void* queue) {
-                    check(functions().ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), ncclUint8, root, group_,
-                                                    static_cast<cudaStream_t>(queue)),
-                          "ncclBroadcast");
-                  });
+  device_.start([this, bytes, root](void* queue) {
+    check(functions().ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), ncclUint8, root, group_,
+                                    static_cast<cudaStream_t>(queue)),
+          "ncclBroadcast");
+  });
 }
 
 void NcclCollectives::allreduce_sum(std::span<float> values) {
-  device_.enqueue(number_of(Operation::sum, values.data(), values.size()), [this, values](void* queue) {
+  device_.start([this, values](void* queue) {
     check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_,
                                     static_cast<cudaStream_t>(queue)),
           "ncclAllReduce");
@@ -208,7 +184,7 @@ void NcclCollectives::allreduce_sum(std::span<float> values) {
 }
 
 void NcclCollectives::allreduce_sum(std::span<double> values) {
-  device_.enqueue(number_of(Operation::sum_doubles, values.data(), values.size()), [this, values](void* queue) {
+  device_.start([this, values](void* queue) {
     check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclDouble, ncclSum, group_,
                                     static_cast<cudaStream_t>(queue)),
           "ncclAllReduce");
@@ -219,8 +195,7 @@ RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
   const std::size_t number = under_way_++;
   if (number == spans_.size()) spans_.push_back(std::make_unique<Span>());
   Span* const span = spans_[number].get();
-  device_.enqueue(number_of(Operation::started, values.data(), values.size(), number), [this, values,
-                                                                                        span](void* queue) {
+  device_.start([this, values, span](void* queue) {
     span->begin(static_cast<cudaStream_t>(queue), stream_);
     check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, stream_),
           "ncclAllReduce");
@@ -233,13 +208,12 @@ void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
   // Slices are of equal length only where P divides n; then this is one operation, else all is summed.
   const auto ranks = static_cast<std::size_t>(ranks_.size());
   if (values.size() % ranks != 0) return allreduce_sum(values);
-  device_.enqueue(number_of(Operation::reduce_scatter, values.data(), values.size()),
-                  [this, values, count = values.size() / ranks](void* queue) {
-                    float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
-                    check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_,
-                                                        static_cast<cudaStream_t>(queue)),
-                          "ncclReduceScatter");
-                  });
+  device_.start([this, values, count = values.size() / ranks](void* queue) {
+    float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+    check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_,
+                                        static_cast<cudaStream_t>(queue)),
+          "ncclReduceScatter");
+  });
 }
 
 void NcclCollectives::all_gather(std::span<float> values) {
@@ -253,35 +227,31 @@ void NcclCollectives::all_gather(std::span<float> values) {
     }
     return;
   }
-  device_.enqueue(
-      number_of(Operation::all_gather, values.data(), values.size()),
-      [this, values, count = values.size() / ranks](void* queue) {
-        const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
-        check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_, static_cast<cudaStream_t>(queue)),
-              "ncclAllGather");
-      });
+  device_.start([this, values, count = values.size() / ranks](void* queue) {
+    const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+    check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_, static_cast<cudaStream_t>(queue)),
+          "ncclAllGather");
+  });
 }
 
 void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
   const double total = ranks_.sum(weight);
   if (total == 0) return;
   const auto share = static_cast<float>(weight / total);
-  device_.enqueue(
-      number_of(Operation::mean, values.data(), values.size(), static_cast<double>(share)),
-      [this, values, share](void* queue) {
-        auto* const stream = static_cast<cudaStream_t>(queue);
-        if (share == 0) {  // what a rank without examples holds may be no number
-          check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
-        }
-        ncclRedOp_t weighted{};
-        float own = share;
-        check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate, group_),
-              "ncclRedOpCreatePreMulSum");
-        const ncclResult_t result =
-            functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, weighted, group_, stream);
-        functions().ncclRedOpDestroy(weighted, group_);
-        check(result, "ncclAllReduce");
-      });
+  device_.start([this, values, share](void* queue) {
+    auto* const stream = static_cast<cudaStream_t>(queue);
+    if (share == 0) {  // what a rank without examples holds may be no number
+      check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
+    }
+    ncclRedOp_t weighted{};
+    float own = share;
+    check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate, group_),
+          "ncclRedOpCreatePreMulSum");
+    const ncclResult_t result =
+        functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, weighted, group_, stream);
+    functions().ncclRedOpDestroy(weighted, group_);
+    check(result, "ncclAllReduce");
+  });
 }
 
 }  // namespace

@@ -128,8 +128,10 @@ void CudaDevice::release(void* pointer) noexcept {
   if (cudaHostUnregister(pointer) != cudaSuccess) cudaGetLastError();
 }
 
-void CudaDevice::enqueue(std::uint64_t number, std::function<void(void* queue)> work) {
-  queue_.add(Signature().add(number), [work = std::move(work)](cudaStream_t stream) { work(stream); });
+void CudaDevice::start(const std::function<void(void* queue)>& work) {
+  queue_.submit();
+  queue_.use_device();
+  work(queue_.stream());
 }
 
 }  // namespace unisono::cuda

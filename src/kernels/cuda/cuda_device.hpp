@@ -45,7 +45,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) override;
   void pin(void* pointer, std::size_t bytes) override;
   void release(void* pointer) noexcept override;
-  void enqueue(std::uint64_t number, std::function<void(void* queue)> work) override;
+  void start(const std::function<void(void* queue)>& work) override;
   void submit() override { queue_.submit(); }
   void synchronise() override { queue_.synchronise(); }
   void set_wait(Wait wait) override { queue_.set_wait(std::move(wait)); }

@@ -7,7 +7,7 @@
 namespace unisono::cuda {
 namespace {
 
-constexpr std::uint32_t kAlignmentOfViews = 64;
+constexpr std::uint32_t kAlignmentOfViews = 32;  // blocks of θ begin at multiples of 16 values, in bf16 of 2 bytes
 
 template <typename Handle, auto Destroy>
 class Owned {
@@ -113,7 +113,10 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
   const cublasStatus_t status =
       cublas_lt().cublasLtMatmulAlgoGetHeuristic(handle_, plan->description.get(), plan->a.get(), plan->b.get(),
                                                  plan->d.get(), plan->d.get(), preference.get(), 1, &result, &count);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check(status, "cublasLtMatmulAlgoGetHeuristic");
+  // With an epilogue whatever is wrong means that there is none; there is a way without.
+  if (status != CUBLAS_STATUS_NOT_SUPPORTED && spec.epilogue == Epilogue::none) {
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+  }
   plan->found = status == CUBLAS_STATUS_SUCCESS && count > 0 && result.state == CUBLAS_STATUS_SUCCESS;
   plan->algorithm = result.algo;
   return plan;

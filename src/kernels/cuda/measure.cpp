@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cuda/cuda_backend.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::cuda {
@@ -46,17 +47,33 @@ double least_seconds(Queue& queue, Run run) {
   return least;
 }
 
+struct Measured {
+  Index size = 0;
+  double seconds = 0;
+};
+
+/// Doubles a size until it takes so many seconds, or as far as memory goes.
+template <typename SecondsOf>
+Measured measure_growing(Index smallest, Index largest, double long_enough, SecondsOf seconds_of) {
+  Measured found;
+  for (Index size = smallest; size <= largest && found.seconds < long_enough; size *= 2) {
+    try {
+      found = {size, seconds_of(size)};
+    } catch (const DeviceError&) {
+      if (found.size == 0) throw;
+      break;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 /// Of a product in this precision that is large enough to keep the device busy.
 double CudaBackend::measure_peak_flops_per_second() {
-  constexpr Index kSmallest = 512, kLargest = 8192;
-  constexpr double kLongEnough = 0.002;
-  for (Index n = kSmallest;; n *= 2) {
-    const double seconds = seconds_of_product(n);
-    const auto side = static_cast<double>(n);
-    if (seconds >= kLongEnough || n == kLargest) return 2 * side * side * side / seconds;
-  }
+  const Measured found = measure_growing(512, 8192, 0.002, [this](Index n) { return seconds_of_product(n); });
+  const auto side = static_cast<double>(found.size);
+  return 2 * side * side * side / found.seconds;
 }
 
 /// Of numbers that are not all alike: zeros are multiplied faster.
@@ -76,12 +93,9 @@ double CudaBackend::seconds_of_product(Index n) {
 
 /// Of a copy that takes long enough for no cache to hold it: bytes that are read and bytes that are written.
 double CudaBackend::measure_bandwidth_bytes_per_second() {
-  constexpr Index kSmallest = Index{1} << 22, kLargest = Index{1} << 28;
-  constexpr double kLongEnough = 0.0005;
-  for (Index floats = kSmallest;; floats *= 2) {
-    const double seconds = seconds_of_copy(floats);
-    if (seconds >= kLongEnough || floats == kLargest) return 2 * static_cast<double>(floats) * sizeof(float) / seconds;
-  }
+  const Measured found =
+      measure_growing(Index{1} << 18, Index{1} << 28, 0.0005, [this](Index floats) { return seconds_of_copy(floats); });
+  return 2 * static_cast<double>(found.size) * sizeof(float) / found.seconds;
 }
 
 double CudaBackend::seconds_of_copy(Index floats) {
