@@ -70,7 +70,7 @@ TEST_CASE("other arguments, kernels or lengths are other sequences", "[gpu][queu
 TEST_CASE("uploads arrive though the host goes on, and their memory is the caller's after submit", "[gpu][queue]") {
   CudaDevice device(0);
   Queue& queue = device.queue();
-  const Index size = GENERATE(kSize, 100'000);  // staged; copied by the copy engine
+  const Index size = GENERATE(Index{100}, Index{100'000});  // staged; copied by the copy engine
   Buffer x(size, device.memory()), pinned(size, device.pinned());
   float sum = 0;
   for (int step = 1; step <= 12; ++step) {
