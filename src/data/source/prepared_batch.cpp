@@ -16,13 +16,16 @@ void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
   const Range range = rows.rows();
   if (range.size() == 0) return;
   kept_ = keep(writer_.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first), range.size()));
+  if (kept_ == nullptr) return;
+  feature_size_ = 0;
+  movement_size_ = augments_ ? 1 : 0;
 }
 
 PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   PreparedBatch prepared;
   const auto count = static_cast<std::size_t>(largest);
-  prepared.features = Buffer(static_cast<Index>(kept_ == nullptr ? count * feature_size_ : 0), memory);
-  prepared.movements.resize(kept_ != nullptr && augments_ ? count : 0);
+  prepared.features = Buffer(static_cast<Index>(count * feature_size_), memory);
+  prepared.movements.resize(count * movement_size_);
   prepared.targets = Buffer(static_cast<Index>(count * target_size_), memory);
   prepared.labels.resize(style_.labels ? count : 0);
   prepared.examples.resize(count);
@@ -58,9 +61,9 @@ void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& he
   prepared.batch = header;
   prepared.batch.size = static_cast<Index>(count);
   prepared.batch.examples = std::span(prepared.examples).first(count);
-  prepared.batch.features = prepared.features.view().first(kept_ == nullptr ? count * feature_size_ : 0);
+  prepared.batch.features = prepared.features.view().first(count * feature_size_);
   prepared.batch.kept = kept_;
-  prepared.batch.movements = std::span(prepared.movements).first(kept_ != nullptr && augments_ ? count : 0);
+  prepared.batch.movements = std::span(prepared.movements).first(count * movement_size_);
   prepared.batch.labels = std::span(prepared.labels).first(style_.labels ? count : 0);
   prepared.batch.targets =
       style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);

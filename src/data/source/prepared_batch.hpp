@@ -46,7 +46,8 @@ class BatchWriter {
   BatchStyle style_;
   bool augments_;
   KeptFeatures* kept_ = nullptr;
-  std::size_t feature_size_, target_size_;
+  std::size_t feature_size_, target_size_;  ///< of an example in a batch; no features where a device keeps them
+  std::size_t movement_size_ = 0;           ///< 1 where a device is to move what it keeps
 };
 
 }  // namespace unisono::data

@@ -200,7 +200,7 @@ void CudaBackend::collect(LossSums& sums) {
   LossAccumulators own{};
   memory().copy(there, {reinterpret_cast<float*>(&own), kFloats});
   clear(there);
-  submit();
+  submit();  // so that the next step is the sequence that it always is
   loss_slots_.erase(found);
   sums.loss += own.loss;
   sums.squared_error += own.squared;
