@@ -14,6 +14,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
+PERFORMANCE = ROOT / "docs" / "performance.md"
 MPIRUN = ["mpirun", "--allow-run-as-root", "-q"]
 
 
@@ -37,7 +38,7 @@ def add_common_arguments(parser, venv, rounds=None):
     )
     if rounds:
         parser.add_argument("--rounds", type=int, default=rounds)
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs" / "performance.md")
+    parser.add_argument("--output", type=pathlib.Path, default=PERFORMANCE)
 
 
 def checked(arguments):
@@ -47,6 +48,8 @@ def checked(arguments):
             setattr(arguments, key, value.expanduser().absolute())
     if getattr(arguments, "rounds", 1) < 1:
         fail(f"--rounds {arguments.rounds}: one at least")
+    if getattr(arguments, "quick", False) and arguments.output == PERFORMANCE:
+        arguments.output = None
     if not arguments.unisono.exists():
         fail(f"{arguments.unisono} does not exist: build it, or name it with --unisono")
     return arguments
@@ -207,7 +210,10 @@ def markdown(header, rows):
 
 
 def write_between_markers(path, name, text):
-    """Puts the text between the lines "<!-- name: begin -->" and "<!-- name: end -->" of a file."""
+    """Puts the text between the lines "<!-- name: begin -->" and "<!-- name: end -->" of a file; None: prints it."""
+    if path is None:
+        print(text)
+        return
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     old = path.read_text() if path.exists() else f"# Performance\n\n{begin}\n{end}\n"
     if begin not in old or end not in old:

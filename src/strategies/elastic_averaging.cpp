@@ -42,8 +42,9 @@ class ElasticWorker final : public ServedWorker {
 
  private:
   void make_steps(const Stretch& stretch) override;
-  /// \return steps that it may make
-  std::int64_t meet_center(std::int64_t clock, const Batch& last);
+  std::int64_t steps_to_meeting() const { return settings_.pull_period - steps() % settings_.pull_period; }
+  /// With the center that was pulled last.
+  void meet_center(std::int64_t clock, const Batch& last);
 
   std::vector<Slice> places_;
   float elasticity_;
@@ -54,7 +55,10 @@ class ElasticWorker final : public ServedWorker {
 void ElasticWorker::make_steps(const Stretch& stretch) {
   Batch batch;
   for (std::int64_t clock = 0;;) {
-    const std::int64_t granted = meet_center(clock, batch);
+    client_.start_pull(clock, steps_to_meeting(), parts_of(center_.view(), places_), center_statistics_.view());
+    const std::int64_t granted = client_.finish_pull().granted;
+    // Its own steps tell, whatever stretches they lie in: a stretch ends where ranks report, too.
+    if (clock > 0 && steps() % settings_.pull_period == 0) meet_center(clock, batch);
     if (granted == 0) return;
     for (const std::int64_t last = clock + granted; clock < last; ++clock) {
       batch = accumulate_gradient(run_, MeanOver::own_examples);
@@ -64,10 +68,7 @@ void ElasticWorker::make_steps(const Stretch& stretch) {
   }
 }
 
-std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
-  client_.start_pull(clock, settings_.pull_period, parts_of(center_.view(), places_), center_statistics_.view());
-  const Pulled pulled = client_.finish_pull();
-  if (clock == 0) return pulled.granted;  // nothing new since the last stretch
+void ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
   {
     const Phase phase(run_, run_.seconds.optimizer);
     const MutableView difference = center_.view(), x = run_.state.parameters;
@@ -79,7 +80,6 @@ std::int64_t ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
   client_.start_push({.clock = clock, .examples = 1, .weight = share_of(last)}, parts_of(center_.view(), places_),
                      run_.state.statistics);
   client_.finish_push();
-  return pulled.granted;
 }
 
 class ElasticAveraging final : public Strategy {

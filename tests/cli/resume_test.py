@@ -134,7 +134,7 @@ class Resuming(BinaryTest):
         for attempt in range(4):
             existing = ("--resume",) if attempt else ()
             with self.started("train", "config.toml", "--output", run, *settings, *existing, ranks=ranks) as process:
-                # A step ends when the checkpoint before its own is whole: at its line in the metrics one more may be missing.
+                # A step waits for the checkpoint before its own, but after its line in the metrics.
                 self.wait_for_step(run, reached + 3, process)
                 time.sleep(random.uniform(0, 0.05))
                 for rank in ranks_of(process):

@@ -1,6 +1,7 @@
 // What the queue makes of a sequence of kernels, on the simulated device.
 #include "cuda/queue.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -126,21 +127,29 @@ TEST_CASE("work of others is started at once, behind what was asked for, and nev
   CudaDevice device(0);
   Queue& queue = device.queue();
   Buffer x(kSize, device.memory()), y(kSize, device.memory());
-  int calls = 0;
   for (int step = 1; step <= 6; ++step) {
     queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
-    device.start([&](void* stream) {
-      ++calls;
-      cudaMemcpyAsync(y.data(), x.data(), kSize * sizeof(float), cudaMemcpyDeviceToDevice,
-                      static_cast<cudaStream_t>(stream));
-    });
-    CHECK(calls == step);
+    cudaMemcpyAsync(y.data(), x.data(), kSize * sizeof(float), cudaMemcpyDeviceToDevice,
+                    static_cast<cudaStream_t>(device.submit()));
     queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
     queue.submit();
   }
   CHECK(queue.graph_launches() > 0);
   CHECK(values_of(device, y.view()) == std::vector<float>(kSize, 11));
   CHECK(values_of(device, x.view()) == std::vector<float>(kSize, 12));
+}
+
+TEST_CASE("pinned memory that was given back is given out again, zeroed", "[gpu][queue]") {
+  CudaDevice device(0);
+  const float* first = nullptr;
+  {
+    Buffer x(kSize, device.pinned());
+    first = x.data();
+    std::ranges::fill(x.view(), 1.0F);
+  }
+  const Buffer again(kSize, device.pinned());
+  CHECK(again.data() == first);
+  CHECK(std::ranges::count(again.view(), 0.0F) == kSize);
 }
 
 TEST_CASE("new memory is zero, and what still reads given back memory comes first", "[gpu][queue]") {

@@ -51,6 +51,24 @@ TEST_CASE("workers keep their optimizers, and all come to the center", "[elastic
   CHECK(losses.back() < 0.8 * losses.front());
 }
 
+TEST_CASE("a worker meets the center by its own steps, wherever ranks report", "[elastic]") {
+  const Examples examples = small_images();
+  Training training{.model = small_network(true, "local"),
+                    .strategy = elastic(4, 0.3, 1),
+                    .optimizer = {.kind = "adam", .learning_rate = 0.02},
+                    .ranks = 2,
+                    .batch_size = 7,
+                    .epochs = 4};
+  training.due_every = 1000;
+  const auto rarely = train(examples, training);
+  for (const std::int64_t due_every : {1, 3, 4}) {
+    training.due_every = due_every;
+    const auto often = train(examples, training);
+    CHECK(often[0].parameters == rarely[0].parameters);
+    CHECK(often[0].optimizer_state.back().values.view()[0] == rarely[0].optimizer_state.back().values.view()[0]);
+  }
+}
+
 TEST_CASE("a run that was stopped goes on with every worker's replica", "[elastic]") {
   // One worker's run has no chance in it.
   const Examples examples = small_images();
@@ -60,11 +78,11 @@ TEST_CASE("a run that was stopped goes on with every worker's replica", "[elasti
                     .ranks = 2,
                     .batch_size = 7,
                     .epochs = 4};
-  training.due_every = 3;
+  training.due_every = 5;  // between two meetings
   const auto whole = train(examples, training);
-  training.stop_after = 6;
+  training.stop_after = 5;
   const auto stopped = train(examples, training);
-  REQUIRE(stopped[0].records.back().step == 6);
+  REQUIRE(stopped[0].records.back().step == 5);
   training.stop_after = 1000;
   training.resumed = &stopped;
   CHECK(train(examples, training)[0].parameters == whole[0].parameters);

@@ -39,11 +39,9 @@ class Device {
   virtual void pin(void* pointer, std::size_t bytes) = 0;
   virtual void release(void* pointer) noexcept = 0;
 
-  /// Starts work of others behind all that was asked for so far: calls `work` with the device's own queue (a
-  /// cudaStream_t).
-  virtual void start(const std::function<void(void* queue)>& work) = 0;
-  /// Starts all that was asked for so far.
-  virtual void submit() = 0;
+  /// Starts all that was asked for so far. \return the device's own queue (a cudaStream_t), in which others may start
+  /// work behind that
+  virtual void* submit() = 0;
   /// Waits for all that was asked for so far. \throws DeviceError
   virtual void synchronise() = 0;
 

@@ -101,13 +101,16 @@ class NcclCollectives final : public DeviceCollectives {
  private:
   class Started;
   void wait_for_device(const std::function<bool()>& done);
+  /// Of the device, behind all that it was asked for. It is never recorded with that: NCCL wants an operation recorded
+  /// on all ranks or on none.
+  cudaStream_t stream() { return static_cast<cudaStream_t>(device_.submit()); }
 
   Communicator& ranks_;
   Device& device_;
   std::shared_ptr<Groups> groups_;
   bool watches_;  ///< the first, which outlives the others: it looks after all of them
   ncclComm_t group_ = nullptr;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t own_stream_ = nullptr;         ///< of what is started
   std::vector<std::unique_ptr<Span>> spans_;  ///< of operations that are under way, in the order of their starts
   std::size_t under_way_ = 0, awaited_ = 0;
 };
@@ -117,8 +120,7 @@ class NcclCollectives::Started final : public Request {
  public:
   Started(NcclCollectives& collectives, std::size_t span) : collectives_(collectives), span_(span) {}
   void wait() override {
-    Span* const span = collectives_.spans_[span_].get();
-    collectives_.device_.start([span](void* queue) { span->hold(static_cast<cudaStream_t>(queue)); });
+    collectives_.spans_[span_]->hold(collectives_.stream());
     if (++collectives_.awaited_ == collectives_.under_way_) collectives_.awaited_ = collectives_.under_way_ = 0;
   }
   bool test() override { return true; }
@@ -139,7 +141,7 @@ NcclCollectives::NcclCollectives(Communicator& ranks, Device& device, std::share
   device.synchronise();  // makes it this thread's device, too
   check(functions().ncclCommInitRank(&group_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
   groups_->add(group_);
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  check(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   if (watches_) device.set_wait([this](const std::function<bool()>& done) { wait_for_device(done); });
 }
 
@@ -147,7 +149,7 @@ NcclCollectives::~NcclCollectives() {
   if (std::uncaught_exceptions() > 0) groups_->abort();  // others may never come to what is under way
   if (watches_) device_.set_wait({});
   groups_->end(group_);
-  cudaStreamDestroy(stream_);
+  cudaStreamDestroy(own_stream_);
 }
 
 void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
@@ -168,39 +170,27 @@ void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
 }
 
 void NcclCollectives::broadcast(std::span<std::byte> bytes, int root) {
-  device_.start([this, bytes, root](void* queue) {
-    check(functions().ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), ncclUint8, root, group_,
-                                    static_cast<cudaStream_t>(queue)),
-          "ncclBroadcast");
-  });
+  check(functions().ncclBroadcast(bytes.data(), bytes.data(), bytes.size(), ncclUint8, root, group_, stream()),
+        "ncclBroadcast");
 }
 
 void NcclCollectives::allreduce_sum(std::span<float> values) {
-  device_.start([this, values](void* queue) {
-    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_,
-                                    static_cast<cudaStream_t>(queue)),
-          "ncclAllReduce");
-  });
+  check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, stream()),
+        "ncclAllReduce");
 }
 
 void NcclCollectives::allreduce_sum(std::span<double> values) {
-  device_.start([this, values](void* queue) {
-    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclDouble, ncclSum, group_,
-                                    static_cast<cudaStream_t>(queue)),
-          "ncclAllReduce");
-  });
+  check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclDouble, ncclSum, group_, stream()),
+        "ncclAllReduce");
 }
 
 RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
   const std::size_t number = under_way_++;
   if (number == spans_.size()) spans_.push_back(std::make_unique<Span>());
-  Span* const span = spans_[number].get();
-  device_.start([this, values, span](void* queue) {
-    span->begin(static_cast<cudaStream_t>(queue), stream_);
-    check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, stream_),
-          "ncclAllReduce");
-    span->end(stream_);
-  });
+  spans_[number]->begin(stream(), own_stream_);
+  check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, own_stream_),
+        "ncclAllReduce");
+  spans_[number]->end(own_stream_);
   return std::make_unique<Started>(*this, number);
 }
 
@@ -208,12 +198,10 @@ void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
   // Slices are of equal length only where P divides n; then this is one operation, else all is summed.
   const auto ranks = static_cast<std::size_t>(ranks_.size());
   if (values.size() % ranks != 0) return allreduce_sum(values);
-  device_.start([this, values, count = values.size() / ranks](void* queue) {
-    float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
-    check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_,
-                                        static_cast<cudaStream_t>(queue)),
-          "ncclReduceScatter");
-  });
+  const std::size_t count = values.size() / ranks;
+  float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+  check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_, stream()),
+        "ncclReduceScatter");
 }
 
 void NcclCollectives::all_gather(std::span<float> values) {
@@ -227,31 +215,26 @@ void NcclCollectives::all_gather(std::span<float> values) {
     }
     return;
   }
-  device_.start([this, values, count = values.size() / ranks](void* queue) {
-    const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
-    check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_, static_cast<cudaStream_t>(queue)),
-          "ncclAllGather");
-  });
+  const std::size_t count = values.size() / ranks;
+  const float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
+  check(functions().ncclAllGather(own, values.data(), count, ncclFloat, group_, stream()), "ncclAllGather");
 }
 
 void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
   const double total = ranks_.sum(weight);
   if (total == 0) return;
-  const auto share = static_cast<float>(weight / total);
-  device_.start([this, values, share](void* queue) {
-    auto* const stream = static_cast<cudaStream_t>(queue);
-    if (share == 0) {  // what a rank without examples holds may be no number
-      check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
-    }
-    ncclRedOp_t weighted{};
-    float own = share;
-    check(functions().ncclRedOpCreatePreMulSum(&weighted, &own, ncclFloat, ncclScalarHostImmediate, group_),
-          "ncclRedOpCreatePreMulSum");
-    const ncclResult_t result =
-        functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, weighted, group_, stream);
-    functions().ncclRedOpDestroy(weighted, group_);
-    check(result, "ncclAllReduce");
-  });
+  auto share = static_cast<float>(weight / total);
+  const cudaStream_t stream = this->stream();
+  if (share == 0) {  // what a rank without examples holds may be no number
+    check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
+  }
+  ncclRedOp_t weighted{};
+  check(functions().ncclRedOpCreatePreMulSum(&weighted, &share, ncclFloat, ncclScalarHostImmediate, group_),
+        "ncclRedOpCreatePreMulSum");
+  const ncclResult_t result =
+      functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, weighted, group_, stream);
+  functions().ncclRedOpDestroy(weighted, group_);
+  check(result, "ncclAllReduce");
 }
 
 }  // namespace

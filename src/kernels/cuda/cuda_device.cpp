@@ -33,6 +33,20 @@ RawMemory raw_memory(int device) {
               }};
 }
 
+RawMemory raw_pinned_memory(int device) {
+  return {.allocate = [device](std::size_t bytes) -> void* {
+            check(cudaSetDevice(device), "cudaSetDevice");
+            void* pointer = nullptr;
+            const cudaError_t error = cudaMallocHost(&pointer, bytes);
+            if (error == cudaSuccess) return pointer;
+            cudaGetLastError();  // it is dealt with
+            throw DeviceError(fmt::format("{:.1f} MiB of pinned memory cannot be had: {}",
+                                          static_cast<double>(bytes) / (1 << 20), cudaGetErrorString(error)));
+          },
+          .release = [](void* pointer) { cudaFreeHost(pointer); },
+          .free_bytes = {}};
+}
+
 /// The calling thread's device from now on: streams and libraries' handles are made for that.
 int made_current(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
@@ -69,17 +83,18 @@ void DeviceMemory::copy(View from, MutableView to) {
   queue_.synchronise();
 }
 
+PinnedMemory::PinnedMemory(int device) : pool_(raw_pinned_memory(device)) {}
+
 void* PinnedMemory::allocate(std::size_t bytes) {
-  queue_.use_device();
-  void* pointer = nullptr;
-  const cudaError_t error = cudaMallocHost(&pointer, std::max<std::size_t>(bytes, 1));
-  if (error != cudaSuccess) {
-    cudaGetLastError();
-    throw DeviceError(fmt::format("{:.1f} MiB of pinned memory cannot be had: {}",
-                                  static_cast<double>(bytes) / (1 << 20), cudaGetErrorString(error)));
-  }
+  const std::scoped_lock lock(mutex_);
+  void* const pointer = pool_.allocate(bytes);
   std::memset(pointer, 0, bytes);
   return pointer;
+}
+
+void PinnedMemory::deallocate(void* pointer) noexcept {
+  const std::scoped_lock lock(mutex_);
+  pool_.deallocate(pointer);
 }
 
 CudaDevice::CudaDevice(int number)
@@ -87,7 +102,7 @@ CudaDevice::CudaDevice(int number)
       pool_(raw_memory(number)),
       queue_(number, pool_, raw_memory(number)),
       memory_(pool_, queue_),
-      pinned_(queue_) {
+      pinned_(number) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, number), "cudaGetDeviceProperties");
   name_ = properties.name;
@@ -128,10 +143,10 @@ void CudaDevice::release(void* pointer) noexcept {
   if (cudaHostUnregister(pointer) != cudaSuccess) cudaGetLastError();
 }
 
-void CudaDevice::start(const std::function<void(void* queue)>& work) {
+void* CudaDevice::submit() {
   queue_.submit();
   queue_.use_device();
-  work(queue_.stream());
+  return queue_.stream();
 }
 
 }  // namespace unisono::cuda

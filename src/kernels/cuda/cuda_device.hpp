@@ -1,5 +1,6 @@
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "cuda/pool.hpp"
@@ -22,15 +23,17 @@ class DeviceMemory final : public Allocator {
   Queue& queue_;
 };
 
-/// Plain memory that the driver keeps in its place, so that the copy engine reaches it.
+/// Plain memory that the driver keeps in its place, so that the copy engine reaches it; out of a pool, since the driver
+/// takes its time. Used by any thread. What is given back has no copy under way.
 class PinnedMemory final : public Allocator {
  public:
-  explicit PinnedMemory(const Queue& queue) : queue_(queue) {}
+  explicit PinnedMemory(int device);
   void* allocate(std::size_t bytes) override;
-  void deallocate(void* pointer) noexcept override { cudaFreeHost(pointer); }
+  void deallocate(void* pointer) noexcept override;
 
  private:
-  const Queue& queue_;
+  std::mutex mutex_;
+  Pool pool_;
 };
 
 /// One GPU: its memory, its queue, and copies beside it.
@@ -45,8 +48,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) override;
   void pin(void* pointer, std::size_t bytes) override;
   void release(void* pointer) noexcept override;
-  void start(const std::function<void(void* queue)>& work) override;
-  void submit() override { queue_.submit(); }
+  void* submit() override;
   void synchronise() override { queue_.synchronise(); }
   void set_wait(Wait wait) override { queue_.set_wait(std::move(wait)); }
   std::string identity() const override { return identity_; }

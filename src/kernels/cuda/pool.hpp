@@ -9,7 +9,7 @@ namespace unisono::cuda {
 
 /// Where a pool gets its memory.
 struct RawMemory {
-  std::function<void*(std::size_t bytes)> allocate;  ///< null where there is not so much
+  std::function<void*(std::size_t bytes)> allocate;  ///< null where there is not so much; may throw another error
   std::function<void(void*)> release;
   std::function<std::size_t()> free_bytes;  ///< that could still be had
 };
