@@ -77,6 +77,9 @@ class OnADevice(BinaryTest):
         copied = self.train("copied", *arguments, environment={"UNISONO_SIMULATED_MEMORY": str(72 << 20)})
         self.assertIn("copied to the GPU batch by batch", copied.out)
         self.assert_same_bits("kept", "copied")
+        memory = {"UNISONO_SIMULATED_MEMORY": str(96 << 20)}
+        result = self.train("large", *arguments, "--set", "train.batch_size=500", code=6, environment=memory)
+        self.assertRegex(result.err, r"out of GPU memory.*\(19\.1 MiB of that are examples.*streaming")
 
     def test_every_strategy_follows_the_cpu(self):
         for ranks, words in (

@@ -110,6 +110,12 @@ CudaDevice::CudaDevice(int number)
   identity_ = identity_of(number);
 }
 
+void CudaDevice::set_kept_bytes(std::size_t bytes) {
+  pool_.set_remark(
+      fmt::format(" ({:.1f} MiB of that are examples, which data.reader = \"streaming\" leaves in plain memory)",
+                  static_cast<double>(bytes) / (1 << 20)));
+}
+
 bool CudaDevice::owns(const void* pointer) const {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");

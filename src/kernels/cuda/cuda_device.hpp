@@ -54,6 +54,8 @@ class CudaDevice final : public Device {
   std::string identity() const override { return identity_; }
 
   Queue& queue() { return queue_; }
+  /// Examples that are kept in its memory: said where that is out.
+  void set_kept_bytes(std::size_t bytes);
   /// Of its memory, what nobody has.
   std::size_t free_bytes() const { return pool_.free_bytes(); }
   double waited_seconds() const { return queue_.waited_seconds(); }

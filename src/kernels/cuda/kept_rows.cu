@@ -101,7 +101,9 @@ KeptFeatures* CudaBackend::keep(const StoredFeatures& features) {
     if (kept->original() == features) return kept.get();
   }
   if (features.bytes() > device_.free_bytes() / kShareOfFreeMemory) return nullptr;
-  return kept_.emplace_back(std::make_unique<KeptRows>(*this, features)).get();
+  KeptFeatures* const added = kept_.emplace_back(std::make_unique<KeptRows>(*this, features)).get();
+  device_.set_kept_bytes(kept_bytes());
+  return added;
 }
 
 std::size_t CudaBackend::kept_bytes() const {

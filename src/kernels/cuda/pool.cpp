@@ -38,9 +38,9 @@ void* Pool::allocate(std::size_t bytes) {
   }
   if (pointer == nullptr) {
     throw DeviceError(
-        fmt::format("out of GPU memory: {:.1f} MiB were asked for, {:.1f} MiB are free, this run has {:.1f} MiB; use a "
-                    "smaller batch (train.batch_size, or train.accumulate for parts of it) or model, or more GPUs",
-                    mebibytes(bytes), mebibytes(raw_.free_bytes()), mebibytes(used_bytes_)));
+        fmt::format("out of GPU memory: {:.1f} MiB were asked for, {:.1f} MiB are free, this run has {:.1f} MiB{}; use "
+                    "a smaller batch (train.batch_size, or train.accumulate for parts of it) or model, or more GPUs",
+                    mebibytes(bytes), mebibytes(raw_.free_bytes()), mebibytes(used_bytes_), remark_));
   }
   taken_.emplace(pointer, size);
   used_bytes_ += size;

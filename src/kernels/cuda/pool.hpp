@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace unisono::cuda {
 
@@ -26,6 +28,8 @@ class Pool {
   /// \throws DeviceError saying how much was asked for, how much is in use and how much is free
   void* allocate(std::size_t bytes);
   void deallocate(void* pointer) noexcept;
+  /// What the message of memory that is out says of what is in use.
+  void set_remark(std::string remark) { remark_ = std::move(remark); }
 
   /// Bytes that `allocate` takes for so many.
   static std::size_t rounded(std::size_t bytes);
@@ -38,6 +42,7 @@ class Pool {
   void release_kept();
 
   RawMemory raw_;
+  std::string remark_;
   std::multimap<std::size_t, void*> kept_;        ///< by size
   std::unordered_map<void*, std::size_t> taken_;  ///< sizes, by address
   std::size_t used_bytes_ = 0, kept_bytes_ = 0;
