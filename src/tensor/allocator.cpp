@@ -12,25 +12,27 @@
 namespace unisono {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096, kHugePage = std::size_t{2} << 20;
 
 /// Large memory begins at a huge page's border and asks for huge pages: rows that are met at random then cost few
 /// misses of the address translation (10 to 17 % of a word vector's training were measured).
-void* allocate_lines(std::size_t bytes) {
-  if (bytes < 2 * kHugePage) return std::aligned_alloc(kAlignmentBytes, bytes);
+void* allocate_units(std::size_t unit, std::size_t bytes) {
+  if (bytes < 2 * kHugePage) return std::aligned_alloc(unit, bytes);
   void* pointer = nullptr;  // (aligned_alloc takes whole pages alone)
   if (::posix_memalign(&pointer, kHugePage, bytes) != 0) return nullptr;
   ::madvise(pointer, bytes, MADV_HUGEPAGE);  // where it cannot be had, all works without
   return pointer;
 }
 
+/// Whole lines, or pages.
 class PlainAllocator final : public Allocator {
  public:
+  explicit PlainAllocator(std::size_t unit) : unit_(unit) {}
   void* allocate(std::size_t bytes) override {
-    const std::size_t lines = bytes / kAlignmentBytes + (bytes % kAlignmentBytes == 0 ? 0 : 1);
-    const std::size_t rounded = std::max<std::size_t>(lines, 1) * kAlignmentBytes;
+    const std::size_t units = bytes / unit_ + (bytes % unit_ == 0 ? 0 : 1);
+    const std::size_t rounded = std::max<std::size_t>(units, 1) * unit_;
     const bool overflows = rounded < bytes;
-    void* pointer = overflows ? nullptr : allocate_lines(rounded);
+    void* pointer = overflows ? nullptr : allocate_units(unit_, rounded);
     if (pointer == nullptr) {
       throw DeviceError(
           fmt::format("out of memory: {:.1f} MiB were asked for; use a smaller batch or model, or more ranks",
@@ -40,12 +42,20 @@ class PlainAllocator final : public Allocator {
     return pointer;
   }
   void deallocate(void* pointer) noexcept override { std::free(pointer); }
+
+ private:
+  std::size_t unit_;
 };
 
 }  // namespace
 
 Allocator& plain_allocator() {
-  static PlainAllocator allocator;  // stateless
+  static PlainAllocator allocator(kAlignmentBytes);  // never changes
+  return allocator;
+}
+
+Allocator& page_allocator() {
+  static PlainAllocator allocator(kPage);  // never changes
   return allocator;
 }
 

@@ -56,5 +56,13 @@ TEST_CASE("vectors and update rules on the device equal the CPU's", "[gpu]") {
   compare(vector_operations(), *cpu, Precision::fp32);
 }
 
+TEST_CASE("norms of no ranges are nothing to do", "[gpu]") {
+  const auto device = make_cuda_backend(0, Precision::fp32);
+  Buffer x(64, device->memory());
+  device->squared_norms(x.view(), {}, {});
+  device->lamb_moments({}, {}, {}, x.view(), x.view(), x.view(), x.view(), {});
+  CHECK_NOTHROW(device->device()->synchronise());
+}
+
 }  // namespace
 }  // namespace unisono

@@ -123,6 +123,22 @@ TEST_CASE("a kernel that cannot start is an error that names the call", "[gpu][q
   CHECK_THROWS_WITH(queue.submit(), Catch::Matchers::Contains("a kernel's launch failed"));
 }
 
+TEST_CASE("a sequence that cannot be recorded runs kernel by kernel", "[gpu][queue]") {
+  for (const auto refusal : {simulated::Call::capture, simulated::Call::launch, simulated::Call::instantiation}) {
+    CudaDevice device(0);
+    Queue& queue = device.queue();
+    Buffer x(kSize, device.memory());
+    for (int step = 1; step <= 7; ++step) {
+      queue.launch(add_number, kGrid, kSize, queue.stage(1.0F), x.data());
+      queue.launch(add_number, kGrid, kSize, queue.stage(2.0F), x.data());
+      if (step == 5) simulated::fail_next(refusal, refusal == simulated::Call::launch ? 1 : 0);
+      queue.submit();
+    }
+    CHECK(values_of(device, x.view()) == std::vector<float>(kSize, 21));
+    CHECK(queue.graph_launches() == 1);  // with the other area of staged memory, at step 6
+  }
+}
+
 TEST_CASE("work of others is started at once, behind what was asked for, and never recorded", "[gpu][queue]") {
   CudaDevice device(0);
   Queue& queue = device.queue();

@@ -410,11 +410,14 @@ TEST_CASE("a bias and a ReLU behind a convolution, through virtual tensors of bf
 }
 
 TEST_CASE("gradients of a filter in float from tensors of bf16", "[simulated][cudnn]") {
-  const Shape s;
+  Shape s;
+  s.c = GENERATE(3, 8);
+  s.k = GENERATE(5, 16);
+  const bool packs = s.c == 8 && s.k == 16;
   const auto half = CUDNN_DATA_BFLOAT16;
   const Desc x = tensor({1, s.x(), half}), w = tensor({2, s.w()}), y = tensor({3, s.y(), half});
   const Desc operation = unfinished_operation(Kind::filter, s, x, w, y).done();
-  CHECK(configurations(unfinished_graph({&operation}).done(), CUDNN_HEUR_MODE_INSTANT).size() == 3);
+  CHECK(configurations(unfinished_graph({&operation}).done(), CUDNN_HEUR_MODE_INSTANT).size() == (packs ? 3 : 0));
   const Desc forward = unfinished_operation(Kind::forward, s, x, tensor({4, s.w(), half}), tensor({5, s.y()})).done();
   CHECK(configurations(unfinished_graph({&forward}).done(), CUDNN_HEUR_MODE_INSTANT).empty());
 }

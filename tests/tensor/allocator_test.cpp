@@ -10,6 +10,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "unisono/base/errors.hpp"
 
@@ -35,6 +36,21 @@ class CountingAllocator final : public Allocator {
 
 bool is_zero(View values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return x == 0; });
+}
+
+TEST_CASE("whole pages have nothing beside them", "[buffer]") {
+  constexpr std::uintptr_t kPage = 4096;
+  std::set<std::uintptr_t> pages;
+  std::vector<Buffer> buffers;
+  for (const Index size : {1, 1000, 1024, 1025, 1, 3 << 20}) {
+    const Buffer& buffer = buffers.emplace_back(size, page_allocator());
+    CHECK(is_zero(buffer.view()));
+    const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
+    CHECK(first % kPage == 0);
+    for (std::uintptr_t at = first; at < first + static_cast<std::uintptr_t>(size) * sizeof(float); at += kPage) {
+      CHECK(pages.insert(at).second);
+    }
+  }
 }
 
 TEST_CASE("a buffer is zero and begins at a cache line", "[buffer]") {

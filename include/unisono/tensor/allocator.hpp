@@ -42,6 +42,8 @@ class Allocator {
 
 /// Ordinary memory of this process.
 Allocator& plain_allocator();
+/// The same in whole pages, which nothing else shares: a device may pin them.
+Allocator& page_allocator();
 
 /// Owns `size()` floats from an allocator, which must outlive it.
 class Buffer {

@@ -1,6 +1,7 @@
 #include "device/staged.hpp"
 
 #include <algorithm>
+#include <exception>
 
 namespace unisono {
 
@@ -8,7 +9,7 @@ namespace unisono {
 
 void* MirroredMemory::allocate(std::size_t bytes) {
   auto* const there = static_cast<std::byte*>(device_.memory().allocate(bytes));
-  Mirror mirror{static_cast<std::byte*>(ranks_.shared_allocator().allocate(bytes)), bytes};
+  Mirror mirror{static_cast<std::byte*>(plain_.allocate(bytes)), bytes};
   device_.pin(mirror.memory, bytes);
   mirrors_.emplace(there, mirror);
   return there;
@@ -16,8 +17,12 @@ void* MirroredMemory::allocate(std::size_t bytes) {
 
 void MirroredMemory::deallocate(void* pointer) noexcept {
   const auto found = mirrors_.find(static_cast<std::byte*>(pointer));
+  try {
+    device_.synchronise();           // it may still be copied
+  } catch (const std::exception&) {  // then nothing is under way any more
+  }
   device_.release(found->second.memory);
-  ranks_.shared_allocator().deallocate(found->second.memory);
+  plain_.deallocate(found->second.memory);
   mirrors_.erase(found);
   device_.memory().deallocate(pointer);
 }

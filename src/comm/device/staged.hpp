@@ -14,7 +14,7 @@ namespace unisono {
 /// same allocation on all ranks are there at the same place, too: in a shared window these are summed where they are.
 class MirroredMemory final : public Allocator {
  public:
-  MirroredMemory(Communicator& ranks, Device& device) : ranks_(ranks), device_(device) {}
+  MirroredMemory(Communicator& ranks, Device& device) : plain_(ranks.shared_allocator()), device_(device) {}
   void* allocate(std::size_t bytes) override;
   void deallocate(void* pointer) noexcept override;
   void copy(View from, MutableView to) override { device_.memory().copy(from, to); }
@@ -28,7 +28,7 @@ class MirroredMemory final : public Allocator {
     std::byte* memory;
     std::size_t bytes;
   };
-  Communicator& ranks_;
+  Allocator& plain_;  ///< the mirrors'
   Device& device_;
   std::map<const std::byte*, Mirror> mirrors_;  ///< by where the device memory begins
 };

@@ -13,10 +13,10 @@ SharedAllocator::SharedAllocator(Communicator& group, MPI_Comm node, Progress& p
     : group_(group), node_(node), progress_(progress), warn_(std::move(warn)) {}
 
 void* SharedAllocator::allocate(std::size_t bytes) {
-  if (node_ == MPI_COMM_NULL) return plain_allocator().allocate(bytes);
+  if (node_ == MPI_COMM_NULL) return page_allocator().allocate(bytes);
   agree_on_size(bytes);
   free_what_none_uses();
-  if (!all_have_room(SharedWindow::needed_bytes(bytes, group_.node_size()))) return plain_allocator().allocate(bytes);
+  if (!all_have_room(SharedWindow::needed_bytes(bytes, group_.node_size()))) return page_allocator().allocate(bytes);
   const auto part = std::max(bytes, kAlignmentBytes);  // even of nothing each rank has an address of its own
   make_window(part, part);
   Entry& entry = entries_.back();
@@ -42,7 +42,7 @@ void SharedAllocator::deallocate(void* pointer) noexcept {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.base == pointer; });
   if (found == entries_.end()) {
-    plain_allocator().deallocate(pointer);
+    page_allocator().deallocate(pointer);
   } else {
     found->in_use = false;
   }

@@ -19,6 +19,8 @@ namespace unisono::nccl {
   X(ncclGetErrorString)           \
   X(ncclGetUniqueId)              \
   X(ncclGetVersion)               \
+  X(ncclGroupEnd)                 \
+  X(ncclGroupStart)               \
   X(ncclRedOpCreatePreMulSum)     \
   X(ncclRedOpDestroy)             \
   X(ncclReduceScatter)

@@ -1,5 +1,7 @@
 #include <dlfcn.h>
 
+#include <cstdlib>
+
 #include "nccl/library.hpp"
 
 namespace unisono::nccl {
@@ -18,6 +20,9 @@ void find(void* library, const char* name, Function& function, std::string& miss
 
 Loaded load_library() {
   Loaded loaded;
+  // Groups of ranks have their operations on the device at the same time: in the host's order, which all ranks share,
+  // or they might wait for one another.
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     loaded.missing = std::string("NCCL is not found (") + dlerror() + ")";

@@ -71,9 +71,12 @@ class Groups {
   void end(ncclComm_t group) {
     if (std::erase(groups_, group) > 0) functions().ncclCommDestroy(group);
   }
-  /// Ends kernels that wait for ranks which will not come.
+  /// Ends kernels that wait for ranks which will not come. At once: to abort one waits for the device, and so for
+  /// kernels of the others.
   void abort() noexcept {
+    functions().ncclGroupStart();
     for (const ncclComm_t group : std::exchange(groups_, {})) functions().ncclCommAbort(group);
+    functions().ncclGroupEnd();
   }
   bool empty() const { return groups_.empty(); }
   bool has(ncclComm_t group) const { return std::find(groups_.begin(), groups_.end(), group) != groups_.end(); }
@@ -185,9 +188,10 @@ void NcclCollectives::allreduce_sum(std::span<double> values) {
 }
 
 RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
+  const cudaStream_t device = stream();  // which is this thread's from here on: events are made for that
   const std::size_t number = under_way_++;
   if (number == spans_.size()) spans_.push_back(std::make_unique<Span>());
-  spans_[number]->begin(stream(), own_stream_);
+  spans_[number]->begin(device, own_stream_);
   check(functions().ncclAllReduce(values.data(), values.data(), values.size(), ncclFloat, ncclSum, group_, own_stream_),
         "ncclAllReduce");
   spans_[number]->end(own_stream_);

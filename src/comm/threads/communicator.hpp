@@ -43,7 +43,7 @@ class ThreadCommunicator final : public Communicator {
   void watch(std::string_view name, const std::function<bool()>& done) override { group_->watch(name, done); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
-  Allocator& shared_allocator() override { return plain_allocator(); }
+  Allocator& shared_allocator() override { return page_allocator(); }
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override;
 
  private:

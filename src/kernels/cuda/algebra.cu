@@ -57,6 +57,7 @@ double CudaBackend::squared_norm(View x) {
 }
 
 void CudaBackend::squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) {
+  if (ranges.empty()) return;
   const RangeChunks cut(ranges);
   const auto chunks = static_cast<Index>(cut.chunks.size());
   double* const partial = partials_.take<double>(chunks);

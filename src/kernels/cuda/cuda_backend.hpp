@@ -140,6 +140,8 @@ class CudaBackend final : public Backend {
   template <typename Act>
   void with_type(Act act) const;
   /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
+  template <typename Act>
+  void with_packs(Index count, Act act) const;
   Grid grid_for(Index elements) const;
 
   /// The pass' parameters in the type of activations: themselves, or their rounded copy. elements.cu

@@ -117,6 +117,7 @@ void CudaDevice::set_kept_bytes(std::size_t bytes) {
 }
 
 bool CudaDevice::owns(const void* pointer) const {
+  queue_.use_device();  // or a new thread would begin to use another
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeDevice && attributes.device == number_;

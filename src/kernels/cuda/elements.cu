@@ -39,25 +39,38 @@ __device__ float slope(Activation activation, float x, float y) {
   }
 }
 
-template <typename T>
-__global__ void activate(Activation activation, std::int64_t n, const T* x, T* y) {
-  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
-    y[i] = rounded_to<T>(activated(activation, to_float(x[i])));
+template <typename T, int kValues>
+__global__ void activate(Activation activation, std::int64_t packs, const Pack<T, kValues>* x, Pack<T, kValues>* y) {
+  for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
+    Pack<T, kValues> own = x[i];
+    for (T& value : own.values) value = rounded_to<T>(activated(activation, to_float(value)));
+    y[i] = own;
   }
 }
 
-template <typename T>
-__global__ void activate_backward(Activation activation, std::int64_t n, const T* x, const T* y, const T* dy, T* dx) {
-  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
-    const float at_x = x == nullptr ? 0 : to_float(x[i]), at_y = y == nullptr ? 0 : to_float(y[i]);
-    dx[i] = rounded_to<T>(to_float(dy[i]) * slope(activation, at_x, at_y));
+template <typename T, int kValues>
+__global__ void activate_backward(Activation activation, std::int64_t packs, const Pack<T, kValues>* x,
+                                  const Pack<T, kValues>* y, const Pack<T, kValues>* dy, Pack<T, kValues>* dx) {
+  for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
+    const Pack<T, kValues> none{}, at_x = x == nullptr ? none : x[i], at_y = y == nullptr ? none : y[i];
+    Pack<T, kValues> gradient = dy[i];
+    for (int j = 0; j < kValues; ++j) {
+      const float factor = slope(activation, to_float(at_x.values[j]), to_float(at_y.values[j]));
+      gradient.values[j] = rounded_to<T>(to_float(gradient.values[j]) * factor);
+    }
+    dx[i] = gradient;
   }
 }
 
-template <typename T>
-__global__ void add_to(std::int64_t n, const T* x, T* y) {
-  for (std::int64_t i = thread_number(); i < n; i += threads_of_grid()) {
-    y[i] = rounded_to<T>(to_float(y[i]) + to_float(x[i]));
+template <typename T, int kValues>
+__global__ void add_to(std::int64_t packs, const Pack<T, kValues>* x, Pack<T, kValues>* y) {
+  for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
+    const Pack<T, kValues> own = x[i];
+    Pack<T, kValues> sum = y[i];
+    for (int j = 0; j < kValues; ++j) {
+      sum.values[j] = rounded_to<T>(to_float(sum.values[j]) + to_float(own.values[j]));
+    }
+    y[i] = sum;
   }
 }
 
@@ -86,23 +99,29 @@ Grid CudaBackend::grid_for(Index elements) const {
 
 void CudaBackend::activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) {
   const Index n = batch * extent.size();
-  with_type([&]<typename T>(T) {
-    queue().launch(activate<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y));
+  with_packs(n, [&]<typename T, int kValues>(Pack<T, kValues>) {
+    using Values = Pack<T, kValues>;
+    queue().launch(activate<T, kValues>, grid_for(n / kValues), activation, n / kValues, values_of<Values>(x),
+                   values_of<Values>(y));
   });
 }
 
 void CudaBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
                                       MutableView dx) {
   const Index n = batch * extent.size();
-  with_type([&]<typename T>(T) {
-    queue().launch(activate_backward<T>, grid_for(n), activation, n, values_of<T>(x), values_of<T>(y), values_of<T>(dy),
-                   values_of<T>(dx));
+  with_packs(n, [&]<typename T, int kValues>(Pack<T, kValues>) {
+    using Values = Pack<T, kValues>;
+    queue().launch(activate_backward<T, kValues>, grid_for(n / kValues), activation, n / kValues, values_of<Values>(x),
+                   values_of<Values>(y), values_of<Values>(dy), values_of<Values>(dx));
   });
 }
 
 void CudaBackend::add(const Extent& extent, Index batch, View x, MutableView y) {
   const Index n = batch * extent.size();
-  with_type([&]<typename T>(T) { queue().launch(add_to<T>, grid_for(n), n, values_of<T>(x), values_of<T>(y)); });
+  with_packs(n, [&]<typename T, int kValues>(Pack<T, kValues>) {
+    using Values = Pack<T, kValues>;
+    queue().launch(add_to<T, kValues>, grid_for(n / kValues), n / kValues, values_of<Values>(x), values_of<Values>(y));
+  });
 }
 
 void CudaBackend::add_bias(Index rows, Index channels, View b, Activation activation, MutableView y) {

@@ -22,6 +22,20 @@ void CudaBackend::with_type(Act act) const {
   }
 }
 
+/// Calls act(Pack{}), with the packs of activations that a thread takes at once: 16 bytes where `count` values are
+/// whole packs, else single values.
+template <typename Act>
+void CudaBackend::with_packs(Index count, Act act) const {
+  with_type([&]<typename T>(T) {
+    constexpr int kValues = 16 / sizeof(T);
+    if (count % kValues == 0) {
+      act(Pack<T, kValues>{});
+    } else {
+      act(Pack<T, 1>{});
+    }
+  });
+}
+
 /// A buffer of activations by its values.
 template <typename T>
 const T* values_of(View x) {

@@ -1,8 +1,10 @@
 // Layer normalisation: each example over its own values, a block an example.
-#include "cuda/grid.hpp"
+#include "cuda/column_sums.hpp"
 
 namespace unisono::cuda {
 namespace {
+
+constexpr Index kExamplesEachPart = 64;
 
 struct Moments {
   float mean, inverse_deviation;
@@ -59,19 +61,33 @@ __global__ void normalise_rows_backward(std::int64_t size, float epsilon, const 
   }
 }
 
-/// dγ[i] (+)= Σ dy x̂, dβ[i] (+)= Σ dy over the batch.
+/// Part p of the batch: partial[p] = Σ dy, and behind those of all parts Σ dy x̂.
 template <typename T>
-__global__ void row_parameter_gradients(std::int64_t size, std::int64_t batch, const T* x, const T* dy,
-                                        const float* means, const float* inverse_deviations, bool adds, float* dgamma,
-                                        float* dbeta) {
-  const std::int64_t i = thread_number();
-  if (i >= size) return;
+__global__ void row_gradients_of_parts(std::int64_t size, std::int64_t batch, const T* x, const T* dy,
+                                       const float* means, const float* inverse_deviations, double* partial) {
+  const std::int64_t i = column_number();
+  const RowsOfPart own(batch);
   double sum = 0, products = 0;
-  for (std::int64_t b = 0; b < batch; ++b) {
-    const auto gradient = static_cast<double>(to_float(dy[b * size + i]));
-    sum += gradient;
-    products += gradient * static_cast<double>((to_float(x[b * size + i]) - means[b]) * inverse_deviations[b]);
+  if (i < size) {
+    for (std::int64_t b = own.first + threadIdx.y; b < own.last; b += kRowsOfBlock) {
+      const auto gradient = static_cast<double>(to_float(dy[b * size + i]));
+      sum += gradient;
+      products += gradient * static_cast<double>((to_float(x[b * size + i]) - means[b]) * inverse_deviations[b]);
+    }
   }
+  sum = column_sum(sum);
+  products = column_sum(products);
+  if (threadIdx.y > 0 || i >= size) return;
+  partial[static_cast<std::int64_t>(blockIdx.y) * size + i] = sum;
+  partial[static_cast<std::int64_t>(gridDim.y + blockIdx.y) * size + i] = products;
+}
+
+/// dγ[i] (+)= Σ dy x̂, dβ[i] (+)= Σ dy over the batch.
+__global__ void row_parameter_gradients(std::int64_t size, std::int64_t parts, const double* partial, bool adds,
+                                        float* dgamma, float* dbeta) {
+  const std::int64_t i = column_number();
+  const double sum = sum_of_parts(parts, size, partial), products = sum_of_parts(parts, size, partial + parts * size);
+  if (threadIdx.y > 0 || i >= size) return;
   dbeta[i] = (adds ? dbeta[i] : 0) + static_cast<float>(sum);
   dgamma[i] = (adds ? dgamma[i] : 0) + static_cast<float>(products);
 }
@@ -90,14 +106,17 @@ void CudaBackend::layer_norm_forward(const NormSpec& spec, Index batch, View x, 
 void CudaBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                       MutableView dgamma, MutableView dbeta, Write write) {
   const Index size = spec.extent.size();
-  float* const means = partials_.take<float>(2 * batch);
+  const Index parts = parts_of_rows(batch, kExamplesEachPart);
+  double* const partial = partials_.take<double>(2 * parts * size + batch);
+  auto* const means = reinterpret_cast<float*>(partial + 2 * parts * size);
   with_type([&]<typename T>(T) {
     queue().launch(normalise_rows_backward<T>, grid_of_examples(batch), size, spec.epsilon, values_of<T>(x),
                    gamma.data(), values_of<T>(dy), values_of<T>(dx), means, means + batch);
-    queue().launch(row_parameter_gradients<T>, {.blocks = blocks_for(size, kBlock), .threads = kBlock}, size, batch,
-                   values_of<T>(x), values_of<T>(dy), means, means + batch, write == Write::add, dgamma.data(),
-                   dbeta.data());
+    queue().launch(row_gradients_of_parts<T>, grid_of_columns(size, parts), size, batch, values_of<T>(x),
+                   values_of<T>(dy), means, means + batch, partial);
   });
+  queue().launch(row_parameter_gradients, grid_of_columns(size), size, parts, partial, write == Write::add,
+                 dgamma.data(), dbeta.data());
 }
 
 }  // namespace unisono::cuda

@@ -35,10 +35,14 @@ __device__ void sum_of_block(const Found& own, Found* found) {
   found[blockIdx.x] = sum;
 }
 
-/// sums += Σ found, in order.
+/// sums += Σ found, by one warp, in an order that depends on their number alone.
 __global__ void take_found(std::int64_t blocks, const Found* found, LossAccumulators* sums) {
-  Found total = found[0];
-  for (std::int64_t i = 1; i < blocks; ++i) total = total + found[i];
+  Found own{};
+  for (std::int64_t i = threadIdx.x; i < blocks; i += kWarp) own = own + found[i];
+  const Found total{warp_sum(own.loss),        warp_sum(own.squared),        warp_sum(own.absolute),
+                    warp_sum(own.target),      warp_sum(own.target_squared), warp_sum(own.correct),
+                    warp_sum(own.correct_top5)};
+  if (threadIdx.x > 0) return;
   sums->loss += total.loss;
   sums->squared += total.squared;
   sums->absolute += total.absolute;
@@ -220,7 +224,7 @@ void CudaBackend::softmax_cross_entropy(Index classes, Index batch, View logits,
     queue().launch(softmax_losses<T>, grid, batch, classes, values_of<T>(logits), uploaded, smoothing, scale,
                    values_of<T>(dlogits), found);
   });
-  queue().launch(take_found, {}, grid.blocks.x, found, accumulators_of(sums));
+  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
   sums.examples += batch;
 }
 
@@ -236,7 +240,7 @@ void CudaBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View 
                    uploaded_targets, smoothing, scale / static_cast<float>(extent.size()), values_of<T>(dlogits),
                    found);
   });
-  queue().launch(take_found, {}, grid.blocks.x, found, accumulators_of(sums));
+  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
   sums.examples += batch;
 }
 
@@ -249,7 +253,7 @@ void CudaBackend::mean_squared_error(const Extent& extent, Index batch, View out
     queue().launch(squared_errors<T>, grid, batch, outputs_of(extent), values_of<T>(outputs), uploaded,
                    2.0F * scale / static_cast<float>(extent.size()), values_of<T>(doutputs), found);
   });
-  queue().launch(take_found, {}, grid.blocks.x, found, accumulators_of(sums));
+  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
   sums.examples += batch;
   sums.values += batch * extent.size();
 }

@@ -85,8 +85,8 @@ const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   if (area.uploads == area.places.size()) area.places.emplace_back();
   Area::Place& place = area.places[area.uploads++];
   if (place.bytes < bytes.size()) {
-    stream_.synchronise();  // what was submitted may still read it
-    copies_.synchronise();
+    wait_for(stream_);  // what was submitted may still read it
+    wait_for(copies_);
     if (place.memory != nullptr) upload_memory_.deallocate(place.memory);
     place = {};
     place.memory = upload_memory_.allocate(bytes.size());
@@ -125,7 +125,7 @@ void Queue::submit() {
   Area& area = areas_[area_];
   if (area.is_open) send(area);
   Sequence& sequence = sequence_of(signature_.value());
-  if (!sequence.graph && sequence.times >= kTimesBeforeRecording) sequence.graph = capture();
+  if (sequence.times == kTimesBeforeRecording) sequence.graph = capture();
   if (sequence.graph) {
     sequence.graph.launch(stream_.get());
     ++graph_launches_;
@@ -157,28 +157,32 @@ void Queue::run(cudaStream_t stream) {
   for (const auto& command : commands_) command(stream);
 }
 
+/// None where a command cannot be recorded: libraries may refuse. Nothing of it has been started then.
 GraphExecution Queue::capture() {
-  check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-  cudaGraph_t graph = nullptr;
+  bool is_whole = true;
   try {
+    check(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
     run(stream_.get());
-  } catch (...) {
-    cudaStreamEndCapture(stream_.get(), &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    throw;
+  } catch (const DeviceError&) {
+    is_whole = false;
   }
-  check(cudaStreamEndCapture(stream_.get(), &graph), "cudaStreamEndCapture");
+  cudaGraph_t graph = nullptr;
+  is_whole &= cudaStreamEndCapture(stream_.get(), &graph) == cudaSuccess;
   cudaGraphExec_t execution = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&execution, graph, 0);
-  cudaGraphDestroy(graph);
-  check(error, "cudaGraphInstantiate");
+  if (is_whole && cudaGraphInstantiate(&execution, graph, 0) != cudaSuccess) execution = nullptr;
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();  // it is dealt with
   return GraphExecution(execution);
 }
 
 void Queue::synchronise() {
   submit();
   use_device();
-  end_.record(stream_.get());
+  wait_for(stream_);
+}
+
+void Queue::wait_for(const Stream& stream) {
+  end_.record(stream.get());
   wait(end_);
 }
 

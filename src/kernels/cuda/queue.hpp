@@ -105,7 +105,7 @@ class Queue {
   struct Sequence {
     std::uint64_t signature = 0;
     int times = 0;
-    GraphExecution graph;
+    GraphExecution graph;  ///< where it could be recorded
   };
   /// What one of every two submissions has that changes from step to step. It is copied by a stream of its own, while
   /// kernels of the submission before still run.
@@ -130,6 +130,7 @@ class Queue {
   Sequence& sequence_of(std::uint64_t signature);
   void run(cudaStream_t stream);
   GraphExecution capture();
+  void wait_for(const Stream& stream);
 
   int device_;
   Pool& pool_;

@@ -279,6 +279,7 @@ void CudaBackend::lars_update(const LarsStep& step, const GradientScale& scale, 
 void CudaBackend::lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                                View g, View theta, MutableView first, MutableView second,
                                std::span<double> directions) {
+  if (ranges.empty()) return;
   const RangeChunks cut(ranges);
   const auto chunks = static_cast<Index>(cut.chunks.size());
   double* const partial = partials_.take<double>(chunks);
