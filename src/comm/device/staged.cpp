@@ -18,8 +18,9 @@ void* MirroredMemory::allocate(std::size_t bytes) {
 void MirroredMemory::deallocate(void* pointer) noexcept {
   const auto found = mirrors_.find(static_cast<std::byte*>(pointer));
   try {
-    device_.synchronise();           // it may still be copied
-  } catch (const std::exception&) {  // then nothing is under way any more
+    device_.synchronise();  // it may still be copied
+  } catch (const std::exception&) {
+    // Then nothing is under way any more.
   }
   device_.release(found->second.memory);
   plain_.deallocate(found->second.memory);

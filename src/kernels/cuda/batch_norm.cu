@@ -5,7 +5,6 @@ namespace unisono::cuda {
 namespace {
 
 constexpr Index kRowsEachPart = 256;
-constexpr int kAhead = 4;  // rows that a thread reads before it writes, so that reads do not wait for one another
 
 /// Two numbers a channel, added up over the rows of a block. \param partial [parts][2][C]
 __device__ void add_to_partial(double first, double second, std::int64_t channels, std::int64_t channel,

@@ -139,9 +139,11 @@ class CudaBackend final : public Backend {
   /// Calls act(T{}), T being the type of activations.
   template <typename Act>
   void with_type(Act act) const;
-  /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
+  /// Calls act(Pack{}), with the packs of activations that a thread takes at once: of 16 bytes where `count` values are
+  /// whole packs, else of one value.
   template <typename Act>
   void with_packs(Index count, Act act) const;
+  /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
   Grid grid_for(Index elements) const;
 
   /// The pass' parameters in the type of activations: themselves, or their rounded copy. elements.cu

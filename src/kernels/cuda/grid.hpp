@@ -22,8 +22,6 @@ void CudaBackend::with_type(Act act) const {
   }
 }
 
-/// Calls act(Pack{}), with the packs of activations that a thread takes at once: 16 bytes where `count` values are
-/// whole packs, else single values.
 template <typename Act>
 void CudaBackend::with_packs(Index count, Act act) const {
   with_type([&]<typename T>(T) {

@@ -5,7 +5,6 @@ namespace unisono::cuda {
 namespace {
 
 constexpr Index kRowsEachPart = 256;
-constexpr int kAhead = 4;  // rows that a thread reads before it writes, so that reads do not wait for one another
 
 /// Part p of the rows: partial[p][c] = Σ dy[row][c], after dy ← dy ⊙ (y > 0).
 template <typename T>
