@@ -104,8 +104,7 @@ class NcclCollectives final : public DeviceCollectives {
  private:
   class Started;
   void wait_for_device(const std::function<bool()>& done);
-  /// Of the device, behind all that it was asked for. It is never recorded with that: NCCL wants an operation recorded
-  /// on all ranks or on none.
+  /// Of the device, behind all that it was asked for.
   cudaStream_t stream() { return static_cast<cudaStream_t>(device_.submit()); }
 
   Communicator& ranks_;
