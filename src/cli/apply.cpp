@@ -24,6 +24,12 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
       ->type_name("RUN|CHECKPOINT");
   command.add_option("--data", arguments->options.data, "an HDF5 set (default: the one it was trained on)")
       ->type_name("FILE");
+  command
+      .add_option("--input", arguments->options.input,
+                  "a raw file, read with the trained preprocessing: CSV, LIBSVM, IDX images, NumPy's .npy or a folder of "
+                  "them, HDF5")
+      ->excludes("--data")
+      ->type_name("FILE");
   command.add_option("--split", arguments->options.split, "train, validation or test (default: test, if there is one)")
       ->check(CLI::IsMember({"train", "validation", "test"}));
   command.add_option("--threads", arguments->options.threads, "per rank (default: the rank's share of the cores)")
@@ -48,7 +54,7 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
       *command.add_option("--similarity", words.similarity, "of words: files of lines 'word word score'")
            ->type_name("FILE");
   for (CLI::Option* tests : {&analogies, &similarity}) {
-    for (const char* of_a_set : {"--data", "--split"}) tests->excludes(command.get_option(of_a_set));
+    for (const char* of_a_set : {"--data", "--input", "--split"}) tests->excludes(command.get_option(of_a_set));
   }
 }
 

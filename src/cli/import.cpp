@@ -19,6 +19,28 @@ void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const
   command.callback([=, &chosen] { chosen.alone = [=] { say(make(*folder, *output)); }; });
 }
 
+/// How a run turns the columns into features.
+void add_recipe(CLI::App& command, CsvOptions& options) {
+  command.add_option("--scale", options.scale, "how a run scales columns of numbers, by its own training rows")
+      ->check(CLI::IsMember({"none", "standard", "min_max"}))
+      ->capture_default_str();
+  command.add_flag_callback("--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
+  command.add_option("--missing", options.missing, "what a run puts in place of missing numbers")
+      ->check(CLI::IsMember({"error", "mean", "median"}))
+      ->capture_default_str();
+  command.add_option("--unknown", options.unknown, "what becomes of a category that the training rows lack")
+      ->check(CLI::IsMember({"error", "other"}))
+      ->capture_default_str();
+  command
+      .add_option("--minimum-frequency", options.minimum_frequency,
+                  "training rows that a category must have; rarer ones become 'other'")
+      ->check(kPositive)
+      ->capture_default_str();
+  command.add_option("--group", options.group, "column of groups of rows that belong together, for cross-validation");
+  command.add_option("--time", options.time, "column of times: numbers, or dates like 2024-02-29");
+  command.add_option("--weight", options.weight, "column of weights of rows in training");
+}
+
 void add_csv(CLI::App& import, Chosen& chosen) {
   CLI::App& command = *import.add_subcommand("csv", "a table of numbers and words, gzipped or not");
   const auto path = std::make_shared<std::string>();
@@ -33,8 +55,7 @@ void add_csv(CLI::App& import, Chosen& chosen) {
   command.add_option("--header", options->header, "whether the first line names the columns")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
-  command.add_flag("--standardize", options->standardize,
-                   "numeric features minus the training rows' mean, over their deviation");
+  add_recipe(command, *options);
   command.add_option("--validation-fraction", options->validation_fraction, "of the rows, chosen at random")
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--test-fraction", options->test_fraction, "of the rows, chosen at random")

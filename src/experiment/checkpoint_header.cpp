@@ -67,8 +67,11 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("optimizer_steps").get_to(header.optimizer_steps);
   json.at("seed").get_to(header.seed);
   header.inputs = inputs_from(json.at("inputs"));
-  json.at("normalization").at("mean").get_to(header.normalization.mean);
-  json.at("normalization").at("scale").get_to(header.normalization.scale);
+  if (json.contains("preprocessing")) {
+    header.preprocessing = preprocessing_from_json(json.at("preprocessing").dump(), "the header's preprocessing");
+  }
+  json.at("normalization").at("mean").get_to(header.preprocessing.normalization.mean);
+  json.at("normalization").at("scale").get_to(header.preprocessing.normalization.scale);
   json.at("data_identity").get_to(header.data_identity);
   json.at("resident").get_to(header.resident);
   header.epoch_sums = sums_from(json.at("epoch_sums"));
@@ -95,7 +98,8 @@ std::string to_json(const CheckpointHeader& header) {
       {"optimizer_steps", header.optimizer_steps},
       {"seed", header.seed},
       {"inputs", to_json(header.inputs)},
-      {"normalization", {{"mean", header.normalization.mean}, {"scale", header.normalization.scale}}},
+      {"normalization",
+       {{"mean", header.preprocessing.normalization.mean}, {"scale", header.preprocessing.normalization.scale}}},
       {"data_identity", header.data_identity},
       {"resident", header.resident},
       {"epoch_sums", to_json(header.epoch_sums)},
@@ -104,6 +108,7 @@ std::string to_json(const CheckpointHeader& header) {
       {"device", header.device},
       {"build", header.build},
       {"layout", header.layout}};
+  if (header.preprocessing.known) json["preprocessing"] = nlohmann::ordered_json::parse(to_json(header.preprocessing));
   if (header.has_best) json["best"] = header.best;
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   if (header.names != 0) json["names"] = header.names;
@@ -118,6 +123,8 @@ CheckpointHeader header_from_json(const std::string& text) {
           fmt::format("is of format version {}, this unisono reads version {}", json.at("version").dump(), kVersion));
     }
     return parse(json);
+  } catch (const DataError& error) {
+    throw DamagedCheckpoint(fmt::format("has a header that cannot be read: {}", error.what()));
   } catch (const nlohmann::json::exception& error) {
     throw DamagedCheckpoint(fmt::format("has a header that cannot be read: {}", error.what()));
   }

@@ -12,7 +12,7 @@
 namespace unisono {
 
 SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, std::uint64_t seed,
-                             const Normalization* normalization) {
+                             const Preprocessing* trained) {
   share_.node_rank = world.node_rank();
   share_.node_size = world.node_size();
   share_.rank = world.rank();
@@ -23,7 +23,7 @@ SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, 
   };
   share_.barrier = [&world] { world.node_barrier(); };
   share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
-  dataset_ = open_dataset(settings, seed, share_, normalization);
+  dataset_ = open_dataset(settings, seed, share_, trained);
 }
 
 ModelInputs inputs_of(const DatasetInfo& info) {
@@ -111,6 +111,8 @@ SourceOptions source_options(const ModelParts& parts, const Config& config) {
 }
 
 Config& settle(Config& config, const DatasetInfo& data) {
+  config.data.normalization = data.normalization;
+  config.data.layout = data.layout;
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
   if (config.data.order == "strata" && data.kind == SetKind::ratings) {
     const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;

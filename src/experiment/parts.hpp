@@ -21,9 +21,9 @@ namespace unisono {
 /// collective.
 class SharedDataset {
  public:
-  /// \param normalization of a trained model, or null: the training set's own
+  /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
   SharedDataset(Communicator& world, const DataSettings& settings, std::uint64_t seed,
-                const Normalization* normalization = nullptr);
+                const Preprocessing* trained = nullptr);
   SharedDataset(const SharedDataset&) = delete;
   SharedDataset& operator=(const SharedDataset&) = delete;
 

@@ -60,6 +60,7 @@ class Run {
   void begin(const TrainOptions& options);
   void resume(const StoredCheckpoint& checkpoint);
   void check_resumable(const CheckpointHeader& stored) const;
+  void require_same_split(const CheckpointHeader& stored) const;
   void say_differences(const CheckpointHeader& stored) const;
   CheckpointHeader fresh_header() const;
   void open_records(const TrainOptions& options);
@@ -182,6 +183,23 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   for (Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
 }
 
+/// Runs of versions that had no data.split_seed chose validation examples by `seed`, without a look at classes.
+void Run::require_same_split(const CheckpointHeader& stored) const {
+  const DataSettings& data = config_.data;
+  if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
+  if (header_.inputs.kind == SetKind::sparse) {
+    throw ConfigError(
+        fmt::format("{}: was started by an earlier version, which ordered examples in another way where "
+                    "data.validation_fraction holds some back; start a new run with --output DIR",
+                    config_.run_folder()));
+  }
+  if (data.split_seed == config_.seed && !data.stratify) return;
+  throw ConfigError(
+      fmt::format("{}: was started by an earlier version, whose validation examples were chosen in another way; to keep "
+                  "them, resume with --set data.split_seed={} --set data.stratify=false",
+                  config_.run_folder(), config_.seed));
+}
+
 void Run::check_resumable(const CheckpointHeader& stored) const {
   const auto changed = changes_that_forbid_resuming(stored.config, header_.config);
   if (!changed.empty()) {
@@ -190,6 +208,7 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
                     "or start a new run with --output DIR",
                     config_.run_folder(), fmt::join(changed, ", ")));
   }
+  require_same_split(stored);
   const bool at_own_pace = !stored.worker_steps.empty();  // whose parts are not passed through together anyway
   if (config_.data.partition == "fixed" && stored.ranks != header_.ranks && !at_own_pace) {
     throw ConfigError(fmt::format(
@@ -249,7 +268,7 @@ CheckpointHeader Run::fresh_header() const {
           .seed = static_cast<std::uint64_t>(config_.seed),
           .config = effective_config(config_),
           .inputs = inputs_of(data_->info()),
-          .normalization = data_->normalization(),
+          .preprocessing = data_->preprocessing(),
           .data_identity = data_->info().identity,
           .resident = data_->info().resident,
           .epoch_sums = {},

@@ -23,6 +23,10 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   config.allow_shared_device = true;  // nothing is timed
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
+  if (header.config.find("split_seed") == std::string::npos) {  // an earlier version's run, split by its seed alone
+    config.data.split_seed = static_cast<std::int64_t>(header.seed);
+    config.data.stratify = false;
+  }
   // What was held back from training depends on the reader.
   if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";
   return config;
@@ -76,19 +80,26 @@ Dataset* needed_by(const ModelInputs& inputs, const SharedDataset* data) {
 TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with)
     : checkpoint(find_checkpoint(world, options.model, log)),
       config(config_of(checkpoint.path, checkpoint.header, options)) {
-  if (with == With::set) open_set(world, options);
+  if (with == With::set) open_set(world, options, log);
   const ModelInputs& inputs = checkpoint.header.inputs;
   parts = std::make_unique<ModelParts>(world, config, inputs, log, needed_by(inputs, data.get()));
   if (world.is_root()) require_same_model(checkpoint.path, parts->model->layout(), parts->model->statistics_layout());
   restore_model(*parts, checkpoint);
 }
 
-void TrainedModel::open_set(Communicator& world, const ApplyOptions& options) {
-  data = std::make_unique<SharedDataset>(world, config.data, checkpoint.header.seed, &checkpoint.header.normalization);
+void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Log& log) {
+  if (!options.input.empty()) {
+    raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch, log);
+    config.data.path = raw->path();
+    config.data.reader = "auto";
+    config.data.validation_fraction = 0;
+  }
+  data = std::make_unique<SharedDataset>(world, config.data, checkpoint.header.seed, &checkpoint.header.preprocessing);
   const DatasetInfo& info = (*data)->info();
   require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
   require_features(checkpoint.header.inputs, info, config.data.path);
-  if (world.is_root() && !options.data.empty()) require_same_names(checkpoint, config, config.data.path);
+  const bool other = !options.data.empty() || !options.input.empty();
+  if (world.is_root() && other) require_same_names(checkpoint, config, config.data.path);
   split = split_of(options.split, info, config.data.path);
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "parts.hpp"
+#include "raw_set.hpp"
 #include "stored_checkpoint.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
@@ -17,11 +18,12 @@ struct TrainedModel {
   StoredCheckpoint checkpoint;
   Config config;
   std::unique_ptr<ModelParts> parts;
+  std::unique_ptr<RawSet> raw;          ///< null: the set is an HDF5 file
   std::unique_ptr<SharedDataset> data;  ///< null: without a set
   Split split = Split::test;
 
  private:
-  void open_set(Communicator& world, const ApplyOptions& options);
+  void open_set(Communicator& world, const ApplyOptions& options, Log& log);
 };
 
 }  // namespace unisono

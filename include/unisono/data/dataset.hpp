@@ -10,6 +10,7 @@
 
 #include "unisono/base/config.hpp"
 #include "unisono/data/batch.hpp"
+#include "unisono/data/preprocessing.hpp"
 
 namespace unisono {
 
@@ -28,7 +29,11 @@ struct DataSettings {
   std::string reader = "auto";         ///< auto, resident, streaming
   std::int64_t window_bytes = 0;       ///< streaming: memory for the window that examples are shuffled in; 0: chosen
   double validation_fraction = 0;      ///< of the training set, where the file has no validation group
-  std::string normalization = "none";  ///< none, global (one mean and deviation), channel, feature; of the training set
+  std::int64_t split_seed = 1;         ///< of the choice of these
+  bool stratify = true;                ///< whether each class gives the same fraction
+  std::string layout = "auto";         ///< of images with channels: auto, chw (channels first), hwc (channels last)
+  std::string normalization = "auto";  ///< auto (as the set's recipe says), none, global (one mean and deviation),
+                                       ///< channel, feature; of the training set
   bool shuffle = true;
   AugmentationSettings augmentation;
   void describe(ConfigVisitor& visitor);
@@ -68,14 +73,10 @@ struct DatasetInfo {
   std::array<Answers, 3> answers;                    ///< by Split
   std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
   bool resident = true;
+  std::string normalization = "none";  ///< as in DataSettings; auto where the set's recipe scales its columns
+  std::string layout = "auto";         ///< chw or hwc where the features have four axes
   Index bytes_per_node =
       0;  ///< memory for resident data, or for the streaming window and at most two passes of the set
-};
-
-/// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
-/// Empty: not at all. A trained model carries its training set's, for sets that it is applied to later.
-struct Normalization {
-  std::vector<float> mean, scale;
 };
 
 /// How batches reach the device that computes on them.
@@ -109,7 +110,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetInfo& info() const = 0;
-  virtual const Normalization& normalization() const = 0;
+  /// How its examples are read: for a trained model's checkpoints, and for sets that it is applied to later.
+  virtual const Preprocessing& preprocessing() const = 0;
   /// "cat", "dog", …; empty where the file does not say.
   virtual const std::vector<std::string>& class_names() const = 0;
   /// How many training examples have each feature (sparse rows), or how often each word occurs (text,
@@ -137,11 +139,11 @@ struct NodeShare {
 
 /// Opens a set; collective over all ranks of the job, which end alike: an error on one is thrown on all.
 /// \param share all members, or none: this process alone. It must outlive the set.
-/// \param normalization of a trained model, in place of the training set's own; the file then needs neither a training
-///        group nor labels (batches of a set without them have none)
-/// \throws DataError
+/// \param trained a trained model's, in place of one that is fitted on the training examples; the file then needs
+///        neither a training group nor labels (batches of a set without them have none)
+/// \throws DataError; with `trained` also where the file cannot be brought into the form that the model was trained on
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share = {},
-                                      const Normalization* normalization = nullptr);
+                                      const Preprocessing* trained = nullptr);
 
 /// What `open_dataset` would say of a set, without reading it into memory. \throws DataError
 DatasetInfo inspect_dataset(const DataSettings& settings);

@@ -42,17 +42,24 @@ struct CsvOptions {
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
   std::string delimiter = "auto";             ///< auto, tab, or one character
   std::string header = "auto";                ///< auto, yes, no
-  bool standardize = false;                   ///< numeric features minus the training rows' mean, over their deviation
+  // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
+  std::string scale = "none";       ///< of columns of numbers: none, standard, min_max
+  std::string missing = "error";    ///< what a missing value becomes: error, mean, median
+  std::string unknown = "error";    ///< what a level becomes that training rows lack, or have too seldom: error, other
+  std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
+  // Columns that say something about the rows, and are no features; or empty.
+  std::string group = {};   ///< rows of one group belong together: /train/groups
+  std::string time = {};    ///< numbers, or dates (2024-02-29, 2024-02-29T18:30:00): /train/times
+  std::string weight = {};  ///< how much a row counts in training, at least 0: /train/weights
   double validation_fraction = 0, test_fraction = 0;  ///< of the rows, chosen at random
   std::uint64_t seed = 1;                             ///< of that choice
   std::string test_file = {};                         ///< a second table, whose rows are the test group; or empty
 };
 
-/// A table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. A column of numbers becomes
-/// one feature; a column of words becomes one feature for each of its words (1 where it stands, 0 elsewhere), in
-/// alphabetical order. Classes are numbered in the order of their numbers, or of the alphabet. Missing values are
-/// refused. Without label and target the set has features alone. \throws ConfigError for options that contradict each
-/// other or name a column that is not there
+/// A table with columns separated by comma, semicolon, tab, bar or blanks, gzipped or not. The set holds raw values,
+/// numbers and the numbers of levels, and a recipe (see preprocessing.hpp). Classes are numbered in the order of their
+/// numbers, or of the alphabet. Without label and target the set has features alone. \throws ConfigError for options
+/// that contradict each other or name a column that is not there
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output);
 
 }  // namespace unisono

@@ -37,7 +37,7 @@ struct CheckpointHeader {
   std::uint64_t seed = 0;
   std::string config;           ///< effective, TOML
   ModelInputs inputs;           ///< what the data said of the model's inputs and outputs
-  Normalization normalization;  ///< of the training set
+  Preprocessing preprocessing;  ///< how the training set's examples were read
   std::uint64_t data_identity = 0;
   bool resident = true;  ///< DatasetInfo::resident: streamed sets come in another order
   LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks

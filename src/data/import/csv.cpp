@@ -5,7 +5,9 @@
 
 #include "import/csv_columns.hpp"
 #include "import/csv_output.hpp"
+#include "import/raw_table.hpp"
 #include "import/set_writer.hpp"
+#include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -41,7 +43,8 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
   return summary;
 }
 
-void write_names(const CsvTable& table, SetWriter& writer) {
+void write_recipe(const CsvTable& table, SetWriter& writer) {
+  data::write_recipe(writer.file(), table.recipe);
   if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
     writer.file().write_attribute("", "class_names", label->texts);
     writer.file().write_attribute("", "label_name", label->name);
@@ -52,11 +55,27 @@ void write_names(const CsvTable& table, SetWriter& writer) {
 
 }  // namespace
 
+std::string write_raw_table(const std::string& path, const Preprocessing& trained, const ImportOutput& output) {
+  const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };
+  const CsvTable table = scan_table_for(open, trained);
+  SetWriter writer(output);
+  GroupWriter group(writer, table, Split::test, table.rows);
+  CsvRow row;
+  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+    encode_row(table, line, fields, row);
+    group.add(row);
+  });
+  group.finish();
+  write_recipe(table, writer);
+  writer.finish();
+  return table.unusable_label;
+}
+
 }  // namespace unisono::data
 
 namespace unisono {
 
-// The table is read twice, and a third time for its statistics: it may be larger than memory.
+// The table is read twice: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
   using namespace data;
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
@@ -71,22 +90,15 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   if (summary.train == 0)
     throw DataError(fmt::format("{}: of its {} rows none is left for training", path, table.rows));
 
-  Standardizer standardizer(table);
-  if (options.standardize) {
-    for_each_example(table, split, open, {}, [&](Split to, CsvRow& row) {
-      if (to == Split::train) standardizer.add(row.features);
-    });
-  }
   SetWriter writer(output);
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
                                        GroupWriter(writer, table, Split::validation, summary.validation),
                                        GroupWriter(writer, table, Split::test, summary.test)};
   for_each_example(table, split, open, open_test, [&](Split to, CsvRow& row) {
-    standardizer.apply(row.features);
     groups[static_cast<std::size_t>(to)].add(row);
   });
   for (GroupWriter& group : groups) group.finish();
-  write_names(table, writer);
+  write_recipe(table, writer);
   writer.finish();
   return summary;
 }

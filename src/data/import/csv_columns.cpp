@@ -51,12 +51,23 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   if (!options.label.empty() && !options.target.empty()) {
     throw ConfigError("--label and --target exclude each other: a table has classes or numbers to predict");
   }
-  for (CsvColumn& column : columns) column.role = ColumnRole::number;
-  for (const auto& which : options.categorical)
-    columns[find_column(columns, "categorical", which)].role = ColumnRole::words;
-  for (const auto& which : options.exclude) columns[find_column(columns, "exclude", which)].role = ColumnRole::excluded;
-  if (!options.label.empty()) columns[find_column(columns, "label", options.label)].role = ColumnRole::label;
-  if (!options.target.empty()) columns[find_column(columns, "target", options.target)].role = ColumnRole::target;
+  for (CsvColumn& column : columns) {
+    column.role = ColumnRole::number;
+    column.decided = false;
+  }
+  const auto give = [&columns](const std::string& option, const std::string& which, ColumnRole role) {
+    if (which.empty()) return;
+    CsvColumn& column = columns[find_column(columns, option, which)];
+    column.role = role;
+    column.decided = true;
+  };
+  for (const auto& which : options.categorical) give("categorical", which, ColumnRole::words);
+  for (const auto& which : options.exclude) give("exclude", which, ColumnRole::excluded);
+  give("group", options.group, ColumnRole::group);
+  give("time", options.time, ColumnRole::time);
+  give("weight", options.weight, ColumnRole::weight);
+  give("label", options.label, ColumnRole::label);
+  give("target", options.target, ColumnRole::target);
 }
 
 const CsvColumn* CsvTable::column_of(ColumnRole role) const {
@@ -68,9 +79,7 @@ const CsvColumn* CsvTable::column_of(ColumnRole role) const {
 std::vector<std::string> CsvTable::feature_names() const {
   std::vector<std::string> names;
   for (const CsvColumn& column : columns) {
-    if (column.role == ColumnRole::number) names.push_back(column.name);
-    if (column.role != ColumnRole::words) continue;
-    for (const std::string& text : column.texts) names.push_back(column.name + "=" + text);
+    if (column.is_feature()) names.push_back(column.name);
   }
   return names;
 }

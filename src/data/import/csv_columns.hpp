@@ -2,41 +2,49 @@
 
 #include <functional>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "import/csv_dialect.hpp"
+#include "recipe/levels.hpp"
 #include "unisono/data/import.hpp"
+#include "unisono/data/preprocessing.hpp"
 
 namespace unisono::data {
 
-enum class ColumnRole { number, words, label, target, excluded };
+enum class ColumnRole { number, words, label, target, group, time, weight, excluded };
 
 struct CsvColumn {
   std::string name;
   ColumnRole role = ColumnRole::excluded;
-  std::map<std::string, std::int64_t> codes;  ///< words and labels: text → its number
+  bool decided = true;                        ///< false: a feature whose first value decides whether it holds words
+  std::map<std::string, std::int64_t> codes;  ///< words, labels and groups: text → its number
   std::vector<std::string> texts;             ///< by number; of equal numbers ("1", "1.0") the first
 
-  bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label; }
+  bool has_codes() const {
+    return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group;
+  }
+  bool is_feature() const { return role == ColumnRole::number || role == ColumnRole::words; }
 };
 
 /// A table after its first reading: what each column is, and that every value can be used.
 struct CsvTable {
   CsvDialect dialect;
   std::vector<CsvColumn> columns;
+  Recipe recipe;               ///< how the columns become features
   std::int64_t rows = 0;       ///< of the table
   std::int64_t test_rows = 0;  ///< of the second table
+  std::string unusable_label;  ///< of a table for a trained model: the place and text of a label that it does not know
 
   const CsvColumn* column_of(ColumnRole role) const;  ///< null: there is none
-  std::vector<std::string> feature_names() const;     ///< "age", "colour=red", …
+  std::vector<std::string> feature_names() const;     ///< "age", "colour", …
 };
 
 /// Names from the header, or numbers where there is none.
 std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect);
 
-/// Roles from the options; what they do not name is a feature, of numbers until the first row shows words.
+/// Roles from the options; what they do not name is a feature, of numbers or words as its first value shows.
 /// \throws ConfigError for a column that is not there
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options);
 
@@ -48,14 +56,19 @@ void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitR
 
 /// Reads a table, and a second one with the same columns where `open_test` is not empty.
 /// \throws DataError naming line and column of a value that is missing, or is no number where others are
-/// \throws ConfigError for a column that is not there
+/// \throws ConfigError for a column that is not there, or an option that is none
 CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const CsvOptions& options);
 
-/// The values of a row: one float for each feature. \param label −1 where there are no labels
+/// Reads a table for a trained model: the columns that it was trained on, by name and in any order.
+/// \throws DataError naming the column that is missing, or line, column and value of what the model does not know
+CsvTable scan_table_for(const OpenTable& open, const Preprocessing& trained);
+
+/// The values of a row. \param label −1 where there are no labels
 struct CsvRow {
-  std::vector<float> features;
-  std::int64_t label = -1;
-  float target = 0;
+  std::vector<float> features;  ///< a number, NaN where it is missing, or a level's number
+  std::int64_t label = -1, group = 0;
+  float target = 0, weight = 1;
+  double time = 0;
 };
 void encode_row(const CsvTable& table, const LineReader& line, const std::vector<std::string>& fields, CsvRow& row);
 

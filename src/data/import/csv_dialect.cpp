@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "unisono/base/errors.hpp"
 
@@ -141,6 +142,11 @@ std::optional<double> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+bool fits_float(std::string_view field) {
+  const auto number = parse_number(field);
+  return number && std::abs(*number) <= double{std::numeric_limits<float>::max()};
 }
 
 bool is_missing(std::string_view field) {

@@ -28,6 +28,9 @@ void split_line(const LineReader& line, const std::string& text, char delimiter,
 /// A number with all of the text; nothing where it is no finite number.
 std::optional<double> parse_number(std::string_view text);
 
+/// Whether a field is a number that a float32 can hold.
+bool fits_float(std::string_view field);
+
 /// Whether a field says that its value is not known: it is empty, or "?", "NA", "N/A", "NaN", "null" in any case.
 bool is_missing(std::string_view field);
 

@@ -1,7 +1,5 @@
 #include "import/csv_output.hpp"
 
-#include <cmath>
-
 namespace unisono::data {
 namespace {
 
@@ -10,38 +8,15 @@ constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 
 
 }  // namespace
 
-Standardizer::Standardizer(const CsvTable& table) {
-  for (const CsvColumn& column : table.columns) {
-    if (column.role == ColumnRole::number) numeric_.push_back(true);
-    if (column.role == ColumnRole::words) numeric_.resize(numeric_.size() + column.texts.size(), false);
-  }
-  mean_.resize(numeric_.size());
-  squares_.resize(numeric_.size());
-}
-
-void Standardizer::add(const std::vector<float>& features) {
-  ++count_;
-  for (std::size_t i = 0; i < features.size(); ++i) {
-    const double apart = features[i] - mean_[i];
-    mean_[i] += apart / count_;
-    squares_[i] += apart * (features[i] - mean_[i]);
-  }
-}
-
-void Standardizer::apply(std::vector<float>& features) const {
-  if (count_ == 0) return;
-  for (std::size_t i = 0; i < features.size(); ++i) {
-    const double deviation = std::sqrt(squares_[i] / count_);
-    if (numeric_[i]) features[i] = static_cast<float>((features[i] - mean_[i]) / (deviation > 0 ? deviation : 1));
-  }
-}
-
 GroupWriter::GroupWriter(SetWriter& writer, const CsvTable& table, Split split, std::int64_t rows)
     : writer_(writer),
       name_(name_of(split)),
       width_(table.feature_names().size()),
       labels_(table.column_of(ColumnRole::label) != nullptr),
       targets_(table.column_of(ColumnRole::target) != nullptr),
+      groups_(table.column_of(ColumnRole::group) != nullptr),
+      times_(table.column_of(ColumnRole::time) != nullptr),
+      weights_(table.column_of(ColumnRole::weight) != nullptr),
       rows_(rows) {
   if (rows == 0) return;
   writer_.create_features<float>(name_, rows, {static_cast<std::int64_t>(width_)});
@@ -52,6 +27,9 @@ void GroupWriter::add(const CsvRow& row) {
   features_.insert(features_.end(), row.features.begin(), row.features.end());
   if (labels_) all_labels_.push_back(row.label);
   if (targets_) all_targets_.push_back(row.target);
+  if (groups_) all_groups_.push_back(row.group);
+  if (times_) all_times_.push_back(row.time);
+  if (weights_) all_weights_.push_back(row.weight);
   if (features_.size() >= kRowsAtATime * width_) flush();
 }
 
@@ -67,6 +45,9 @@ void GroupWriter::finish() {
   flush();
   if (labels_) writer_.file().write(name_ + "/labels", all_labels_);
   if (targets_) writer_.file().write(name_ + "/targets", all_targets_);
+  if (groups_) writer_.file().write(name_ + "/groups", all_groups_);
+  if (times_) writer_.file().write(name_ + "/times", all_times_);
+  if (weights_) writer_.file().write(name_ + "/weights", all_weights_);
 }
 
 }  // namespace unisono::data

@@ -5,24 +5,19 @@
 #include <limits>
 
 #include "import/csv_columns.hpp"
+#include "import/csv_time.hpp"
+#include "import/utf8.hpp"
+#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kMostTexts = 1000;  // of a column of words or labels
+constexpr std::size_t kMostTexts = 1000;     // of a column of words or labels
+constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
 
 [[noreturn]] void fail(const LineReader& line, const CsvColumn& column, const std::string& what) {
   throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
-}
-
-void check_number(const LineReader& line, const CsvColumn& column, const std::string& field) {
-  const auto number = parse_number(field);
-  if (number && std::abs(*number) <= double{std::numeric_limits<float>::max()}) return;
-  fail(line, column,
-       fmt::format("'{}' is no number that a float32 can hold; rows above have numbers there (or name the column with "
-                   "--categorical or --exclude)",
-                   field));
 }
 
 void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
@@ -32,49 +27,85 @@ void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::s
 }
 
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
+  if (find_invalid_utf8(field) != std::string::npos) {
+    fail(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
+  }
   column.codes.emplace(field, 0);
-  if (column.codes.size() <= kMostTexts) return;
+  if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
   fail(line, column,
        fmt::format("'{}' is its text number {}; {}", field, kMostTexts + 1,
                    column.role == ColumnRole::label ? "for numbers to predict say --target in place of --label"
                                                     : "leave the column out with --exclude"));
 }
 
-void scan_row(std::vector<CsvColumn>& columns, const LineReader& line, const std::vector<std::string>& fields,
-              bool first) {
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    CsvColumn& column = columns[i];
-    if (column.role == ColumnRole::excluded) continue;
-    if (is_missing(fields[i])) {
+void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
+  switch (column.role) {
+    case ColumnRole::number:
+    case ColumnRole::target:
+      if (fits_float(field)) return;
       fail(line, column,
-           fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out", fields[i]));
-    }
-    if (first && column.role == ColumnRole::number && !parse_number(fields[i])) {
-      check_decimal_comma(line, column, fields[i]);
-      column.role = ColumnRole::words;
-    }
-    column.has_codes() ? note_text(line, column, fields[i]) : check_number(line, column, fields[i]);
+           fmt::format("'{}' is no number that a float32 can hold; rows above have numbers there (or name the column "
+                       "with --categorical or --exclude)",
+                       field));
+    case ColumnRole::weight:
+      if (fits_float(field) && *parse_number(field) >= 0) return;
+      fail(line, column, fmt::format("'{}' is no weight; weights are numbers of at least 0", field));
+    case ColumnRole::time:
+      if (parse_time(field)) return;
+      fail(line, column,
+           fmt::format("'{}' is no time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
+    default:
+      note_text(line, column, field);
   }
 }
 
-/// Numbers the texts: by value where all are numbers, otherwise by the alphabet.
-void number_texts(CsvColumn& column) {
-  const bool numbers = std::all_of(column.codes.begin(), column.codes.end(),
-                                   [](const auto& entry) { return parse_number(entry.first).has_value(); });
-  std::map<double, std::int64_t> by_value;
-  if (numbers) {
-    for (const auto& [text, code] : column.codes) by_value.emplace(*parse_number(text), 0);
-    std::int64_t next = 0;
-    for (auto& [value, code] : by_value) code = next++;
-    column.texts.resize(by_value.size());
+/// The first value of a feature that is not missing decides what the column holds.
+void decide(const LineReader& line, CsvColumn& column, const std::string& field) {
+  column.decided = true;
+  if (parse_number(field)) return;
+  check_decimal_comma(line, column, field);
+  column.role = ColumnRole::words;
+}
+
+void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    CsvColumn& column = table.columns[i];
+    if (column.role == ColumnRole::excluded) continue;
+    if (!is_missing(fields[i])) {
+      if (!column.decided) decide(line, column, fields[i]);
+      check_value(line, column, fields[i]);
+    } else if (column.is_feature() && table.recipe.missing != Missing::error) {
+      if (column.role == ColumnRole::words) column.codes.emplace("", 0);
+    } else {
+      fail(line, column,
+           fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out{}", fields[i],
+                       column.is_feature() ? ", or say what it becomes with --missing mean or --missing median" : ""));
+    }
   }
+}
+
+/// Numbers the texts: by value where all are numbers, otherwise by the alphabet. A missing one is first.
+void number_texts(CsvColumn& column) {
+  const bool numbers = std::all_of(column.codes.begin(), column.codes.end(), [](const auto& entry) {
+    return entry.first.empty() || parse_number(entry.first).has_value();
+  });
   std::int64_t next = 0;
-  for (auto& [text, code] : column.codes) {
-    code = numbers ? by_value.at(*parse_number(text)) : next++;
-    if (!numbers)
+  if (!numbers) {
+    for (auto& [text, code] : column.codes) {
+      code = next++;
       column.texts.push_back(text);
-    else if (column.texts[static_cast<std::size_t>(code)].empty())
-      column.texts[static_cast<std::size_t>(code)] = text;
+    }
+    return;
+  }
+  constexpr double kMissing = -std::numeric_limits<double>::infinity();
+  const auto value_of = [](const std::string& text) { return text.empty() ? kMissing : *parse_number(text); };
+  std::map<double, std::int64_t> by_value;
+  for (const auto& [text, code] : column.codes) by_value.emplace(value_of(text), 0);
+  for (auto& [value, code] : by_value) code = next++;
+  column.texts.resize(by_value.size());
+  for (auto& [text, code] : column.codes) {
+    code = by_value.at(value_of(text));
+    if (column.texts[static_cast<std::size_t>(code)].empty()) column.texts[static_cast<std::size_t>(code)] = text;
   }
 }
 
@@ -91,14 +122,64 @@ void check_names(const OpenTable& open, const CsvTable& table) {
   }
 }
 
-std::int64_t scan_rows(const OpenTable& open, CsvTable& table, bool decides) {
+std::int64_t scan_rows(const OpenTable& open, CsvTable& table) {
   std::int64_t rows = 0;
   for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
-    scan_row(table.columns, line, fields, decides && rows == 0);
+    scan_row(table, line, fields);
     ++rows;
   });
   if (rows == 0) throw DataError(open()->name() + ": holds no row below its names");
   return rows;
+}
+
+template <typename Enum>
+Enum option_of(const std::string& name, const std::string& text,
+               const std::vector<std::pair<std::string, Enum>>& values) {
+  std::vector<std::string> names;
+  for (const auto& [known, value] : values) {
+    if (known == text) return value;
+    names.push_back(known);
+  }
+  throw ConfigError(fmt::format("--{} '{}': choose from {}", name, text, listed(names)));
+}
+
+Recipe recipe_of(const CsvOptions& options) {
+  Recipe recipe;
+  recipe.missing = option_of<Missing>(
+      "missing", options.missing, {{"error", Missing::error}, {"mean", Missing::mean}, {"median", Missing::median}});
+  recipe.unknown =
+      option_of<Unknown>("unknown", options.unknown, {{"error", Unknown::error}, {"other", Unknown::other}});
+  recipe.scaling = option_of<Scaling>(
+      "scale", options.scale, {{"none", Scaling::none}, {"standard", Scaling::standard}, {"min_max", Scaling::min_max}});
+  recipe.minimum_frequency = options.minimum_frequency;
+  if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
+    throw ConfigError("--minimum-frequency: rare levels become the level 'other'; add --unknown other");
+  }
+  return recipe;
+}
+
+void complete_recipe(CsvTable& table) {
+  Recipe& recipe = table.recipe;
+  recipe.header = table.dialect.header;
+  recipe.fields = static_cast<std::int64_t>(table.dialect.columns);
+  for (const CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::number) recipe.columns.push_back({.name = column.name});
+    if (column.role == ColumnRole::words) {
+      recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
+    }
+    if (column.role == ColumnRole::label) recipe.label = column.name;
+    if (column.role == ColumnRole::target) recipe.target = column.name;
+  }
+}
+
+/// Columns are known by name, so that no two features may have the same.
+void require_distinct_names(const OpenTable& open, const CsvTable& table) {
+  std::map<std::string, int> seen;
+  for (const CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::excluded || seen[column.name]++ == 0) continue;
+    throw DataError(
+        fmt::format("{}: two columns are named '{}'; rename one, or leave one out", open()->name(), column.name));
+  }
 }
 
 }  // namespace
@@ -119,18 +200,21 @@ void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitR
 
 CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const CsvOptions& options) {
   CsvTable table;
+  table.recipe = recipe_of(options);
   table.dialect = detect_dialect(open, options.delimiter, options.header);
   table.columns = name_columns(open, table.dialect);
   give_roles(table.columns, options);
-  table.rows = scan_rows(open, table, true);
+  table.rows = scan_rows(open, table);
   if (open_test) {
     if (table.dialect.header) check_names(open_test, table);
-    table.test_rows = scan_rows(open_test, table, false);
+    table.test_rows = scan_rows(open_test, table);
   }
   for (CsvColumn& column : table.columns) {
     if (column.has_codes()) number_texts(column);
   }
   if (table.feature_names().empty()) throw DataError(open()->name() + ": has no column that is a feature");
+  require_distinct_names(open, table);
+  complete_recipe(table);
   return table;
 }
 
@@ -138,23 +222,36 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
   row.features.clear();
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const CsvColumn& column = table.columns[i];
-    const auto code = column.codes.find(fields[i]);
-    const auto number = column.has_codes() ? std::optional<double>() : parse_number(fields[i]);
     if (column.role == ColumnRole::excluded) continue;
+    const bool missing = is_missing(fields[i]);
+    if (missing && column.role == ColumnRole::number) {
+      row.features.push_back(std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    const auto code = column.codes.find(missing ? "" : fields[i]);
+    const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
     if (column.has_codes() ? code == column.codes.end() : !number) fail(line, column, "changed while it was read");
     switch (column.role) {
       case ColumnRole::number:
         row.features.push_back(static_cast<float>(*number));
         break;
       case ColumnRole::words:
-        row.features.resize(row.features.size() + column.texts.size(), 0.0F);
-        row.features[row.features.size() - column.texts.size() + static_cast<std::size_t>(code->second)] = 1;
+        row.features.push_back(static_cast<float>(code->second));
         break;
       case ColumnRole::label:
         row.label = code->second;
         break;
       case ColumnRole::target:
         row.target = static_cast<float>(*number);
+        break;
+      case ColumnRole::group:
+        row.group = code->second;
+        break;
+      case ColumnRole::time:
+        row.time = *number;
+        break;
+      case ColumnRole::weight:
+        row.weight = static_cast<float>(*number);
         break;
       case ColumnRole::excluded:
         break;

@@ -2,10 +2,14 @@
 
 #include <array>
 #include <optional>
+#include <set>
 
 #include "import/column_writer.hpp"
+#include "import/libsvm_raw.hpp"
 #include "import/libsvm_rows.hpp"
 #include "import/row_split.hpp"
+#include "recipe/levels.hpp"
+#include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -27,7 +31,7 @@ using Classes = std::map<double, std::int32_t>;
 /// How the examples become a set.
 struct Plan {
   std::int64_t base = 1, columns = 0;
-  bool all_ones = false;
+  bool all_ones = false, answers = true;
   Classes classes;  ///< empty: targets
 };
 
@@ -43,11 +47,8 @@ class SparseGroupWriter {
         indptr_(writer, path(split, "features/indptr"), size.rows + 1),
         indices_(writer, path(split, "features/indices"), size.nonzeros) {
     if (!plan.all_ones) data_.emplace(writer, path(split, "features/data"), size.nonzeros);
-    if (plan.classes.empty()) {
-      targets_.emplace(writer, path(split, "targets"), size.rows);
-    } else {
-      labels_.emplace(writer, path(split, "labels"), size.rows);
-    }
+    if (plan.answers && plan.classes.empty()) targets_.emplace(writer, path(split, "targets"), size.rows);
+    if (plan.answers && !plan.classes.empty()) labels_.emplace(writer, path(split, "labels"), size.rows);
     writer.file().write_attribute(path(split, "features"), "columns", plan.columns);
     indptr_.add(0);
   }
@@ -133,7 +134,71 @@ SparseSummary summarize(const Plan& plan, const std::array<GroupSize, 3>& sizes,
   return summary;
 }
 
+/// The classes that the model knows, by the labels that name them.
+Classes trained_classes(const Preprocessing& trained, const std::set<double>& labels) {
+  const LevelIndex known(trained.class_names);
+  Classes classes;
+  for (const double label : labels) {
+    if (const auto number = known.find(fmt::format("{}", label))) {
+      classes.emplace(label, static_cast<std::int32_t>(*number));
+    }
+  }
+  return classes;
+}
+
+std::int64_t base_of(const std::string& path, const Preprocessing& trained) {
+  if (trained.recipe.base) return *trained.recipe.base;
+  throw DataError(
+      fmt::format("{}: the set that the model was trained on does not say which index its first column had; import the "
+                  "file with 'unisono data import libsvm --base', and give it with --data",
+                  path));
+}
+
+void require_columns(const LibsvmFindings& found, const Plan& plan) {
+  if (found.largest_at.empty() || std::int64_t{found.largest} - plan.base < plan.columns) return;
+  throw DataError(fmt::format("{}: the index {} is beyond the {} columns that the model was trained on, the first of which "
+                              "has the index {}",
+                              found.largest_at, found.largest, plan.columns, plan.base));
+}
+
 }  // namespace
+
+std::string write_raw_rows(const std::string& path, const RawForm& form, const ImportOutput& output) {
+  const Preprocessing& trained = form.preprocessing;
+  Plan plan;
+  plan.base = base_of(path, trained);
+  plan.columns = form.features.channels;
+  LibsvmOptions options;
+  options.base = std::to_string(plan.base);
+  options.task = "regression";  // any number may stand where a label is
+  LibsvmFindings found;
+  SpilledRows rows(output.path), none(output.path);
+  std::set<double> labels;
+  read_libsvm(std::make_unique<LineReader>(open_bytes(path)), options, found, nullptr, [&](const LibsvmRow& row) {
+    if (labels.size() <= trained.class_names.size()) labels.insert(row.label);
+    rows.add(row);
+  });
+  require_columns(found, plan);
+  plan.all_ones = found.all_ones;
+  plan.classes = trained_classes(trained, labels);
+  const bool known = trained.class_names.empty() || plan.classes.size() == labels.size();
+  plan.answers = known;
+  SetWriter writer(output);
+  std::array<GroupSize, 3> sizes;
+  GroupSize& test = sizes[static_cast<std::size_t>(Split::test)];
+  rows.for_each([&](std::int64_t, const LibsvmRow& row) {
+    ++test.rows;
+    test.nonzeros += row.indices.size();
+  });
+  const auto visit_all = [&](const VisitRow& visit) {
+    rows.for_each([&](std::int64_t, const LibsvmRow& row) { visit(Split::test, row); });
+  };
+  write_groups(visit_all, sizes, plan, writer);
+  if (known) write_classes(trained.class_names, writer.file());
+  write_recipe(writer.file(), {.base = plan.base});
+  writer.finish();
+  return known ? "" : fmt::format("{}: a label is no class of the model ({})", path, listed(trained.class_names));
+}
 
 }  // namespace unisono::data
 
@@ -168,6 +233,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   write_groups([&](const VisitRow& visit) { for_each_example(training, test, split, visit); }, sizes, plan, writer);
   const SparseSummary summary = summarize(plan, sizes, output.path);
   write_classes(summary.classes, writer.file());
+  write_recipe(writer.file(), {.base = plan.base});
   writer.finish();
   return summary;
 }

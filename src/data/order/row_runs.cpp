@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <utility>
 
 #include "order/keyed_permutation.hpp"
 
@@ -62,6 +63,58 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
     part.append(unit * unit_rows, unit_rows);
   }
   split.train.append(units * unit_rows, rows - units * unit_rows);
+  return split;
+}
+
+namespace {
+
+/// How many rows of each class are for validation: as many in all as without classes.
+std::vector<std::int64_t> shares_of(const std::vector<std::int64_t>& sizes, std::int64_t rows, double fraction) {
+  std::vector<std::int64_t> shares;
+  std::vector<std::pair<double, std::size_t>> remainders;
+  std::int64_t left = validation_units(rows, fraction);
+  for (std::size_t stratum = 0; stratum < sizes.size(); ++stratum) {
+    const double exact = fraction * static_cast<double>(sizes[stratum]);
+    shares.push_back(static_cast<std::int64_t>(exact));
+    left -= shares.back();
+    remainders.emplace_back(static_cast<double>(shares.back()) - exact, stratum);
+  }
+  std::sort(remainders.begin(), remainders.end());  // the largest remainder first, then the lowest class
+  for (const std::int64_t kept : {1, 0}) {  // one of each class stays for training, if that is possible
+    for (const auto& [remainder, stratum] : remainders) {
+      if (left <= 0 || shares[stratum] + kept >= sizes[stratum]) continue;
+      ++shares[stratum];
+      --left;
+    }
+  }
+  return shares;
+}
+
+}  // namespace
+
+ValidationSplit split_stratified(std::span<const std::int32_t> strata, double fraction, std::uint64_t seed) {
+  const auto rows = static_cast<std::int64_t>(strata.size());
+  const KeyedPermutation order(static_cast<std::uint64_t>(rows), RandomStream(seed, Purpose::split));
+  std::vector<std::int64_t> by_place(strata.size());
+  for (std::int64_t row = 0; row < rows; ++row) {
+    by_place[static_cast<std::size_t>(order(static_cast<std::uint64_t>(row)))] = row;
+  }
+  std::vector<std::int64_t> sizes;
+  for (const std::int32_t stratum : strata) {
+    const auto i = static_cast<std::size_t>(stratum);
+    if (i >= sizes.size()) sizes.resize(i + 1);
+    ++sizes[i];
+  }
+  std::vector<std::int64_t> left = shares_of(sizes, rows, fraction);
+  std::vector<bool> held_out(strata.size());
+  for (const std::int64_t row : by_place) {
+    const auto i = static_cast<std::size_t>(row);
+    held_out[i] = left[static_cast<std::size_t>(strata[i])]-- > 0;
+  }
+  ValidationSplit split;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    (held_out[static_cast<std::size_t>(row)] ? split.validation : split.train).append(row, 1);
+  }
   return split;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,11 @@ struct ValidationSplit {
 /// What is
 /// left behind the last whole unit is for training. A function of its arguments alone. \pre there are two units
 ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, double fraction, std::uint64_t seed);
+
+/// Single rows, so that each class gives about the same fraction: the whole part of fraction · its rows, and one more
+/// where the remainder is among the largest (Hamilton's method). A function of its arguments alone.
+/// \param strata the class of each row, at least 0 \pre there are two rows
+ValidationSplit split_stratified(std::span<const std::int32_t> strata, double fraction, std::uint64_t seed);
 
 /// How many units of n are for validation.
 std::int64_t validation_units(std::int64_t units, double fraction);

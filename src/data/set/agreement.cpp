@@ -46,6 +46,14 @@ void Agreement::all_do(const std::function<void()>& work) {
   if (failed != messages.end()) throw unpack(*failed);
 }
 
+std::string Agreement::first_does(const std::function<std::string()>& work) {
+  std::string text;
+  all_do([&] {
+    if (share_.rank == 0) text = work();
+  });
+  return gather(text).front();
+}
+
 std::int64_t Agreement::smallest(std::int64_t value) {
   for (const std::string& text : gather(std::to_string(value))) value = std::min<std::int64_t>(value, std::stoll(text));
   return value;

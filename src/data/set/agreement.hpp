@@ -20,6 +20,8 @@ class Agreement {
   /// Runs `work`, which is not collective, on every rank. Where it throws on some, it throws on all: there what was
   /// thrown, elsewhere an Error with the code and message of the first of them.
   void all_do(const std::function<void()>& work);
+  /// Runs `work` on the job's first rank. \return its text, on every rank; what it throws is thrown on all
+  std::string first_does(const std::function<std::string()>& work);
   /// The smallest and largest of the ranks' values.
   std::int64_t smallest(std::int64_t value);
   std::int64_t largest(std::int64_t value) { return -smallest(-value); }

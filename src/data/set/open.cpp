@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include "order/schedule.hpp"
+#include "recipe/fit.hpp"
+#include "set/form.hpp"
 #include "set/resident.hpp"
 #include "set/training_statistics.hpp"
 #include "source/evaluation.hpp"
@@ -15,10 +17,10 @@ namespace {
 
 class OpenSet final : public Dataset {
  public:
-  OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Normalization* trained);
+  OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained);
 
   const DatasetInfo& info() const override { return plan_.info; }
-  const Normalization& normalization() const override { return normalization_; }
+  const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
@@ -27,6 +29,8 @@ class OpenSet final : public Dataset {
 
  private:
   void load(Agreement& agreement);
+  Normalization fit_normalization(Agreement& agreement);
+  const Normalization& normalization() const { return plan_.preprocessing.normalization; }
   bool fixed() const { return settings_.partition == "fixed"; }
   BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
   const RowBlock& resident_rows(Split split, Range positions);
@@ -36,18 +40,18 @@ class OpenSet final : public Dataset {
   NodeShare share_;
   std::optional<hdf5::File> file_;
   SetPlan plan_;
-  Normalization normalization_;
   std::optional<SharedRows> shared_;
   OwnRows own_;
   std::vector<std::int64_t> occurrences_;  // none
 };
 
-OpenSet::OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Normalization* trained)
+OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
     : settings_(settings), share_(share) {
   Agreement agreement(share_);
   agreement.all_do([&] {
     file_.emplace(settings.path, hdf5::File::Mode::read);
     plan_.schema = read_schema(*file_, rules_of(settings, trained != nullptr));
+    reserve_features(plan_.schema, trained);
   });
   choose_reader(plan_, settings, share_, agreement);
   if (plan_.info.resident && !fixed()) {
@@ -57,16 +61,23 @@ OpenSet::OpenSet(const DataSettings& settings, std::uint64_t seed, const NodeSha
   }
   // The fraction was of the training set, and this may be another one.
   if (trained != nullptr && plan_.schema.group(Split::validation)) settings_.validation_fraction = 0;
-  complete_plan(plan_, *file_, settings_, seed, share_, agreement);
+  complete_plan(plan_, *file_, settings_, trained, share_, agreement);
   if (shared_) load(agreement);
-  if (trained != nullptr) {
-    normalization_ = *trained;
-  } else if (settings.normalization != "none") {
-    normalization_ =
-        training_statistics(settings.normalization, *file_, plan_, shared_ ? &*shared_ : nullptr, share_, agreement);
-  }
-  check_fits(normalization_, plan_.schema.any_group());
+  if (trained == nullptr) plan_.preprocessing.normalization = fit_normalization(agreement);
+  check_fits(normalization(), plan_.schema.any_group());
   if (shared_) file_.reset();
+}
+
+Normalization OpenSet::fit_normalization(Agreement& agreement) {
+  const std::string& kind = plan_.info.normalization;
+  const Recipe& recipe = plan_.schema.recipe;
+  if (kind == "none") return {};
+  const auto statistics = [&](const std::string& of) {
+    return training_statistics(of, *file_, plan_, shared_ ? &*shared_ : nullptr, share_, agreement);
+  };
+  if (kind != "auto") return statistics(kind);
+  return scale_columns(recipe, plan_.preprocessing.columns,
+                       recipe.scaling == Scaling::standard ? statistics("feature") : Normalization{});
 }
 
 void OpenSet::load(Agreement& agreement) {
@@ -124,7 +135,7 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = style(*group, options.seed);
   with.augmentation = settings_.augmentation;
-  BatchWriter writer(*group, normalization_, with);
+  BatchWriter writer(*group, normalization(), with);
   if (plan_.info.resident) {
     writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
   }
@@ -138,7 +149,7 @@ std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int s
     throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
   const RowRuns& positions = plan_.rows(split);
   const Range part = part_of(positions.size(), rank, size);
-  BatchWriter writer(*group, normalization_, style(*group, 0));
+  BatchWriter writer(*group, normalization(), style(*group, 0));
   std::unique_ptr<SequentialReader> reader;
   if (plan_.info.resident) {
     const RowBlock& rows = resident_rows(split, part);
@@ -165,15 +176,15 @@ void check_order(const DataSettings& settings, SetKind kind) {
 namespace unisono {
 
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
-                                      const Normalization* normalization) {
+                                      const Preprocessing* trained) {
   data::Agreement agreement(share);
   SetKind kind = SetKind::table;
   agreement.all_do([&] {
     kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
-    if (normalization == nullptr) data::check_order(settings, kind);
+    if (trained == nullptr) data::check_order(settings, kind);
   });
-  if (kind != SetKind::table) return data::open_sparse_set(settings, seed, share, normalization != nullptr);
-  return std::make_unique<data::OpenSet>(settings, seed, share, normalization);
+  if (kind != SetKind::table) return data::open_sparse_set(settings, seed, share, trained);
+  return std::make_unique<data::OpenSet>(settings, share, trained);
 }
 
 DatasetInfo inspect_dataset(const DataSettings& settings) {
@@ -185,8 +196,9 @@ DatasetInfo inspect_dataset(const DataSettings& settings) {
   if (kind != SetKind::table) return data::inspect_sparse_set(settings, file);
   data::SetPlan plan;
   plan.schema = data::read_schema(file, data::rules_of(settings, false));
+  data::reserve_features(plan.schema, nullptr);
   data::choose_reader(plan, settings, alone, agreement);
-  data::complete_plan(plan, file, settings, 0, alone, agreement);
+  data::complete_plan(plan, file, settings, nullptr, alone, agreement);
   return plan.info;
 }
 

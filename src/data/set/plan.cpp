@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "set/augmentation.hpp"
+#include "set/form.hpp"
 #include "set/identity.hpp"
 #include "set/labels.hpp"
 #include "set/memory.hpp"
@@ -15,6 +16,7 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
+constexpr std::int32_t kMostStrata = 1 << 20;  // classes that a random split heeds
 constexpr double kResidentShare = 0.5;  // of the memory that is available
 
 /// Bytes that a node needs for the whole set in memory.
@@ -45,7 +47,17 @@ std::int64_t split_unit(const GroupSchema& group, bool resident) {
   return resident || group.examples / rows < 2 ? 1 : rows;
 }
 
-void split_examples(SetPlan& plan, const DataSettings& settings, std::uint64_t seed) {
+/// A class each row belongs to, where rows are chosen one by one and have classes; else empty.
+std::vector<std::int32_t> strata_of(const GroupSchema& train, const hdf5::File& file, const DataSettings& settings,
+                                    std::int64_t unit) {
+  if (!settings.stratify || !train.has_labels || unit > 1) return {};
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(train.examples));
+  read_labels(file, train.labels_path(), {0, train.examples}, labels.data());
+  if (*std::max_element(labels.begin(), labels.end()) >= kMostStrata) return {};
+  return labels;
+}
+
+void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& settings) {
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const auto i = static_cast<std::size_t>(split);
     if (!plan.schema.groups[i]) continue;
@@ -62,8 +74,11 @@ void split_examples(SetPlan& plan, const DataSettings& settings, std::uint64_t s
     throw DataError(
         fmt::format("{}: /train has 1 example, none to spare for data.validation_fraction", plan.schema.path));
   }
-  auto split =
-      split_validation(train->examples, split_unit(*train, plan.info.resident), settings.validation_fraction, seed);
+  const std::int64_t unit = split_unit(*train, plan.info.resident);
+  const std::vector<std::int32_t> strata = strata_of(*train, file, settings, unit);
+  const auto seed = static_cast<std::uint64_t>(settings.split_seed);
+  auto split = strata.empty() ? split_validation(train->examples, unit, settings.validation_fraction, seed)
+                              : split_stratified(strata, settings.validation_fraction, seed);
   plan.groups[static_cast<std::size_t>(Split::validation)] = train;
   plan.positions[static_cast<std::size_t>(Split::train)] = std::move(split.train);
   plan.positions[static_cast<std::size_t>(Split::validation)] = std::move(split.validation);
@@ -97,9 +112,17 @@ void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
 
 }  // namespace
 
+std::string normalization_of(const DataSettings& settings, const Recipe& recipe) {
+  if (settings.normalization != "auto") return settings.normalization;
+  return recipe.scaling == Scaling::none ? "none" : "auto";
+}
+
 SchemaRules rules_of(const DataSettings& settings, bool trained) {
   const bool autoencoder = settings.targets == "features";
-  return {.needs_training = !trained, .needs_answers = !trained && !autoencoder, .ignores_answers = autoencoder};
+  return {.needs_training = !trained,
+          .needs_answers = !trained && !autoencoder,
+          .ignores_answers = autoencoder,
+          .layout = settings.layout};
 }
 
 void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, Agreement& agreement) {
@@ -119,14 +142,17 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
   if (settings.reader == "auto" && !fits(bytes, available)) note_streaming(plan, settings, share, agreement.ranks());
 }
 
-void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, std::uint64_t seed,
+void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, const Preprocessing* trained,
                    const NodeShare& share, Agreement& agreement) {
+  agreement.all_do([&] { split_examples(plan, file, settings); });
+  settle_form(plan, file, trained, agreement);
   agreement.all_do([&] {
     const GroupSchema& any = plan.schema.any_group();
     plan.info.features = any.features;
+    plan.info.normalization = normalization_of(settings, plan.schema.recipe);
+    if (any.stored.extent.size() == 4) plan.info.layout = any.channels_last ? "hwc" : "chw";
     plan.info.target_size = settings.targets == "features" ? any.features.size() : any.target_size;
     check_augmentation(plan, settings);
-    split_examples(plan, settings, seed);
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
       if (plan.groups[i] == nullptr) continue;
       const Index features = settings.targets == "features" ? any.features.size() : plan.groups[i]->target_size;
@@ -138,6 +164,8 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     plan.info.identity = identity_of(file, plan.schema);
   });
   count_classes(plan, file, share, agreement);
+  const bool renamed = trained != nullptr && !plan.schema.any_group().classes.empty();
+  if (renamed) plan.info.classes = static_cast<Index>(trained->class_names.size());
 }
 
 }  // namespace unisono::data

@@ -30,8 +30,8 @@ std::size_t first_not_finite(const T* values, std::size_t count) {
 }
 
 template <typename T>
-void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size, T* values) {
-  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+void require_finite(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size,
+                    const T* values) {
   const std::size_t count = static_cast<std::size_t>(rows.size()) * row_size;
   const std::size_t bad = first_not_finite(values, count);
   if (bad == count) return;
@@ -39,6 +39,62 @@ void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows
       fmt::format("{}: /{}: example {} holds a value that is not finite (NaN, infinite or beyond float32), "
                   "at position {}; remove or replace it",
                   file.path(), dataset, static_cast<std::size_t>(rows.first) + bad / row_size, bad % row_size));
+}
+
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t,
+                  std::uint8_t* values) {
+  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+}
+
+template <typename T>
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size, T* values) {
+  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+  require_finite(file, dataset, rows, row_size, values);
+}
+
+/// Rows of stored values, typed; those of images with their channels first.
+template <typename T>
+void read_stored(const hdf5::File& file, const GroupSchema& group, Range rows, T* values) {
+  const std::string path = group.features_path();
+  const auto size = static_cast<std::size_t>(group.features.size());
+  if (!group.channels_last) return read_numbers(file, path, rows, size, values);
+  std::vector<T> stored(static_cast<std::size_t>(rows.size()) * size);
+  read_numbers(file, path, rows, size, stored.data());
+  const auto channels = static_cast<std::size_t>(group.features.channels), pixels = size / channels;
+  for (std::size_t example = 0; example < static_cast<std::size_t>(rows.size()); ++example) {
+    const T* from = stored.data() + example * size;
+    T* to = values + example * size;
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t pixel = 0; pixel < pixels; ++pixel) to[c * pixels + pixel] = from[pixel * channels + c];
+    }
+  }
+}
+
+/// Rows of raw columns, as the features that they become.
+void read_encoded(const hdf5::File& file, const GroupSchema& group, Range rows, float* features) {
+  const std::string path = group.features_path(), where = fmt::format("{}: /{}", file.path(), path);
+  const auto width = static_cast<std::size_t>(group.encoder->width());
+  const auto raw_width = static_cast<std::size_t>(group.encoder->raw_width());
+  std::vector<float> raw(static_cast<std::size_t>(rows.size()) * raw_width);
+  file.read_rows(path, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), raw.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size()); ++i) {
+    group.encoder->encode(raw.data() + i * raw_width, features + i * width, where,
+                          rows.first + static_cast<std::int64_t>(i));
+  }
+  require_finite(file, path, rows, width, features);
+}
+
+/// Gives the labels the numbers that the model's classes have.
+void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    const std::int32_t known = label < group.classes.size() ? group.classes[label] : -1;
+    if (known < 0) {
+      throw DataError(fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on", file.path(),
+                                  group.labels_path(), rows.first + i, group.class_text(label)));
+    }
+    labels[i] = known;
+  }
 }
 
 }  // namespace
@@ -71,17 +127,18 @@ RawExample RowBlock::example(std::int64_t row) const {
 
 void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
   std::byte* memory = features_ + offset(rows.first) * feature_bytes_;
-  const std::string path = group.features_path();
-  const auto size = static_cast<std::size_t>(group.features.size());
+  if (group.raw) {
+    return file.read_rows(group.features_path(), static_cast<std::uint64_t>(rows.first),
+                          static_cast<std::uint64_t>(rows.size()), reinterpret_cast<float*>(memory));
+  }
+  if (group.encoder) return read_encoded(file, group, rows, reinterpret_cast<float*>(memory));
   switch (group.storage) {
     case Storage::uint8:
-      file.read_rows(path, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()),
-                     reinterpret_cast<std::uint8_t*>(memory));
-      return;
+      return read_stored(file, group, rows, reinterpret_cast<std::uint8_t*>(memory));
     case Storage::float16:
-      return read_numbers(file, path, rows, size, reinterpret_cast<hdf5::Half*>(memory));
+      return read_stored(file, group, rows, reinterpret_cast<hdf5::Half*>(memory));
     case Storage::float32:
-      return read_numbers(file, path, rows, size, reinterpret_cast<float*>(memory));
+      return read_stored(file, group, rows, reinterpret_cast<float*>(memory));
   }
 }
 
@@ -95,7 +152,10 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
     }
     first = part.last;
   }
-  if (labels_ != nullptr) read_labels(file, group.labels_path(), rows, labels_ + offset(rows.first));
+  if (labels_ == nullptr) return;
+  std::int32_t* const labels = labels_ + offset(rows.first);
+  read_labels(file, group.labels_path(), rows, labels);
+  if (!group.classes.empty()) rename_labels(file, group, rows, labels);
 }
 
 OwnedRows::OwnedRows(const GroupSchema& group, Range rows)

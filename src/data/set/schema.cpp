@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -22,7 +23,30 @@ void check_numbers(const hdf5::File& file, const std::string& dataset, hdf5::Typ
                    type == hdf5::Type::text ? "text" : "that is no plain number"));
 }
 
-/// [n], [n, F], [n, H, W] or [n, C, H, W]
+/// Whether [n, a, b, c] could as well be images of a × b with c channels as a channels of b × c.
+bool could_be_channels_last(const std::vector<std::uint64_t>& extent) {
+  constexpr std::uint64_t kMostChannels = 4;
+  const std::uint64_t a = extent[1], b = extent[2], c = extent[3];
+  return (c == 1 || c == 3 || c == 4) && a > kMostChannels && b > c;
+}
+
+/// Of features with four axes: what the file says, else what the config says. \throws ConfigError where nobody says
+bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const std::string& layout) {
+  const std::string path = group.features_path();
+  if (file.has_attribute(path, "layout")) {
+    const auto stated = file.read_attribute<std::string>(path, "layout");
+    if (stated == "hwc" || stated == "chw") return stated == "hwc";
+    fail(file, path, fmt::format("has the attribute layout = '{}'; it should be 'chw' or 'hwc'", stated));
+  }
+  const auto& extent = group.stored.extent;
+  if (layout != "auto" || !could_be_channels_last(extent)) return layout == "hwc";
+  throw ConfigError(
+      fmt::format("{}: /{} has extents {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × {} "
+                  "with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
+                  file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
+}
+
+/// [n], [n, F], [n, H, W], and [n, C, H, W] or [n, H, W, C]
 FeatureShape feature_shape(const hdf5::File& file, const GroupSchema& group) {
   const auto& extent = group.stored.extent;
   const auto at = [&](std::size_t axis) { return static_cast<Index>(extent[axis]); };
@@ -34,10 +58,12 @@ FeatureShape feature_shape(const hdf5::File& file, const GroupSchema& group) {
     case 3:
       return {1, at(1), at(2)};
     case 4:
+      if (group.channels_last) return {at(3), at(1), at(2)};
       return {at(1), at(2), at(3)};
     default:
       fail(file, group.features_path(),
-           fmt::format("has {} axes; it should be [n, features], [n, height, width] or [n, channels, height, width]",
+           fmt::format("has {} axes; it should be [n, features], [n, height, width], [n, channels, height, width] or, "
+                       "with the attribute layout = 'hwc', [n, height, width, channels]",
                        extent.size()));
   }
 }
@@ -54,16 +80,30 @@ float number_attribute(const hdf5::File& file, const std::string& dataset, const
   return value;
 }
 
-void read_features(const hdf5::File& file, GroupSchema& group) {
+/// Raw columns have no scale: what is stored is a number, or a level's.
+void require_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe) {
+  if (group.stored.extent.size() == 2 && group.stored.row_size() == recipe.columns.size()) return;
+  fail(file, group.features_path(),
+       fmt::format("has extents {}, but /recipe tells of {} columns; import the set again", group.stored.extent,
+                   recipe.columns.size()));
+}
+
+void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules, const Recipe& recipe) {
   const std::string path = group.features_path();
   if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; it is needed"));
   group.stored = file.shape(path);
   check_numbers(file, path, group.stored.type);
   group.examples = static_cast<std::int64_t>(group.stored.rows());
+  group.channels_last = group.stored.extent.size() == 4 && has_channels_last(file, group, rules.layout);
   group.features = feature_shape(file, group);
   if (group.examples == 0) fail(file, path, "is empty; leave the group out, or give it examples");
   if (group.features.size() == 0)
     fail(file, path, fmt::format("has extents {}: no feature at all", group.stored.extent));
+  if (!recipe.columns.empty()) {
+    require_columns(file, group, recipe);
+    group.raw = true;
+    return;
+  }
   group.storage = storage_of(group.stored.type);
   group.scale = number_attribute(file, path, "scale", 1);
   group.offset = number_attribute(file, path, "offset", 0);
@@ -103,11 +143,12 @@ void read_answers(const hdf5::File& file, GroupSchema& group, const SchemaRules&
   }
 }
 
-GroupSchema read_group(const hdf5::File& file, const std::string& name, const SchemaRules& rules) {
+GroupSchema read_group(const hdf5::File& file, const std::string& name, const SchemaRules& rules,
+                       const Recipe& recipe) {
   GroupSchema group;
   group.name = name;
   if (file.is_dataset(name)) fail(file, name, "is a dataset; it should be a group that holds 'features'");
-  read_features(file, group);
+  read_features(file, group, rules, recipe);
   if (!rules.ignores_answers) read_answers(file, group, rules);
   return group;
 }
@@ -189,14 +230,19 @@ const GroupSchema& SetSchema::any_group() const {
 SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
   SetSchema set;
   set.path = file.path();
+  set.recipe = read_recipe(file);
   for (const Split split : {Split::train, Split::validation, Split::test}) {
     const std::string name(name_of(split));
-    if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules);
+    if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules, set.recipe);
   }
   check_groups(file, set, rules);
   check_alike(file, set, rules);
   check_complete(file, set);
   read_classes(file, set);
+  const std::string features = set.any_group().features_path();
+  if (set.recipe.columns.empty() && file.has_attribute(features, "feature_names")) {
+    set.feature_names = file.read_attribute<std::vector<std::string>>(features, "feature_names");
+  }
   return set;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "recipe/encoder.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "unisono/tensor/features.hpp"
@@ -21,10 +23,18 @@ struct GroupSchema {
   float scale = 1, offset = 0;
   bool has_labels = false;
   Index target_size = 0;  ///< values of a target in the file; 0 where there are none
+  bool channels_last = false;                  ///< images are stored as [height, width, channels]
+  bool raw = false;                            ///< columns of a recipe that are read as they are, NaN where one is missing
+  std::shared_ptr<const Encoder> encoder = {};  ///< of a recipe's columns; null: features are what is stored
+  std::vector<std::int32_t> classes = {};       ///< of a stored label the model's class, or −1; empty: the same
+  std::vector<std::string> class_names = {};    ///< of stored labels, beside `classes`
 
   std::string features_path() const { return name + "/features"; }
   std::string labels_path() const { return name + "/labels"; }
   std::string targets_path() const { return name + "/targets"; }
+  std::string class_text(std::size_t label) const {
+    return label < class_names.size() ? "'" + class_names[label] + "'" : std::to_string(label);
+  }
   /// Bytes of one example in memory: features, label and targets.
   std::int64_t bytes_per_example() const;
 };
@@ -35,6 +45,8 @@ struct SetSchema {
   std::array<std::optional<GroupSchema>, 3> groups;  ///< by Split
   std::optional<std::int64_t> classes;               ///< where the file states it
   std::vector<std::string> class_names;
+  Recipe recipe;                           ///< empty: there is none
+  std::vector<std::string> feature_names;  ///< where the file states them
 
   const std::optional<GroupSchema>& group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
   const GroupSchema& any_group() const;
@@ -45,6 +57,7 @@ struct SchemaRules {
   bool needs_training = true;    ///< a group `train`
   bool needs_answers = true;     ///< labels or targets
   bool ignores_answers = false;  ///< the target is the input
+  std::string layout = "auto";   ///< as in DataSettings
 };
 
 /// Reads shapes, types and attributes, and checks that they fit together.

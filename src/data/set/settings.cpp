@@ -63,10 +63,24 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                  .maximum = 1,
                  .maximum_excluded = true},
                 validation_fraction);
+  visitor.field({.name = "split_seed",
+                 .meaning = "of the choice of validation examples; `seed` does not change it, so that runs with other "
+                            "seeds are compared on the same ones",
+                 .minimum = 0},
+                split_seed);
+  visitor.field({.name = "stratify",
+                 .meaning = "take the same fraction of each class for validation, where there are classes; a streamed set "
+                            "gives whole blocks of rows instead"},
+                stratify);
+  visitor.choice({.name = "layout", .meaning = "axes of images with channels, where the file does not say"}, layout,
+                 {{"auto", "channels first; an error where channels last seem as likely"},
+                  {"chw", "[n, channels, height, width]"},
+                  {"hwc", "[n, height, width, channels]"}});
   visitor.choice(
       {.name = "normalization", .meaning = "features minus mean over deviation, as the training set has them"},
       normalization,
-      {{"none", "features as they are"},
+      {{"auto", "as the set's import said (--scale); else none"},
+       {"none", "features as they are"},
        {"global", "one mean and deviation for all"},
        {"channel", "for each channel"},
        {"feature", "for each feature"}});

@@ -54,7 +54,7 @@ RatingsLoader::RatingsLoader(const hdf5::File& file, const SparseSchema& schema,
       all_held_out_(held_out_examples(group.units, how.validation_fraction)) {
   if (all_held_out_ > 0) {
     places_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
-                               RandomStream(how.seed, Purpose::order, 0, kHeldOutStream));
+                               RandomStream(how.split_seed, Purpose::order, 0, kHeldOutStream));
   }
   if (how.grid > 0) count(file, schema, how);
 }

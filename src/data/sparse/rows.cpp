@@ -1,11 +1,13 @@
 // Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and answers, one array after
-// the other. For training they are shuffled once: row i of the file goes to place p(i) of a keyed permutation. The last
-// places are those that validate; without shuffling, both parts keep the file's order.
+// the other. For training they are shuffled once: row i of those that are trained on goes to place p(i) of a keyed
+// permutation. The last places are those that validate, in the file's order.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "order/keyed_permutation.hpp"
+#include "order/row_runs.hpp"
 #include "set/labels.hpp"
 #include "sparse/columns.hpp"
 #include "sparse/split.hpp"
@@ -23,8 +25,8 @@ class RowsLoader final : public GroupLoader {
         how_(how),
         width_(schema.columns),
         border_(group.units - held_out_examples(group.units, how.validation_fraction)) {
-    if (how.shuffle || border_ < group.units) {
-      permuted_ = KeyedPermutation(static_cast<std::uint64_t>(group.units),
+    if (how.shuffle) {
+      permuted_ = KeyedPermutation(static_cast<std::uint64_t>(border_),
                                    RandomStream(how.seed, Purpose::order, 0, kArrangementStream));
     }
   }
@@ -38,15 +40,17 @@ class RowsLoader final : public GroupLoader {
   static constexpr std::uint32_t kArrangementStream = 0xFFFFFFFFU;
 
   std::int64_t place_of(std::int64_t row) const {
-    if (!ordered_.empty()) return ordered_[static_cast<std::size_t>(row)];
+    if (!places_.empty()) return places_[static_cast<std::size_t>(row)];
     return permuted_.size() == 0 ? row : static_cast<std::int64_t>(permuted_(static_cast<std::uint64_t>(row)));
   }
-  void order_places();
+  void place_rows(const hdf5::File& file);
+  ValidationSplit choose_rows(const hdf5::File& file) const;
   void place_arrays(std::byte* base);
   void write_offsets(const std::vector<std::uint64_t>& file_offsets, Range part);
   void read_columns(const hdf5::File& file, Range part);
   void read_values(const hdf5::File& file, Range part);
   void read_answers(const hdf5::File& file, Range part);
+  std::int32_t class_of(const hdf5::File& file, std::int32_t label, std::int64_t row) const;
   /// Calls put(to, from, count) for the pieces of entries [first, first + n) of the file that belong to one row.
   template <typename Put>
   void scatter(std::int64_t first, std::int64_t n, std::int64_t& row, Put put) const;
@@ -56,8 +60,8 @@ class RowsLoader final : public GroupLoader {
   Arrangement how_;
   Index width_;
   std::int64_t border_;                ///< places from here on validate
-  KeyedPermutation permuted_;          ///< size 0: rows keep their places
-  std::vector<std::int64_t> ordered_;  ///< while it reads: places of rows that are not shuffled, where some validate
+  KeyedPermutation permuted_;         ///< of those that are trained on; size 0: they keep their order
+  std::vector<std::int64_t> places_;  ///< while it reads: of each row, where some validate
   std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< while it reads
   std::uint64_t* offsets_ = nullptr;
   std::uint32_t* columns_ = nullptr;
@@ -73,12 +77,36 @@ std::size_t RowsLoader::bytes() const {
          (answers ? aligned_bytes(count() * sizeof(float)) : 0);
 }
 
-void RowsLoader::order_places() {
-  if (how_.shuffle || border_ == group_.units) return;
-  std::int64_t next = 0, next_held_out = border_;
-  for (std::uint64_t row = 0; row < count(); ++row) {
-    const bool held_out = static_cast<std::int64_t>(permuted_(row)) >= border_;
-    ordered_.push_back(held_out ? next_held_out++ : next++);
+/// Which rows validate: of each class the same fraction, or chosen without a look at classes.
+ValidationSplit RowsLoader::choose_rows(const hdf5::File& file) const {
+  constexpr std::int32_t kMostStrata = 1 << 20;
+  if (how_.stratify && group_.has_labels) {
+    std::vector<std::int32_t> labels(count());
+    data::read_labels(file, group_.path("labels"), {0, group_.units}, labels.data());
+    if (*std::max_element(labels.begin(), labels.end()) < kMostStrata) {
+      return split_stratified(labels, how_.validation_fraction, how_.split_seed);
+    }
+  }
+  const KeyedPermutation order(count(), RandomStream(how_.split_seed, Purpose::order, 0, kArrangementStream));
+  ValidationSplit split;
+  for (std::int64_t row = 0; row < group_.units; ++row) {
+    const bool held_out = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(row))) >= border_;
+    (held_out ? split.validation : split.train).append(row, 1);
+  }
+  return split;
+}
+
+void RowsLoader::place_rows(const hdf5::File& file) {
+  if (border_ == group_.units) return;
+  const ValidationSplit split = choose_rows(file);
+  assert(split.train.size() == border_);
+  places_.resize(count());
+  for (std::int64_t i = 0; i < border_; ++i) {
+    const auto place = permuted_.size() == 0 ? i : static_cast<std::int64_t>(permuted_(static_cast<std::uint64_t>(i)));
+    places_[static_cast<std::size_t>(split.train.row(i))] = place;
+  }
+  for (std::int64_t i = border_; i < group_.units; ++i) {
+    places_[static_cast<std::size_t>(split.validation.row(i - border_))] = i;
   }
 }
 
@@ -174,13 +202,22 @@ void RowsLoader::read_answers(const hdf5::File& file, Range part) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(part.size()));
   data::read_labels(file, group_.path("labels"), part, labels.data());
   for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (!group_.classes.empty()) labels[i] = class_of(file, labels[i], part.first + static_cast<std::int64_t>(i));
     answers_[place_of(part.first + static_cast<std::int64_t>(i))] = static_cast<float>(labels[i]);
   }
 }
 
+/// What the model calls a label.
+std::int32_t RowsLoader::class_of(const hdf5::File& file, std::int32_t label, std::int64_t row) const {
+  const auto i = static_cast<std::size_t>(label);
+  if (i < group_.classes.size() && group_.classes[i] >= 0) return group_.classes[i];
+  throw DataError(fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on", file.path(),
+                              group_.path("labels"), row, label));
+}
+
 void RowsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) {
   place_arrays(base);
-  order_places();
+  place_rows(file);
   const Range part = memory.part(group_.units);
   file_offsets_ = read_offsets(file, group_.path("features/indptr"), group_.units, group_.values);
   write_offsets(file_offsets_, part);
@@ -188,7 +225,7 @@ void RowsLoader::read(const hdf5::File& file, std::byte* base, const NodeMemory&
   read_values(file, part);
   read_answers(file, part);
   file_offsets_ = own_offsets_ = {};
-  ordered_ = {};
+  places_ = {};
 }
 
 LoadedSplit RowsLoader::split(bool held_out) const {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "recipe/recipe_file.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -176,6 +177,7 @@ SparseSchema read_sparse_schema(const hdf5::File& file, bool trained) {
   }
   if (!trained) require_training(file, schema);
   if (file.has_attribute("", "classes")) schema.classes = file.read_attribute<std::int64_t>("", "classes");
+  schema.recipe = read_recipe(file);
   if (file.has_attribute("", "class_names")) {
     schema.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
   }

@@ -17,6 +17,7 @@ struct SparseGroup {
   std::int64_t values = 0;  ///< entries of the rows, or words of the sentences; else as `units`
   bool has_data = false;    ///< sparse rows: values of their own, else all are 1
   bool has_labels = false, has_targets = false;
+  std::vector<std::int32_t> classes = {};  ///< of a stored label the model's class, or −1; empty: the same
 
   std::string path(std::string_view dataset) const { return name + "/" + std::string(dataset); }
   /// Words for text, else units: what is counted as examples.
@@ -31,6 +32,7 @@ struct SparseSchema {
   Index rows = 0, columns = 0;                       ///< as in DatasetInfo; 0 where only the values tell
   std::optional<std::int64_t> classes;               ///< where the file states it
   std::vector<std::string> class_names;
+  Recipe recipe;  ///< of LIBSVM: the first column's index; empty: nobody says
 
   const std::optional<SparseGroup>& group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "set/augmentation.hpp"
+#include "set/form.hpp"
 #include "set/labels.hpp"
 #include "sparse/columns.hpp"
 #include "sparse/entries.hpp"
@@ -23,7 +24,7 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
     }
   };
   refuse(settings.targets == "features", "targets", "which cannot be its own target");
-  refuse(settings.normalization != "none", "normalization", "which would no longer be sparse");
+  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization", "which would no longer be sparse");
   refuse(settings.reader == "streaming", "reader", "which is always resident");
   refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
@@ -58,6 +59,8 @@ Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Spl
   return {.shuffle = shuffle,
           .seed = seed,
           .validation_fraction = split == Split::train ? settings.validation_fraction : 0,
+          .split_seed = static_cast<std::uint64_t>(settings.split_seed),
+          .stratify = settings.stratify,
           .grid = own || shuffle ? grid : 0,
           .rank = share.rank,
           .ranks = own ? share.size : 0};
@@ -208,10 +211,10 @@ std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema
 
 class SparseSet final : public Dataset {
  public:
-  SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained);
+  SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Preprocessing* trained);
 
   const DatasetInfo& info() const override { return info_; }
-  const Normalization& normalization() const override { return normalization_; }
+  const Preprocessing& preprocessing() const override { return preprocessing_; }
   const std::vector<std::string>& class_names() const override { return schema_.class_names; }
   const std::vector<std::int64_t>& occurrences() override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
@@ -219,6 +222,7 @@ class SparseSet final : public Dataset {
                                              const Delivery& delivery) override;
 
  private:
+  void settle_form(const Preprocessing* trained);
   void split_groups(const Loaders& loaders);
   const LoadedSplit& split(Split split) const;
 
@@ -226,7 +230,7 @@ class SparseSet final : public Dataset {
   NodeShare share_, alone_;
   SparseSchema schema_;
   DatasetInfo info_;
-  Normalization normalization_;  // none
+  Preprocessing preprocessing_;
   std::optional<NodeMemory> memory_;
   std::array<std::optional<LoadedSplit>, 3> splits_;
   std::vector<std::int64_t> occurrences_;
@@ -244,18 +248,20 @@ double mean_of(const LoadedSplit& split) {
   return sum / static_cast<double>(split.examples);
 }
 
-SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, bool trained)
-    : settings_(trained ? without_training(settings) : settings), share_(share) {
+SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
+                     const Preprocessing* trained)
+    : settings_(trained != nullptr ? without_training(settings) : settings), share_(share) {
   Agreement agreement(share_);
   std::optional<hdf5::File> file;
   Loaders loaders;
   agreement.all_do([&] {
     file.emplace(settings.path, hdf5::File::Mode::read);
-    schema_ = read_sparse_schema(*file, trained);
+    schema_ = read_sparse_schema(*file, trained != nullptr);
     // The fraction was of the training set, and this may be another one.
-    if (trained && schema_.group(Split::validation)) settings_.validation_fraction = 0;
+    if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
     check_settings(settings_, schema_);
     info_ = info_of(*file, schema_, settings_);
+    settle_form(trained);
     for (const Split split : kSplits) {
       const auto i = static_cast<std::size_t>(split);
       if (!schema_.groups[i]) continue;
@@ -282,6 +288,30 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   if (schema_.kind != SetKind::ratings || !train) return;
   const auto counted = loaders[0]->mean_value();
   info_.mean_value = counted ? *counted : mean_of(*train);
+}
+
+/// How its examples are read: as those that the model was trained on.
+void SparseSet::settle_form(const Preprocessing* trained) {
+  if (trained == nullptr) {
+    preprocessing_.recipe = schema_.recipe;
+    preprocessing_.class_names = schema_.class_names;
+    preprocessing_.known = true;
+    return;
+  }
+  preprocessing_ = *trained;
+  const auto &there = schema_.recipe.base, &known = trained->recipe.base;
+  if (there && known && *there != *known) {
+    throw DataError(
+        fmt::format("{}: was imported with {} as the index of its first column, but the set that the model was trained "
+                    "on with {}; give the text file with --input, or import it again with --base {}",
+                    settings_.path, *there, *known, *known));
+  }
+  const auto classes = classes_of(trained->class_names, schema_.class_names);
+  if (classes.empty() || schema_.kind != SetKind::sparse) return;
+  info_.classes = static_cast<Index>(trained->class_names.size());
+  for (auto& group : schema_.groups) {
+    if (group) group->classes = classes;
+  }
 }
 
 void SparseSet::split_groups(const Loaders& loaders) {
@@ -324,7 +354,7 @@ std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int
 }  // namespace
 
 std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
-                                         bool trained) {
+                                         const Preprocessing* trained) {
   return std::make_unique<SparseSet>(settings, seed, share, trained);
 }
 

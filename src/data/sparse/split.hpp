@@ -23,8 +23,10 @@ struct LoadedSplit {
 /// How a group is put into memory.
 struct Arrangement {
   bool shuffle = false;            ///< its examples change places at random once, before they are cut into chunks
-  std::uint64_t seed = 0;          ///< of that, and of the choice of validation examples
+  std::uint64_t seed = 0;          ///< of that
   double validation_fraction = 0;  ///< share of the training examples that validate instead
+  std::uint64_t split_seed = 0;    ///< of the choice of these
+  bool stratify = false;           ///< each class gives the same fraction, where there are classes
   Index grid = 0;                  ///< ratings: blocks along a side; 0: they stay in the file's order
   int rank = 0, ranks = 0;         ///< ratings: only this rank's rows of the grid are wanted; 0 ranks: all
 };

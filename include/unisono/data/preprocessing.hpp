@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+// A set holds raw values and a recipe: what its columns are, and how they become features. A run fits the recipe on its
+// own training examples, and keeps the fit in its checkpoints, so that the model sees new data as it saw those.
+
+namespace unisono {
+
+/// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
+/// Empty: not at all.
+struct Normalization {
+  std::vector<float> mean, scale;
+};
+
+enum class ColumnKind {
+  number,   ///< one feature
+  category  ///< one feature for each level: 1 for the example's level, 0 for the others
+};
+
+/// What becomes of a missing value.
+enum class Missing {
+  error,  ///< it is refused
+  mean,   ///< a number becomes the mean of the training examples; a missing category is a level of its own
+  median  ///< likewise, the median
+};
+
+/// What becomes of a level that too few training examples have.
+enum class Unknown {
+  error,  ///< it is refused
+  other   ///< it counts as the level "other", or as no level where no training example has that
+};
+
+enum class Scaling {
+  none,
+  standard,  ///< minus the mean, over the standard deviation
+  min_max    ///< from 0 (the smallest training value) to 1 (the largest)
+};
+
+/// A column of raw values. Levels are stored as their numbers in `levels`; "" stands for a missing one.
+struct RecipeColumn {
+  std::string name;
+  ColumnKind kind = ColumnKind::number;
+  std::vector<std::string> levels = {};
+  bool operator==(const RecipeColumn&) const = default;
+};
+
+/// How raw values become features, as the import was told.
+struct Recipe {
+  std::vector<RecipeColumn> columns = {};  ///< of a table, in the order in which they are stored
+  bool header = true;                      ///< whether the source named its columns
+  std::int64_t fields = 0;                 ///< of a row of the source, with those that are no features
+  Missing missing = Missing::error;
+  Unknown unknown = Unknown::error;
+  std::int64_t minimum_frequency = 1;  ///< a level that fewer training examples have is unknown
+  Scaling scaling = Scaling::none;     ///< of columns of numbers
+  std::string label = {}, target = {};  ///< the columns to predict; empty: none
+  std::optional<std::int64_t> base = {};  ///< LIBSVM: the index of the first column
+
+  bool empty() const { return columns.empty() && !base; }
+};
+
+/// What a recipe's column became on the training examples.
+struct FittedColumn {
+  std::string name;
+  ColumnKind kind = ColumnKind::number;
+  std::optional<double> fill = {};       ///< of numbers: in place of a missing one; empty: that is refused
+  double low = 0, high = 0;              ///< of numbers: range of the training values, where the scaling needs it
+  std::vector<std::string> levels = {};  ///< a feature each
+  bool other = false;                    ///< a further feature, for the level "other"
+
+  std::int64_t width() const {
+    return kind == ColumnKind::number ? 1 : static_cast<std::int64_t>(levels.size()) + (other ? 1 : 0);
+  }
+};
+
+/// All that a trained model has to know to read examples as it read those that it was trained on.
+struct Preprocessing {
+  Recipe recipe = {};
+  std::vector<FittedColumn> columns = {};  ///< empty: features are what is stored
+  Normalization normalization = {};
+  std::vector<std::string> class_names = {};    ///< empty: the set did not say
+  std::vector<std::string> feature_names = {};  ///< of stored features without a recipe; empty: the set did not say
+  bool bytes = false;           ///< whether features were stored as bytes, …
+  float scale = 1, offset = 0;  ///< … of which a value is scale · byte + offset
+  bool known = false;           ///< false: a checkpoint of an earlier version, which kept the normalisation alone
+
+  /// "age", "colour=red", …, "colour=other": one for each feature of the model; empty where there is no recipe.
+  std::vector<std::string> encoded_names() const;
+};
+
+/// As JSON, for files; the normalisation is not in it.
+std::string to_json(const Recipe& recipe);
+std::string to_json(const Preprocessing& preprocessing);
+/// \throws DataError naming `where` for text that is no recipe
+Recipe recipe_from_json(const std::string& text, const std::string& where);
+Preprocessing preprocessing_from_json(const std::string& text, const std::string& where);
+
+}  // namespace unisono

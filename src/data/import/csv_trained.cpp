@@ -1,0 +1,195 @@
+// Tables for a trained model: what each column is, the model knows.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "import/csv_columns.hpp"
+#include "import/utf8.hpp"
+#include "unisono/base/config.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+[[noreturn]] void fail(const LineReader& line, const CsvColumn& column, const std::string& what) {
+  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
+}
+
+std::vector<std::string> fields_of_first_line(const OpenTable& open, char delimiter) {
+  const auto lines = open();
+  std::string text;
+  std::vector<std::string> fields;
+  if (lines->next(text)) split_line(*lines, text, delimiter, fields);
+  return fields;
+}
+
+std::vector<std::string> wanted_names(const Preprocessing& trained) {
+  std::vector<std::string> names;
+  for (const FittedColumn& column : trained.columns) names.push_back(column.name);
+  return names;
+}
+
+/// Whether the first line names columns: at least one that the model wants.
+bool has_header(const std::vector<std::string>& first, const Preprocessing& trained) {
+  const std::vector<std::string> wanted = wanted_names(trained);
+  return std::any_of(first.begin(), first.end(), [&](const std::string& field) {
+    return std::find(wanted.begin(), wanted.end(), field) != wanted.end();
+  });
+}
+
+/// Columns without names are those of the training table by their places; what was to be predicted may be missing if
+/// it was last.
+void require_places(const OpenTable& open, const CsvTable& table, const Preprocessing& trained) {
+  const Recipe& recipe = trained.recipe;
+  if (recipe.header) {
+    throw DataError(fmt::format(
+        "{}: its first line names none of the columns that the model was trained on ({}); put their names on top",
+        open()->name(), listed(wanted_names(trained))));
+  }
+  const auto fields = static_cast<std::int64_t>(table.dialect.columns);
+  const std::string last = fmt::format("column{}", recipe.fields);
+  const bool answer_is_last = recipe.label == last || recipe.target == last;
+  if (fields == recipe.fields || (answer_is_last && fields == recipe.fields - 1)) return;
+  throw DataError(fmt::format(
+      "{}: has {} columns without names, and the table that the model was trained on had {}; give the same columns",
+      open()->name(), fields, recipe.fields));
+}
+
+void give_trained_roles(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
+  std::vector<std::string> names;
+  for (const CsvColumn& column : table.columns) names.push_back(column.name);
+  for (const FittedColumn& fitted : trained.columns) {
+    const auto count = std::count(names.begin(), names.end(), fitted.name);
+    if (count == 1) {
+      CsvColumn& column =
+          table.columns[static_cast<std::size_t>(std::find(names.begin(), names.end(), fitted.name) - names.begin())];
+      column.role = fitted.kind == ColumnKind::number ? ColumnRole::number : ColumnRole::words;
+      continue;
+    }
+    if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), fitted.name));
+    const std::string nearest = nearest_name(fitted.name, names);
+    throw DataError(fmt::format("{}: has no column '{}', which the model was trained on; its columns are {}{}",
+                                open()->name(), fitted.name, listed(names),
+                                nearest.empty() ? "" : fmt::format(" (is it '{}'? then rename it)", nearest)));
+  }
+  for (CsvColumn& column : table.columns) {
+    if (!trained.recipe.label.empty() && column.name == trained.recipe.label) column.role = ColumnRole::label;
+    if (!trained.recipe.target.empty() && column.name == trained.recipe.target) column.role = ColumnRole::target;
+  }
+}
+
+/// A column's values against what the model knows of it.
+class ColumnCheck {
+ public:
+  ColumnCheck(const CsvColumn& column, const Preprocessing& trained)
+      : unknown_(trained.recipe.unknown), levels_(levels_of(column, trained)), index_(levels_) {
+    for (const FittedColumn& fitted : trained.columns) {
+      if (fitted.name == column.name) fitted_ = &fitted;
+    }
+  }
+
+  void check(const LineReader& line, CsvColumn& column, const std::string& field) const {
+    const bool missing = is_missing(field);
+    if (column.role == ColumnRole::number) {
+      if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
+      fail(line, column,
+           missing ? "the value is missing, and the model was trained on a set that has no missing values (import it "
+                     "with --missing mean or --missing median)"
+                   : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
+                                 field));
+    }
+    const std::string text = missing ? "" : field;
+    if (find_invalid_utf8(text) != std::string::npos) fail(line, column, "the text is not UTF-8");
+    if (!index_.find(text) && unknown_ == Unknown::error) {
+      fail(line, column,
+           fmt::format("{}, which the model does not know: it was trained on {}; leave the row out, or import the "
+                       "training set with --unknown other",
+                       missing ? "the value is missing" : fmt::format("'{}'", text), listed(levels_)));
+    }
+    column.codes.emplace(text, 0);
+  }
+
+  /// Whether the model knows a class, which then has the model's number.
+  bool note_class(CsvColumn& column, const std::string& field) const {
+    const auto code = index_.find(field);
+    if (code) column.codes.emplace(field, static_cast<std::int64_t>(*code));
+    return code.has_value();
+  }
+
+ private:
+  static std::vector<std::string> levels_of(const CsvColumn& column, const Preprocessing& trained) {
+    if (column.role == ColumnRole::label) return trained.class_names;
+    for (const FittedColumn& fitted : trained.columns) {
+      if (fitted.name == column.name) return fitted.levels;
+    }
+    return {};
+  }
+
+  Unknown unknown_;
+  const FittedColumn* fitted_ = nullptr;
+  std::vector<std::string> levels_;
+  LevelIndex index_;
+};
+
+/// Labels or targets that cannot be used are left out as a whole, and the table says why.
+void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& column, const std::string& field) {
+  if (!table.unusable_label.empty()) return;
+  table.unusable_label = fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
+                                     is_missing(field) ? "the value is missing"
+                                     : column.role == ColumnRole::label
+                                         ? fmt::format("'{}' is no class of the model", field)
+                                         : fmt::format("'{}' is no number", field));
+}
+
+void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
+  std::vector<ColumnCheck> checks;
+  for (const CsvColumn& column : table.columns) checks.emplace_back(column, trained);
+  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      CsvColumn& column = table.columns[i];
+      if (column.is_feature()) checks[i].check(line, column, fields[i]);
+      if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
+        note_answer(table, line, column, fields[i]);
+      }
+      if (column.role == ColumnRole::target && !parse_number(fields[i])) note_answer(table, line, column, fields[i]);
+    }
+    ++table.rows;
+  });
+  if (table.rows == 0) throw DataError(open()->name() + ": holds no row");
+}
+
+/// The table's own numbering of levels; that of classes is the model's.
+void number_levels(CsvTable& table, const Preprocessing& trained) {
+  for (CsvColumn& column : table.columns) {
+    const bool answer = column.role == ColumnRole::label || column.role == ColumnRole::target;
+    if (answer && !table.unusable_label.empty()) column.role = ColumnRole::excluded;
+    if (column.role == ColumnRole::label) column.texts = trained.class_names;
+    if (column.role != ColumnRole::words) continue;
+    for (auto& [text, code] : column.codes) {
+      code = static_cast<std::int64_t>(column.texts.size());
+      column.texts.push_back(text);
+    }
+  }
+  table.recipe.header = table.dialect.header;
+  for (const CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::number) table.recipe.columns.push_back({.name = column.name});
+    if (column.role != ColumnRole::words) continue;
+    table.recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
+  }
+}
+
+}  // namespace
+
+CsvTable scan_table_for(const OpenTable& open, const Preprocessing& trained) {
+  CsvTable table;
+  table.dialect = detect_dialect(open, "auto", "no");
+  table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);
+  if (!table.dialect.header) require_places(open, table, trained);
+  table.columns = name_columns(open, table.dialect);
+  give_trained_roles(open, table, trained);
+  scan_trained_rows(open, table, trained);
+  number_levels(table, trained);
+  return table;
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,125 @@
+#include "import/npy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <regex>
+#include <string_view>
+
+#include "set/convert.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+
+[[noreturn]] void fail(const std::string& name, const std::string& what) {
+  throw DataError(fmt::format("{}: {}; save it again with numpy.save", name, what));
+}
+
+/// What stands behind a key of the header's dictionary.
+std::string entry(const std::string& header, const std::string& key, const std::string& pattern,
+                  const std::string& name) {
+  std::smatch match;
+  if (!std::regex_search(header, match, std::regex("['\"]" + key + "['\"]\\s*:\\s*" + pattern))) {
+    fail(name, fmt::format("its header has no '{}' that is understood: {}", key, header));
+  }
+  return match[1];
+}
+
+std::vector<std::int64_t> parse_extent(const std::string& text) {
+  std::vector<std::int64_t> extent;
+  const std::regex number("\\d+");
+  for (std::sregex_iterator i(text.begin(), text.end(), number), end; i != end; ++i) {
+    extent.push_back(std::stoll(i->str()));
+  }
+  return extent;
+}
+
+template <typename T>
+void read_floats(std::span<const std::uint8_t> bytes, std::vector<float>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    if constexpr (std::is_same_v<T, hdf5::Half>) {
+      values[i] = to_float(value);
+    } else {
+      values[i] = static_cast<float>(value);
+    }
+  }
+}
+
+using ReadFloats = void (*)(std::span<const std::uint8_t>, std::vector<float>&);
+
+struct NumberType {
+  std::string_view name;  ///< kind and size, as NumPy writes them
+  std::size_t size;
+  ReadFloats read;
+};
+
+constexpr NumberType kTypes[] = {{"f4", 4, read_floats<float>},         {"f8", 8, read_floats<double>},
+                                 {"f2", 2, read_floats<hdf5::Half>},    {"u1", 1, nullptr},
+                                 {"i1", 1, read_floats<std::int8_t>},   {"u2", 2, read_floats<std::uint16_t>},
+                                 {"i2", 2, read_floats<std::int16_t>},  {"u4", 4, read_floats<std::uint32_t>},
+                                 {"i4", 4, read_floats<std::int32_t>},  {"u8", 8, read_floats<std::uint64_t>},
+                                 {"i8", 8, read_floats<std::int64_t>}};
+
+const NumberType& type_of(const std::string& text, const std::string& name) {
+  const bool other_order = text.starts_with('>') && text.size() > 1 && text.back() != '1';
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                  [&](const NumberType& type) { return text.size() == 3 && text.ends_with(type.name); });
+  if (found == std::end(kTypes) || other_order) {
+    fail(name, fmt::format("holds values of type '{}'; integers and floats in this machine's byte order are read", text));
+  }
+  return *found;
+}
+
+/// The header's text; `bytes` begins at the values afterwards.
+std::string take_header(std::span<const std::uint8_t>& bytes, const std::string& name) {
+  constexpr std::size_t kVersion = 6;
+  if (bytes.size() < kVersion + 4) fail(name, "ends inside of its header");
+  const std::size_t size_bytes = bytes[kVersion] == 1 ? 2 : 4, begin = kVersion + 2 + size_bytes;
+  std::size_t size = 0;
+  for (std::size_t i = 0; i < size_bytes && kVersion + 2 + i < bytes.size(); ++i) {
+    size |= std::size_t{bytes[kVersion + 2 + i]} << (8 * i);
+  }
+  if (begin > bytes.size() || size > bytes.size() - begin || size > (1 << 16)) fail(name, "ends inside of its header");
+  const std::string header(reinterpret_cast<const char*>(bytes.data()) + begin, size);
+  bytes = bytes.subspan(begin + size);
+  return header;
+}
+
+}  // namespace
+
+bool is_npy(std::span<const std::uint8_t> bytes) {
+  return bytes.size() >= kMagic.size() && std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0;
+}
+
+NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name) {
+  if (!is_npy(bytes)) fail(name, "does not begin as a .npy file does");
+  const std::string header = take_header(bytes, name);
+  const NumberType& type = type_of(entry(header, "descr", "['\"]([^'\"]*)['\"]", name), name);
+  if (entry(header, "fortran_order", "(True|False)", name) == "True") {
+    fail(name, "has its values in Fortran's order; use numpy.ascontiguousarray");
+  }
+  NpyArray array;
+  array.extent = parse_extent(entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name));
+  std::uint64_t count = 1;
+  for (const std::int64_t n : array.extent) count = std::min<std::uint64_t>(count, bytes.size()) * static_cast<std::uint64_t>(n);
+  if (count > bytes.size() || bytes.size() != count * type.size) {
+    fail(name, fmt::format("its header tells of {} values of {} bytes, but {} bytes follow", count, type.size, bytes.size()));
+  }
+  if (type.read == nullptr) {
+    array.bytes = true;
+    array.values_of_bytes.assign(bytes.begin(), bytes.end());
+  } else {
+    array.values.resize(count);
+    type.read(bytes, array.values);
+  }
+  return array;
+}
+
+}  // namespace unisono::data

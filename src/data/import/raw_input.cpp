@@ -1,0 +1,78 @@
+#include "unisono/data/raw_input.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "import/bytes.hpp"
+#include "import/libsvm_raw.hpp"
+#include "import/npy.hpp"
+#include "import/raw_arrays.hpp"
+#include "import/raw_table.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+/// The first bytes of a file, unpacked where it is gzipped.
+std::vector<std::uint8_t> beginning_of(const std::string& path) {
+  std::array<char, 8> bytes{};
+  const std::size_t count = open_bytes(path)->read(bytes);
+  return {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count)};
+}
+
+bool is_idx(const std::vector<std::uint8_t>& beginning) {
+  return beginning.size() >= 4 && beginning[0] == 0 && beginning[1] == 0 && beginning[2] == 8 && beginning[3] > 0;
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& is, const std::string& trained_on) {
+  throw DataError(fmt::format("{}: {}, but the model was trained on {}", path, is, trained_on));
+}
+
+std::string import_table(const std::string& path, const RawForm& form, const ImportOutput& output) {
+  const std::string stored = "features as they are stored; give --input FILE.npy, images of IDX, or FILE.h5";
+  if (std::filesystem::is_directory(path)) {
+    if (!form.preprocessing.columns.empty()) refuse(path, "is a folder", "a table with columns; give a CSV file");
+    write_raw_folder(path, form, output);
+    return "";
+  }
+  const auto beginning = beginning_of(path);
+  const bool npy = is_npy(beginning), idx = is_idx(beginning);
+  if (!form.preprocessing.columns.empty()) {
+    if (npy || idx) refuse(path, "has no names of columns", "a table with columns; give a CSV file");
+    return write_raw_table(path, form.preprocessing, output);
+  }
+  if (!npy && !idx) {
+    if (!form.preprocessing.feature_names.empty()) {
+      refuse(path, "is no array",
+             "a table that keeps no recipe (an earlier version imported it, perhaps standardised, or another program "
+             "wrote it); import the raw table with 'unisono data import csv' and train on that set");
+    }
+    refuse(path, "is neither an array of NumPy nor images of IDX", stored);
+  }
+  npy ? write_raw_array(path, form, output) : write_raw_idx(path, form, output);
+  return "";
+}
+
+}  // namespace
+
+}  // namespace unisono::data
+
+namespace unisono {
+
+std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output) {
+  switch (form.kind) {
+    case SetKind::table:
+      return data::import_table(input, form, output);
+    case SetKind::sparse:
+      return data::write_raw_rows(input, form, output);
+    default:
+      throw DataError(
+          fmt::format("{}: files in other formats than HDF5 are read for models of tables and of sparse rows, and this "
+                      "one was trained on {}; give an HDF5 set with --data",
+                      input, name_of(form.kind)));
+  }
+}
+
+}  // namespace unisono

@@ -1,0 +1,101 @@
+#include "recipe/encoder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "recipe/levels.hpp"
+#include "unisono/base/config.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+const char* text_of(ColumnKind kind) { return kind == ColumnKind::number ? "numbers" : "categories"; }
+
+std::size_t find_column(const Recipe& file, const FittedColumn& fitted, const std::string& path) {
+  const auto found = std::find_if(file.columns.begin(), file.columns.end(),
+                                  [&](const RecipeColumn& column) { return column.name == fitted.name; });
+  if (found == file.columns.end()) {
+    std::vector<std::string> names;
+    for (const RecipeColumn& column : file.columns) names.push_back(column.name);
+    const std::string nearest = nearest_name(fitted.name, names);
+    throw DataError(fmt::format("{}: has no column '{}', which the model was trained on; its columns are {}{}", path,
+                                fitted.name, listed(names),
+                                nearest.empty() ? "" : fmt::format(" (is it '{}'? then rename it)", nearest)));
+  }
+  if (found->kind != fitted.kind) {
+    throw DataError(fmt::format("{}: column '{}' holds {}, but the model was trained on {} there", path, fitted.name,
+                                text_of(found->kind), text_of(fitted.kind)));
+  }
+  return static_cast<std::size_t>(found - file.columns.begin());
+}
+
+}  // namespace
+
+std::vector<std::int32_t> Encoder::places_of(const FittedColumn& fitted, const RecipeColumn& stored, Unknown unknown) {
+  const LevelIndex known(fitted.levels);
+  std::vector<std::int32_t> places;
+  for (const std::string& level : stored.levels) {
+    std::int32_t place = unknown == Unknown::error ? kRefused : kNoLevel;
+    if (const auto found = known.find(level)) {
+      place = static_cast<std::int32_t>(*found);
+    } else if (fitted.other) {
+      place = static_cast<std::int32_t>(fitted.levels.size());
+    }
+    places.push_back(place);
+  }
+  return places;
+}
+
+Encoder::Encoder(const Preprocessing& fitted, const Recipe& file, const std::string& path)
+    : raw_width_(static_cast<Index>(file.columns.size())) {
+  for (const FittedColumn& column : fitted.columns) {
+    const std::size_t from = find_column(file, column, path);
+    columns_.push_back({.fitted = column, .from = from});
+    if (column.kind == ColumnKind::category) {
+      columns_.back().levels = file.columns[from].levels;
+      columns_.back().places = places_of(column, file.columns[from], fitted.recipe.unknown);
+    }
+    width_ += column.width();
+  }
+}
+
+void Encoder::encode(const float* raw, float* features, const std::string& where, std::int64_t example) const {
+  for (const Column& column : columns_) {
+    const float value = raw[column.from];
+    if (column.fitted.kind == ColumnKind::number) {
+      if (std::isnan(value) && !column.fitted.fill) refuse(column, value, where, example);
+      *features++ = std::isnan(value) ? static_cast<float>(*column.fitted.fill) : value;
+      continue;
+    }
+    // NaN, and what is no level's number, fails one of these comparisons.
+    const bool is_level = value >= 0 && value < static_cast<float>(column.places.size()) && value == std::floor(value);
+    const std::int32_t place = is_level ? column.places[static_cast<std::size_t>(value)] : kRefused;
+    if (place == kRefused) refuse(column, value, where, example);
+    const auto width = static_cast<std::size_t>(column.fitted.width());
+    std::fill(features, features + width, 0.0F);
+    if (place != kNoLevel) features[place] = 1;
+    features += width;
+  }
+}
+
+void Encoder::refuse(const Column& column, float raw, const std::string& where, std::int64_t example) {
+  const std::string place = fmt::format("{}: example {}: column '{}'", where, example, column.fitted.name);
+  if (column.fitted.kind == ColumnKind::number) {
+    throw DataError(
+        place + ": the value is missing; fill it in, or import the training set with --missing mean or --missing median");
+  }
+  if (!(raw >= 0 && raw < static_cast<float>(column.levels.size()))) {
+    throw DataError(fmt::format("{}: holds {}, which is the number of none of its {} levels; import the set again",
+                                place, raw, column.levels.size()));
+  }
+  const std::string& level = column.levels[static_cast<std::size_t>(raw)];
+  throw DataError(fmt::format(
+      "{}: {}, which the model does not know: it was trained on {}; leave the row out, or import the training set with "
+      "--unknown other",
+      place, level.empty() ? "the value is missing" : fmt::format("'{}'", level), listed(column.fitted.levels)));
+}
+
+}  // namespace unisono::data

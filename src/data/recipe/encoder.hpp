@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "unisono/data/preprocessing.hpp"
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono::data {
+
+/// Turns a file's raw columns into a model's features: numbers as they are (or what stands for a missing one), a 1 for
+/// each category's level. Columns are found by name, levels by their text: a file may have both in another order than
+/// the training set, and columns that the model does not use.
+class Encoder {
+ public:
+  /// \param fitted on the training examples \param file the recipe of the file that is read
+  /// \throws DataError naming `path` and the column that it lacks, or that is of another kind
+  Encoder(const Preprocessing& fitted, const Recipe& file, const std::string& path);
+
+  Index width() const { return width_; }          ///< features of the model
+  Index raw_width() const { return raw_width_; }  ///< stored values of an example
+  /// \param raw [raw_width()] \param features [width()], overwritten \param where is said in front of a complaint: the
+  /// file, dataset and example \throws DataError naming column and value of what cannot be encoded
+  void encode(const float* raw, float* features, const std::string& where, std::int64_t example) const;
+
+ private:
+  static constexpr std::int32_t kRefused = -1, kNoLevel = -2;
+
+  struct Column {
+    FittedColumn fitted;
+    std::size_t from = 0;                   ///< in the file
+    std::vector<std::string> levels = {};   ///< of the file
+    std::vector<std::int32_t> places = {};  ///< of these: the feature, kRefused or kNoLevel
+  };
+  static std::vector<std::int32_t> places_of(const FittedColumn& fitted, const RecipeColumn& stored, Unknown unknown);
+  [[noreturn]] static void refuse(const Column& column, float raw, const std::string& where, std::int64_t example);
+
+  std::vector<Column> columns_;
+  Index width_ = 0, raw_width_ = 0;
+};
+
+}  // namespace unisono::data

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace unisono::data {
+
+/// Finds texts among the levels of a category, or the names of classes. Where all of these are numbers, a text is found
+/// by its value: "1.0" is the level "1".
+class LevelIndex {
+ public:
+  explicit LevelIndex(const std::vector<std::string>& levels);
+  std::optional<std::size_t> find(std::string_view text) const;
+
+ private:
+  std::vector<std::string> levels_;
+  std::vector<double> values_;  ///< of the levels; empty: not all are numbers
+};
+
+/// "red, green, …": names in a message, the first ten of them.
+std::string listed(std::vector<std::string> names);
+
+}  // namespace unisono::data

@@ -1,0 +1,47 @@
+#include "raw_set.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "unisono/data/hdf5.hpp"
+#include "unisono/data/raw_input.hpp"
+
+namespace unisono {
+namespace {
+
+bool is_hdf5_file(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored) && hdf5::is_hdf5(path);
+}
+
+}  // namespace
+
+RawSet::RawSet(Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint,
+               const std::string& folder, Log& log) {
+  if (world.is_root()) make(input, checkpoint, folder, log);
+  path_ = world.all_gather_text(path_).front();
+}
+
+void RawSet::make(const std::string& input, const StoredCheckpoint& checkpoint, const std::string& folder, Log& log) {
+  if (is_hdf5_file(input)) {
+    path_ = input;
+    return;
+  }
+  const ModelInputs& inputs = checkpoint.header.inputs;
+  const std::string path = fmt::format("{}/.unisono-input-{}.h5", folder, getpid());
+  const std::string left_out = import_raw(
+      input, {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint.header.preprocessing},
+      {.path = path, .overwrite = true});
+  path_ = path;
+  owned_ = true;
+  if (!left_out.empty()) log.warning(left_out + ": the file's labels are left out");
+}
+
+RawSet::~RawSet() {
+  std::error_code ignored;
+  if (owned_) std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace unisono

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+
+#include "stored_checkpoint.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono {
+
+/// A file in another format, as a set that a trained model can be applied to. It lies in a folder that all ranks see,
+/// while this object lives; rank 0 makes it. An HDF5 file stays where it is. Its construction is collective.
+class RawSet {
+ public:
+  /// \throws DataError for a file that cannot be brought into the form that the model was trained on, OutputError
+  RawSet(Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint, const std::string& folder,
+         Log& log);
+  ~RawSet();
+  RawSet(const RawSet&) = delete;
+  RawSet& operator=(const RawSet&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void make(const std::string& input, const StoredCheckpoint& checkpoint, const std::string& folder, Log& log);
+
+  std::string path_;
+  bool owned_ = false;  ///< whether this rank made it
+};
+
+}  // namespace unisono
