@@ -25,9 +25,10 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
   command.add_option("--data", arguments->options.data, "an HDF5 set (default: the one it was trained on)")
       ->type_name("FILE");
   command
-      .add_option("--input", arguments->options.input,
-                  "a raw file, read with the trained preprocessing: CSV, LIBSVM, IDX images, NumPy's .npy or a folder of "
-                  "them, HDF5")
+      .add_option(
+          "--input", arguments->options.input,
+          "a raw file, read with the trained preprocessing: CSV, LIBSVM, IDX images, NumPy's .npy or a folder of "
+          "them, HDF5")
       ->excludes("--data")
       ->type_name("FILE");
   command.add_option("--split", arguments->options.split, "train, validation or test (default: test, if there is one)")

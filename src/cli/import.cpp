@@ -24,7 +24,8 @@ void add_recipe(CLI::App& command, CsvOptions& options) {
   command.add_option("--scale", options.scale, "how a run scales columns of numbers, by its own training rows")
       ->check(CLI::IsMember({"none", "standard", "min_max"}))
       ->capture_default_str();
-  command.add_flag_callback("--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
+  command.add_flag_callback(
+      "--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
   command.add_option("--missing", options.missing, "what a run puts in place of missing numbers")
       ->check(CLI::IsMember({"error", "mean", "median"}))
       ->capture_default_str();

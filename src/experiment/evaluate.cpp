@@ -18,7 +18,7 @@ void require_answers(const TrainedModel& model) {
   if (has_names(info.kind)) return;  // each example is its own answer
   const ModelInputs& trained = model.checkpoint.header.inputs;
   const Answers& there = info.answers[static_cast<std::size_t>(model.split)];
-  const std::string where = fmt::format("{}: /{}", model.config.data.path, name_of(model.split));
+  const std::string where = fmt::format("{}: /{}", model.source, name_of(model.split));
   if (!there.labels && there.target_size == 0) {
     throw DataError(where + " has neither labels nor targets to compare with; use 'unisono predict'");
   }
@@ -30,8 +30,8 @@ void require_answers(const TrainedModel& model) {
                                 there.target_size, trained.target_size));
   }
   if (trained.classes > 0 && info.classes > trained.classes) {
-    throw DataError(fmt::format("{}: has {} classes, but the model was trained for {}", model.config.data.path,
-                                info.classes, trained.classes));
+    throw DataError(fmt::format("{}: has {} classes, but the model was trained for {}", model.source, info.classes,
+                                trained.classes));
   }
 }
 
@@ -46,7 +46,7 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
   if (json) {
     nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
                                      {"step", model.checkpoint.header.step},
-                                     {"data", model.config.data.path},
+                                     {"data", model.source},
                                      {"split", name_of(model.split)},
                                      {"examples", examples}};
     object.update(to_json(metrics));
@@ -54,7 +54,7 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
     return;
   }
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
-                       name_of(model.split), model.config.data.path, grouped(examples)));
+                       name_of(model.split), model.source, grouped(examples)));
   for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
 }
 

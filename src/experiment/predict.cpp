@@ -133,7 +133,7 @@ void predict(Communicator& world, const ApplyOptions& options, const std::string
   }
   world.barrier();
   log.info(fmt::format("{}: {} predictions of {}, for {} of {}", output, grouped(examples), model.checkpoint.path,
-                       name_of(model.split), model.config.data.path));
+                       name_of(model.split), model.source));
 }
 
 }  // namespace unisono

@@ -72,7 +72,9 @@ Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& confi
 
 void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set) {
   const Dictionary known = dictionary_of(checkpoint, config);
+  const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // classes are matched when they are read
   for (const NameTable& there : read_dictionary(set)) {
+    if (there.table == "classes" && by_name) continue;
     const NameTable* const own = find_table(known, there.table);
     if (own == nullptr || own->names.empty()) continue;
     const auto compared = static_cast<std::ptrdiff_t>(std::min(own->names.size(), there.names.size()));

@@ -194,10 +194,10 @@ void Run::require_same_split(const CheckpointHeader& stored) const {
                     config_.run_folder()));
   }
   if (data.split_seed == config_.seed && !data.stratify) return;
-  throw ConfigError(
-      fmt::format("{}: was started by an earlier version, whose validation examples were chosen in another way; to keep "
-                  "them, resume with --set data.split_seed={} --set data.stratify=false",
-                  config_.run_folder(), config_.seed));
+  throw ConfigError(fmt::format(
+      "{}: was started by an earlier version, whose validation examples were chosen in another way; to keep "
+      "them, resume with --set data.split_seed={} --set data.stratify=false",
+      config_.run_folder(), config_.seed));
 }
 
 void Run::check_resumable(const CheckpointHeader& stored) const {

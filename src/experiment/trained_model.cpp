@@ -88,6 +88,7 @@ TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log
 }
 
 void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Log& log) {
+  source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch, log);
     config.data.path = raw->path();

@@ -21,6 +21,7 @@ struct TrainedModel {
   std::unique_ptr<RawSet> raw;          ///< null: the set is an HDF5 file
   std::unique_ptr<SharedDataset> data;  ///< null: without a set
   Split split = Split::test;
+  std::string source;  ///< the file that it is applied to, as the user named it
 
  private:
   void open_set(Communicator& world, const ApplyOptions& options, Log& log);

@@ -194,7 +194,7 @@ TEST_CASE("what a trained model is applied to needs neither a training group nor
   DataSettings settings;
   settings.path = write_set(folder / "a.h5", {.train = 0, .test = 4, .classes = 0});
   settings.normalization = "channel";  // the model's counts, not this file's
-  const Normalization trained{{1}, {2}};
+  const Preprocessing trained{.normalization = {{1}, {2}}};
   const auto set = open_dataset(settings, 1, {}, &trained);
   CHECK(set->info().test == 4);
   CHECK(set->info().train == 0);
@@ -206,6 +206,6 @@ TEST_CASE("what a trained model is applied to needs neither a training group nor
   CHECK_THAT(test::message_of<DataError>([&] { set->train({}); }), Contains("has no group 'train'"));
   CHECK_THAT(test::message_of<DataError>([&] { set->evaluate(Split::validation, 0, 1, 1); }), Contains("'validation'"));
 
-  const Normalization other{{1, 2}, {2, 3}};
+  const Preprocessing other{.normalization = {{1, 2}, {2, 3}}};
   CHECK_THAT(test::message_of<DataError>([&] { open_dataset(settings, 1, {}, &other); }), Contains("normalises 2"));
 }

@@ -202,8 +202,9 @@ TEST_CASE("ranks of a node read one copy together, and see what one rank sees", 
     const auto mine = set->train({.batch_size = 57, .seed = 4}), other = alone->train({.batch_size = 57, .seed = 4});
     const Batch batch = mine->next(), expected = other->next();
     equal[static_cast<std::size_t>(rank)] =
-        set->info().identity == alone->info().identity && set->normalization().mean == alone->normalization().mean &&
-        set->normalization().scale == alone->normalization().scale &&
+        set->info().identity == alone->info().identity &&
+        set->preprocessing().normalization.mean == alone->preprocessing().normalization.mean &&
+        set->preprocessing().normalization.scale == alone->preprocessing().normalization.scale &&
         std::ranges::equal(batch.features, expected.features) && std::ranges::equal(batch.labels, expected.labels);
   });
   CHECK(equal == std::vector<int>(static_cast<std::size_t>(ranks), 1));

@@ -5,6 +5,8 @@
 
 #include "import/csv_columns.hpp"
 #include "import/csv_output.hpp"
+#include "import/csv_time.hpp"
+#include "recipe/recipe_file.hpp"
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
 
@@ -33,6 +35,7 @@ struct Imported {
   std::vector<float> features, targets;
   std::vector<std::int64_t> labels;
   Texts class_names;
+  Recipe recipe;
 };
 
 /// The training group of a table's set.
@@ -43,6 +46,7 @@ Imported import(const std::string& text, const CsvOptions& options) {
   imported.summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
   const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
   imported.features = file.read<float>("train/features");
+  imported.recipe = read_recipe(file);
   if (file.exists("train/labels")) imported.labels = file.read<std::int64_t>("train/labels");
   if (file.exists("train/targets")) imported.targets = file.read<float>("train/targets");
   if (file.has_attribute("", "class_names")) imported.class_names = file.read_attribute<Texts>("", "class_names");
@@ -113,10 +117,15 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK_THAT(test::message_of<DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
 }
 
-TEST_CASE("numbers become a feature, words one for each of them, classes their number", "[csv]") {
+TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recipe that names both", "[csv]") {
   const auto set = import("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
-  CHECK(set.summary.feature_names == Texts{"size", "colour=blue", "colour=red"});
-  CHECK(set.features == std::vector<float>{1.5, 0, 1, 2, 1, 0, -3, 0, 1});
+  CHECK(set.summary.feature_names == Texts{"size", "colour"});
+  CHECK(set.features == std::vector<float>{1.5, 1, 2, 0, -3, 1});
+  CHECK(set.recipe.columns ==
+        std::vector<RecipeColumn>{{.name = "size"}, {"colour", ColumnKind::category, {"blue", "red"}}});
+  CHECK(set.recipe.label == "kind");
+  CHECK(set.recipe.header);
+  CHECK(set.recipe.fields == 3);
   CHECK(set.labels == std::vector<std::int64_t>{0, 1, 1});
   CHECK(set.class_names == Texts{"cat", "dog"});
   CHECK(set.summary.classes == 2);
@@ -130,8 +139,8 @@ TEST_CASE("classes that are numbers come in their order, however they are writte
 
 TEST_CASE("columns are named by name or number, left out, or taken as words", "[csv]") {
   const auto set = import("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
-  CHECK(set.summary.feature_names == Texts{"column1=7", "column1=8"});
-  CHECK(set.features == std::vector<float>{1, 0, 0, 1});
+  CHECK(set.recipe.columns == std::vector<RecipeColumn>{{"column1", ColumnKind::category, {"7", "8"}}});
+  CHECK(set.features == std::vector<float>{0, 1});
   CHECK(set.targets == std::vector<float>{1, 2});
   CHECK(set.summary.classes == 0);
   CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.label = "c"}), Contains("--label 'c'") && Contains("a, b"));
@@ -184,25 +193,51 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   CHECK(all == expected);
 }
 
-TEST_CASE("standardising uses the training rows' mean and deviation, for numbers alone", "[csv]") {
-  // x = 1, 3, 5, 7: mean 4, deviation √5.
-  const auto set = import("x,w,c\n1,a,2\n3,b,2\n5,a,2\n7,a,2\n", {.standardize = true});
-  const float s = std::sqrt(5.0F);
-  const std::vector<float> expected{-3 / s, 1, 0, 0, -1 / s, 0, 1, 0, 1 / s, 1, 0, 0, 3 / s, 1, 0, 0};
-  REQUIRE(set.features.size() == expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) CHECK(set.features[i] == Approx(expected[i]).margin(1e-6));
+TEST_CASE("missing values are kept where the recipe says what they become", "[csv]") {
+  const auto set = import("x,w\n?,\n3,b\nNA,a\n", {.missing = "mean"});
+  REQUIRE(set.features.size() == 6);
+  CHECK((std::isnan(set.features[0]) && set.features[2] == 3 && std::isnan(set.features[4])));
+  CHECK((set.features[1] == 0 && set.features[3] == 2 && set.features[5] == 1));
+  CHECK(set.recipe.columns[1].levels == Texts{"", "a", "b"});
+  CHECK(set.recipe.missing == Missing::mean);
+  CHECK_THAT(refusal("x,y\n1,a\n2,\n", {.label = "y", .missing = "mean"}), Contains("t.csv:3: column 'y'"));
+  CHECK_THAT(refusal<ConfigError>("1\n", {.missing = "mode"}), Contains("--missing 'mode'") && Contains("median"));
+  CHECK_THAT(refusal<ConfigError>("1\n", {.minimum_frequency = 2}), Contains("--unknown other"));
+}
+
+TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
+  const TempDir folder;
+  test::write_file(folder / "t.csv", "x,g,t,w\n1,b,2024-02-29,0.5\n2,a,2024-02-29T00:01:00,2\n");
+  import_csv(folder / "t.csv", {.group = "g", .time = "t", .weight = "w"}, {.path = folder / "a.h5"});
+  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  CHECK(file.read<float>("train/features") == std::vector<float>{1, 2});
+  CHECK(file.read<std::int64_t>("train/groups") == std::vector<std::int64_t>{1, 0});
+  CHECK(file.read<double>("train/times") == std::vector<double>{1709164800, 1709164860});
+  CHECK(file.read<float>("train/weights") == std::vector<float>{0.5, 2});
+  CHECK_THAT(refusal("x,w\n1,-1\n", {.weight = "w"}), Contains("t.csv:2: column 'w': '-1' is no weight"));
+  CHECK_THAT(refusal("x,t\n1,soon\n", {.time = "t"}), Contains("t.csv:2: column 't': 'soon' is no time"));
+}
+
+TEST_CASE("times are numbers or dates", "[csv]") {
+  CHECK(parse_time("12.5") == 12.5);
+  CHECK(parse_time("1970-01-02") == 86400);
+  CHECK(parse_time("1970-01-01 01:00") == 3600);
+  CHECK(parse_time("1970-01-01T00:00:01.5Z") == 1.5);
+  for (const char* text : {"2023-02-29", "1970-01-01T25:00", "1970-01-01x", "1970-01-01T00:00:00+01:00", "soon", ""}) {
+    CHECK_FALSE(parse_time(text));
+  }
 }
 
 TEST_CASE("a second table is the test group, and may have words of its own", "[csv]") {
   const TempDir folder;
   test::write_file(folder / "t.csv", "x,w,y\n1,a,no\n3,b,yes\n");
   test::write_file(folder / "s.csv", "x,w,y\n5,c,yes\n");
-  const CsvOptions options{.label = "y", .standardize = true, .test_file = folder / "s.csv"};
+  const CsvOptions options{.label = "y", .test_file = folder / "s.csv"};
   const auto summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
   CHECK(summary.test == 1);
-  CHECK(summary.feature_names == Texts{"x", "w=a", "w=b", "w=c"});
   const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
-  CHECK(file.read<float>("test/features") == std::vector<float>{3, 0, 0, 1});  // (5 − 2) / 1
+  CHECK(file.read<float>("test/features") == std::vector<float>{5, 2});
+  CHECK(read_recipe(file).columns[1].levels == Texts{"a", "b", "c"});
   test::write_file(folder / "s.csv", "w,x,y\nc,5,yes\n");
   CHECK_THAT(test::message_of<DataError>([&] { import_csv(folder / "t.csv", options, {.path = folder / "b.h5"}); }),
              Contains("s.csv:1: column 1 is named 'w', but 'x' in the training table"));

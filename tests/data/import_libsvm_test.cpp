@@ -126,7 +126,8 @@ TEST_CASE("columns and base may be said", "[libsvm]") {
   CHECK(import("1 1:1\n0 2:1\n", {.base = "0"}).train.indices == std::vector<std::uint32_t>{1, 2});
   CHECK_THAT(refusal("1 1:1\n0 2:1 4:1\n", {.columns = 3}),
              Contains("t.svm:2:7: the index 4 is beyond --columns 3, of which the first has the index 1"));
-  CHECK_THAT(refusal("1 1:1\n0 0:1\n", {.base = "1"}), Contains("t.svm:2:3: has the index 0, but --base 1"));
+  CHECK_THAT(refusal("1 1:1\n0 0:1\n", {.base = "1"}),
+             Contains("t.svm:2:3: has the index 0, but the first column has the index 1"));
   CHECK_THAT(refusal("1\n0\n"), Contains("no example has a value"));
   CHECK(import("1\n0\n", {.columns = 3}).train.indptr == std::vector<std::uint64_t>{0, 0, 0});
   CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.base = "2"}), Contains("--base '2'"));

@@ -121,6 +121,24 @@ TEST_CASE("a validation split takes each row once, a fraction for validation, by
   CHECK(split_validation(2, 1, 0.999, 1).train.size() == 1);
 }
 
+TEST_CASE("a stratified split takes the same fraction of each class", "[order]") {
+  // 60, 30, 9 and 1 rows: a fifth of them are 12, 6, 1.8 and 0.2; of 20 in all, the largest remainder gets the rest.
+  std::vector<std::int32_t> strata;
+  for (int row = 0; row < 100; ++row) strata.push_back(row % 10 < 6 ? 0 : row % 10 < 9 ? 1 : row == 99 ? 3 : 2);
+  const auto split = split_stratified(strata, 0.2, 7);
+  std::array<int, 4> validating{}, training{};
+  for (const std::int64_t row : rows_of(split.validation))
+    ++validating[static_cast<std::size_t>(strata[static_cast<std::size_t>(row)])];
+  for (const std::int64_t row : rows_of(split.train))
+    ++training[static_cast<std::size_t>(strata[static_cast<std::size_t>(row)])];
+  CHECK(validating == std::array{12, 6, 2, 0});
+  CHECK(training == std::array{48, 24, 7, 1});
+  CHECK(rows_of(split.validation) == rows_of(split_stratified(strata, 0.2, 7).validation));
+  CHECK(rows_of(split.validation) != rows_of(split_stratified(strata, 0.2, 8).validation));
+  // Classes of one row each: some validate all the same.
+  CHECK(split_stratified(std::vector<std::int32_t>{0, 1, 2, 3}, 0.25, 1).validation.size() == 1);
+}
+
 TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]") {
   // 10 examples, 4 a step, 2 micro-batches, rank 1 of 3: micro-batches [0, 2), [2, 4); slices [0, 0) [0, 1) [1, 2).
   Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .accumulate = 2}, false);

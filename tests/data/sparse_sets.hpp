@@ -196,7 +196,7 @@ inline DataSettings settings_for(const std::string& path, bool shuffle = true, d
 
 /// Opened as for a trained model.
 inline std::unique_ptr<Dataset> open_trained(const DataSettings& settings, std::uint64_t seed) {
-  const Normalization none;
+  const Preprocessing none;
   return open_dataset(settings, seed, {}, &none);
 }
 

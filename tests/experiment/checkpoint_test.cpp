@@ -35,8 +35,8 @@ void expect_sample(const CheckpointHeader& read, const CheckpointHeader& written
   EXPECT(read.config == written.config);
   EXPECT(read.inputs.features == written.inputs.features);
   EXPECT(read.inputs.classes == 3);
-  EXPECT(read.normalization.mean == written.normalization.mean);
-  EXPECT(read.normalization.scale == written.normalization.scale);
+  EXPECT(read.preprocessing.normalization.mean == written.preprocessing.normalization.mean);
+  EXPECT(read.preprocessing.normalization.scale == written.preprocessing.normalization.scale);
   EXPECT(read.data_identity == written.data_identity);
   EXPECT(read.epoch_sums.loss == 0.1);
   EXPECT(read.epoch_sums.correct == 12);

@@ -56,7 +56,7 @@ inline CheckpointHeader sample_header(const SampleModel& model, std::int64_t ste
   header.seed = 0xFFFF'FFFF'FFFF'FFF1;
   header.config = "name = \"größe\"\n";
   header.inputs = {.features = {.channels = 2, .height = 4, .width = 5}, .classes = 3, .target_size = 0};
-  header.normalization = {.mean = {0.1F, -2.5F}, .scale = {3, 1e-7F}};
+  header.preprocessing.normalization = {.mean = {0.1F, -2.5F}, .scale = {3, 1e-7F}};
   header.data_identity = 0x8000'0000'0000'0001;
   header.epoch_sums = {.loss = 0.1, .examples = 64, .correct = 12};
   header.best = 0.75;

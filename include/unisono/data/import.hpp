@@ -43,9 +43,9 @@ struct CsvOptions {
   std::string delimiter = "auto";             ///< auto, tab, or one character
   std::string header = "auto";                ///< auto, yes, no
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
-  std::string scale = "none";       ///< of columns of numbers: none, standard, min_max
-  std::string missing = "error";    ///< what a missing value becomes: error, mean, median
-  std::string unknown = "error";    ///< what a level becomes that training rows lack, or have too seldom: error, other
+  std::string scale = "none";     ///< of columns of numbers: none, standard, min_max
+  std::string missing = "error";  ///< what a missing value becomes: error, mean, median
+  std::string unknown = "error";  ///< what a level becomes that training rows lack, or have too seldom: error, other
   std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
   // Columns that say something about the rows, and are no features; or empty.
   std::string group = {};   ///< rows of one group belong together: /train/groups

@@ -55,9 +55,9 @@ struct Recipe {
   std::int64_t fields = 0;                 ///< of a row of the source, with those that are no features
   Missing missing = Missing::error;
   Unknown unknown = Unknown::error;
-  std::int64_t minimum_frequency = 1;  ///< a level that fewer training examples have is unknown
-  Scaling scaling = Scaling::none;     ///< of columns of numbers
-  std::string label = {}, target = {};  ///< the columns to predict; empty: none
+  std::int64_t minimum_frequency = 1;     ///< a level that fewer training examples have is unknown
+  Scaling scaling = Scaling::none;        ///< of columns of numbers
+  std::string label = {}, target = {};    ///< the columns to predict; empty: none
   std::optional<std::int64_t> base = {};  ///< LIBSVM: the index of the first column
 
   bool empty() const { return columns.empty() && !base; }
@@ -84,9 +84,9 @@ struct Preprocessing {
   Normalization normalization = {};
   std::vector<std::string> class_names = {};    ///< empty: the set did not say
   std::vector<std::string> feature_names = {};  ///< of stored features without a recipe; empty: the set did not say
-  bool bytes = false;           ///< whether features were stored as bytes, …
-  float scale = 1, offset = 0;  ///< … of which a value is scale · byte + offset
-  bool known = false;           ///< false: a checkpoint of an earlier version, which kept the normalisation alone
+  bool bytes = false;                           ///< whether features were stored as bytes, …
+  float scale = 1, offset = 0;                  ///< … of which a value is scale · byte + offset
+  bool known = false;  ///< false: a checkpoint of an earlier version, which kept the normalisation alone
 
   /// "age", "colour=red", …, "colour=other": one for each feature of the model; empty where there is no recipe.
   std::vector<std::string> encoded_names() const;

@@ -10,7 +10,7 @@ namespace unisono {
 /// What a model was trained on, for files in other formats than HDF5.
 struct RawForm {
   SetKind kind = SetKind::table;
-  FeatureShape features;             ///< of sparse rows: a channel for each column
+  FeatureShape features;  ///< of sparse rows: a channel for each column
   const Preprocessing& preprocessing;
 };
 

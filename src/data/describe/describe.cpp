@@ -7,6 +7,7 @@
 
 #include "describe/figures.hpp"
 #include "describe/picture.hpp"
+#include "describe/recipe.hpp"
 #include "describe/sparse_sets.hpp"
 #include "describe/survey.hpp"
 #include "describe/tally.hpp"
@@ -33,6 +34,7 @@ std::string range_text(const Survey& survey, std::int64_t examples) {
 std::string features_text(const hdf5::File& file, const GroupSchema& group) {
   std::string text = fmt::format("  features  {} {}, {}\n", name_of(group.stored.type), group.stored.extent,
                                  storage_text(group.stored));
+  if (group.raw) return text;
   if (group.scale != 1 || group.offset != 0)
     text += fmt::format("            value = {:.6g} · stored + {:.6g}\n", group.scale, group.offset);
   return text + fmt::format("            {}\n", range_text(survey_features(file, group), group.examples));
@@ -59,7 +61,8 @@ std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
     convert(group.storage, first.block.features(row), values.back().size(), group.scale, group.offset,
             values.back().data());
   }
-  std::string text = fmt::format("\nfirst examples of {}:\n", group.name);
+  std::string text = fmt::format("\nfirst examples of {}{}:\n", group.name,
+                                 group.raw ? ", as they are stored (categories as numbers of levels)" : "");
   if (group.features.width > 1) return text + draw_images(values, group.features);
   for (auto& row : values) {
     const bool more = row.size() > kShownFeatures;
@@ -75,6 +78,18 @@ std::string shape_text(const FeatureShape& shape) {
                      shape.width);
 }
 
+/// How four axes are read, and how they could be.
+std::string features_shape_text(const GroupSchema& group) {
+  std::string text = fmt::format("examples of {}", shape_text(group.features));
+  const auto& extent = group.stored.extent;
+  if (extent.size() == 4) {
+    text += group.channels_last ? " (channels last: the file's attribute layout says so)"
+                                : fmt::format(" (channels first; with data.layout = \"hwc\": {} channel{} of {} × {})",
+                                              extent[3], extent[3] == 1 ? "" : "s", extent[1], extent[2]);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 }  // namespace unisono::data
@@ -85,8 +100,9 @@ std::string describe_set(const std::string& path) {
   using namespace data;
   const hdf5::File file(path, hdf5::File::Mode::read);
   if (const auto sparse = describe_sparse(file)) return *sparse;
-  const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false});
-  std::string text = title_text(file) + fmt::format("examples of {}\n", shape_text(set.any_group().features));
+  const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false, .layout = "chw"});
+  const GroupSchema& any = set.any_group();
+  std::string text = title_text(file) + (any.raw ? recipe_text(file, set) : features_shape_text(any));
   for (const auto& group : set.groups) {
     if (!group) continue;
     text += fmt::format("\n{}: {} examples, {} in memory\n", group->name, grouped(group->examples),

@@ -94,9 +94,8 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),
                                        GroupWriter(writer, table, Split::validation, summary.validation),
                                        GroupWriter(writer, table, Split::test, summary.test)};
-  for_each_example(table, split, open, open_test, [&](Split to, CsvRow& row) {
-    groups[static_cast<std::size_t>(to)].add(row);
-  });
+  for_each_example(table, split, open, open_test,
+                   [&](Split to, CsvRow& row) { groups[static_cast<std::size_t>(to)].add(row); });
   for (GroupWriter& group : groups) group.finish();
   write_recipe(table, writer);
   writer.finish();

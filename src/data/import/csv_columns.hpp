@@ -18,13 +18,12 @@ enum class ColumnRole { number, words, label, target, group, time, weight, exclu
 struct CsvColumn {
   std::string name;
   ColumnRole role = ColumnRole::excluded;
+  bool missing = false;                       ///< of a feature: some value is
   bool decided = true;                        ///< false: a feature whose first value decides whether it holds words
   std::map<std::string, std::int64_t> codes;  ///< words, labels and groups: text → its number
   std::vector<std::string> texts;             ///< by number; of equal numbers ("1", "1.0") the first
 
-  bool has_codes() const {
-    return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group;
-  }
+  bool has_codes() const { return role == ColumnRole::words || role == ColumnRole::label || role == ColumnRole::group; }
   bool is_feature() const { return role == ColumnRole::number || role == ColumnRole::words; }
 };
 

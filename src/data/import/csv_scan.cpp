@@ -13,7 +13,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::size_t kMostTexts = 1000;     // of a column of words or labels
+constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
 constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
 
 [[noreturn]] void fail(const LineReader& line, const CsvColumn& column, const std::string& what) {
@@ -75,7 +75,7 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
       if (!column.decided) decide(line, column, fields[i]);
       check_value(line, column, fields[i]);
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
-      if (column.role == ColumnRole::words) column.codes.emplace("", 0);
+      column.missing = true;
     } else {
       fail(line, column,
            fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out{}", fields[i],
@@ -149,8 +149,9 @@ Recipe recipe_of(const CsvOptions& options) {
       "missing", options.missing, {{"error", Missing::error}, {"mean", Missing::mean}, {"median", Missing::median}});
   recipe.unknown =
       option_of<Unknown>("unknown", options.unknown, {{"error", Unknown::error}, {"other", Unknown::other}});
-  recipe.scaling = option_of<Scaling>(
-      "scale", options.scale, {{"none", Scaling::none}, {"standard", Scaling::standard}, {"min_max", Scaling::min_max}});
+  recipe.scaling =
+      option_of<Scaling>("scale", options.scale,
+                         {{"none", Scaling::none}, {"standard", Scaling::standard}, {"min_max", Scaling::min_max}});
   recipe.minimum_frequency = options.minimum_frequency;
   if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
     throw ConfigError("--minimum-frequency: rare levels become the level 'other'; add --unknown other");
@@ -210,6 +211,7 @@ CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const Csv
     table.test_rows = scan_rows(open_test, table);
   }
   for (CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::words && column.missing) column.codes.emplace("", 0);
     if (column.has_codes()) number_texts(column);
   }
   if (table.feature_names().empty()) throw DataError(open()->name() + ": has no column that is a feature");

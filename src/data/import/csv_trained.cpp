@@ -93,10 +93,11 @@ class ColumnCheck {
     if (column.role == ColumnRole::number) {
       if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
       fail(line, column,
-           missing ? "the value is missing, and the model was trained on a set that has no missing values (import it "
-                     "with --missing mean or --missing median)"
-                   : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
-                                 field));
+           missing
+               ? "the value is missing, and the model was trained on a set that has no missing values (import it "
+                 "with --missing mean or --missing median)"
+               : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
+                             field));
     }
     const std::string text = missing ? "" : field;
     if (find_invalid_utf8(text) != std::string::npos) fail(line, column, "the text is not UTF-8");
@@ -134,11 +135,11 @@ class ColumnCheck {
 /// Labels or targets that cannot be used are left out as a whole, and the table says why.
 void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& column, const std::string& field) {
   if (!table.unusable_label.empty()) return;
-  table.unusable_label = fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
-                                     is_missing(field) ? "the value is missing"
-                                     : column.role == ColumnRole::label
-                                         ? fmt::format("'{}' is no class of the model", field)
-                                         : fmt::format("'{}' is no number", field));
+  table.unusable_label =
+      fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
+                  is_missing(field)                  ? "the value is missing"
+                  : column.role == ColumnRole::label ? fmt::format("'{}' is no class of the model", field)
+                                                     : fmt::format("'{}' is no number", field));
 }
 
 void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {

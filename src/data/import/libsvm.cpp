@@ -156,9 +156,10 @@ std::int64_t base_of(const std::string& path, const Preprocessing& trained) {
 
 void require_columns(const LibsvmFindings& found, const Plan& plan) {
   if (found.largest_at.empty() || std::int64_t{found.largest} - plan.base < plan.columns) return;
-  throw DataError(fmt::format("{}: the index {} is beyond the {} columns that the model was trained on, the first of which "
-                              "has the index {}",
-                              found.largest_at, found.largest, plan.columns, plan.base));
+  throw DataError(
+      fmt::format("{}: the index {} is beyond the {} columns that the model was trained on, the first of which "
+                  "has the index {}",
+                  found.largest_at, found.largest, plan.columns, plan.base));
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ void check_label(const LineReader& line, const LibsvmRow& row, const std::map<do
 void note_indices(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   if (row.indices.empty()) return;
   if (row.indices.front() == 0 && options.base == "1")
-    fail(line, row.first_at, "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
+    fail(line, row.first_at,
+         "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
   found.zero_index = found.zero_index || row.indices.front() == 0;
   if (row.indices.back() > found.largest || found.largest_at.empty()) {
     found.largest = row.indices.back();

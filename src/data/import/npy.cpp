@@ -60,19 +60,21 @@ struct NumberType {
   ReadFloats read;
 };
 
-constexpr NumberType kTypes[] = {{"f4", 4, read_floats<float>},         {"f8", 8, read_floats<double>},
-                                 {"f2", 2, read_floats<hdf5::Half>},    {"u1", 1, nullptr},
-                                 {"i1", 1, read_floats<std::int8_t>},   {"u2", 2, read_floats<std::uint16_t>},
-                                 {"i2", 2, read_floats<std::int16_t>},  {"u4", 4, read_floats<std::uint32_t>},
-                                 {"i4", 4, read_floats<std::int32_t>},  {"u8", 8, read_floats<std::uint64_t>},
+constexpr NumberType kTypes[] = {{"f4", 4, read_floats<float>},        {"f8", 8, read_floats<double>},
+                                 {"f2", 2, read_floats<hdf5::Half>},   {"u1", 1, nullptr},
+                                 {"i1", 1, read_floats<std::int8_t>},  {"u2", 2, read_floats<std::uint16_t>},
+                                 {"i2", 2, read_floats<std::int16_t>}, {"u4", 4, read_floats<std::uint32_t>},
+                                 {"i4", 4, read_floats<std::int32_t>}, {"u8", 8, read_floats<std::uint64_t>},
                                  {"i8", 8, read_floats<std::int64_t>}};
 
 const NumberType& type_of(const std::string& text, const std::string& name) {
   const bool other_order = text.starts_with('>') && text.size() > 1 && text.back() != '1';
-  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                  [&](const NumberType& type) { return text.size() == 3 && text.ends_with(type.name); });
+  const auto found = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const NumberType& type) {
+    return text.size() == 3 && text.ends_with(type.name);
+  });
   if (found == std::end(kTypes) || other_order) {
-    fail(name, fmt::format("holds values of type '{}'; integers and floats in this machine's byte order are read", text));
+    fail(name,
+         fmt::format("holds values of type '{}'; integers and floats in this machine's byte order are read", text));
   }
   return *found;
 }
@@ -108,9 +110,11 @@ NpyArray parse_npy(std::span<const std::uint8_t> bytes, const std::string& name)
   NpyArray array;
   array.extent = parse_extent(entry(header, "shape", "\\(([0-9, ]{0,200})\\)", name));
   std::uint64_t count = 1;
-  for (const std::int64_t n : array.extent) count = std::min<std::uint64_t>(count, bytes.size()) * static_cast<std::uint64_t>(n);
+  for (const std::int64_t n : array.extent)
+    count = std::min<std::uint64_t>(count, bytes.size()) * static_cast<std::uint64_t>(n);
   if (count > bytes.size() || bytes.size() != count * type.size) {
-    fail(name, fmt::format("its header tells of {} values of {} bytes, but {} bytes follow", count, type.size, bytes.size()));
+    fail(name,
+         fmt::format("its header tells of {} values of {} bytes, but {} bytes follow", count, type.size, bytes.size()));
   }
   if (type.read == nullptr) {
     array.bytes = true;

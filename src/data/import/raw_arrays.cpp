@@ -19,9 +19,10 @@ namespace {
 void require_type(const NpyArray& array, const RawForm& form, const std::string& name) {
   const Preprocessing& trained = form.preprocessing;
   if (!trained.known) {
-    throw DataError(fmt::format("{}: the model's checkpoint is of an earlier version, which did not keep how features "
-                                "are stored; give an HDF5 set with --data",
-                                name));
+    throw DataError(
+        fmt::format("{}: the model's checkpoint is of an earlier version, which did not keep how features "
+                    "are stored; give an HDF5 set with --data",
+                    name));
   }
   if (array.bytes == trained.bytes) return;
   throw DataError(fmt::format(
@@ -96,7 +97,8 @@ void write_raw_folder(const std::string& folder, const RawForm& form, const Impo
 void write_raw_idx(const std::string& path, const RawForm& form, const ImportOutput& output) {
   const auto bytes = read_bytes(path);
   const IdxArray images = parse_idx(bytes, path);
-  NpyArray array{.extent = images.extent, .bytes = true, .values_of_bytes = {images.values.begin(), images.values.end()}};
+  NpyArray array{
+      .extent = images.extent, .bytes = true, .values_of_bytes = {images.values.begin(), images.values.end()}};
   require_type(array, form, path);
   const std::vector<std::int64_t> shape(images.extent.begin() + 1, images.extent.end());
   if (images.extent[0] == 0) throw DataError(path + ": holds no image");

@@ -80,7 +80,7 @@ std::vector<std::int64_t> shares_of(const std::vector<std::int64_t>& sizes, std:
     remainders.emplace_back(static_cast<double>(shares.back()) - exact, stratum);
   }
   std::sort(remainders.begin(), remainders.end());  // the largest remainder first, then the lowest class
-  for (const std::int64_t kept : {1, 0}) {  // one of each class stays for training, if that is possible
+  for (const std::int64_t kept : {1, 0}) {          // one of each class stays for training, if that is possible
     for (const auto& [remainder, stratum] : remainders) {
       if (left <= 0 || shares[stratum] + kept >= sizes[stratum]) continue;
       ++shares[stratum];

@@ -85,7 +85,8 @@ void Encoder::refuse(const Column& column, float raw, const std::string& where, 
   const std::string place = fmt::format("{}: example {}: column '{}'", where, example, column.fitted.name);
   if (column.fitted.kind == ColumnKind::number) {
     throw DataError(
-        place + ": the value is missing; fill it in, or import the training set with --missing mean or --missing median");
+        place +
+        ": the value is missing; fill it in, or import the training set with --missing mean or --missing median");
   }
   if (!(raw >= 0 && raw < static_cast<float>(column.levels.size()))) {
     throw DataError(fmt::format("{}: holds {}, which is the number of none of its {} levels; import the set again",

@@ -18,8 +18,7 @@ template <typename Enum, std::size_t N>
 using Names = std::array<std::pair<Enum, const char*>, N>;
 
 constexpr Names<ColumnKind, 2> kKinds{{{ColumnKind::number, "number"}, {ColumnKind::category, "category"}}};
-constexpr Names<Missing, 3> kMissing{
-    {{Missing::error, "error"}, {Missing::mean, "mean"}, {Missing::median, "median"}}};
+constexpr Names<Missing, 3> kMissing{{{Missing::error, "error"}, {Missing::mean, "mean"}, {Missing::median, "median"}}};
 constexpr Names<Unknown, 2> kUnknown{{{Unknown::error, "error"}, {Unknown::other, "other"}}};
 constexpr Names<Scaling, 3> kScaling{
     {{Scaling::none, "none"}, {Scaling::standard, "standard"}, {Scaling::min_max, "min_max"}}};
@@ -153,9 +152,7 @@ std::string to_json(const Preprocessing& preprocessing) {
   return json.dump();
 }
 
-Recipe recipe_from_json(const std::string& text, const std::string& where) {
-  return read_json(text, where, recipe_of);
-}
+Recipe recipe_from_json(const std::string& text, const std::string& where) { return read_json(text, where, recipe_of); }
 
 Preprocessing preprocessing_from_json(const std::string& text, const std::string& where) {
   return read_json(text, where, [](const Json& json) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
 constexpr std::int32_t kMostStrata = 1 << 20;  // classes that a random split heeds
-constexpr double kResidentShare = 0.5;  // of the memory that is available
+constexpr double kResidentShare = 0.5;         // of the memory that is available
 
 /// Bytes that a node needs for the whole set in memory.
 std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {

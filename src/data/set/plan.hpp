@@ -18,7 +18,7 @@ struct SetPlan {
   std::array<RowRuns, 3> positions;            ///< by Split: its examples' rows in …
   std::array<const GroupSchema*, 3> groups{};  ///< by Split: … this group; null: the split is empty
   DatasetInfo info;
-  Preprocessing preprocessing;  ///< but for the normalisation
+  Preprocessing preprocessing;    ///< but for the normalisation
   std::int64_t window_bytes = 0;  ///< streaming; over all ranks
 
   const GroupSchema* group(Split split) const { return groups[static_cast<std::size_t>(split)]; }

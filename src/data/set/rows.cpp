@@ -41,8 +41,7 @@ void require_finite(const hdf5::File& file, const std::string& dataset, Range ro
                   file.path(), dataset, static_cast<std::size_t>(rows.first) + bad / row_size, bad % row_size));
 }
 
-void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t,
-                  std::uint8_t* values) {
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t, std::uint8_t* values) {
   file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
 }
 

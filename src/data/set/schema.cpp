@@ -40,10 +40,10 @@ bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const s
   }
   const auto& extent = group.stored.extent;
   if (layout != "auto" || !could_be_channels_last(extent)) return layout == "hwc";
-  throw ConfigError(
-      fmt::format("{}: /{} has extents {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × {} "
-                  "with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
-                  file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
+  throw ConfigError(fmt::format(
+      "{}: /{} has extents {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × {} "
+      "with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
+      file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
 }
 
 /// [n], [n, F], [n, H, W], and [n, C, H, W] or [n, H, W, C]

@@ -22,9 +22,9 @@ struct GroupSchema {
   Storage storage = Storage::float32;
   float scale = 1, offset = 0;
   bool has_labels = false;
-  Index target_size = 0;  ///< values of a target in the file; 0 where there are none
-  bool channels_last = false;                  ///< images are stored as [height, width, channels]
-  bool raw = false;                            ///< columns of a recipe that are read as they are, NaN where one is missing
+  Index target_size = 0;       ///< values of a target in the file; 0 where there are none
+  bool channels_last = false;  ///< images are stored as [height, width, channels]
+  bool raw = false;            ///< columns of a recipe that are read as they are, NaN where one is missing
   std::shared_ptr<const Encoder> encoder = {};  ///< of a recipe's columns; null: features are what is stored
   std::vector<std::int32_t> classes = {};       ///< of a stored label the model's class, or −1; empty: the same
   std::vector<std::string> class_names = {};    ///< of stored labels, beside `classes`

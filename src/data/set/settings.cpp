@@ -68,10 +68,11 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                             "seeds are compared on the same ones",
                  .minimum = 0},
                 split_seed);
-  visitor.field({.name = "stratify",
-                 .meaning = "take the same fraction of each class for validation, where there are classes; a streamed set "
-                            "gives whole blocks of rows instead"},
-                stratify);
+  visitor.field(
+      {.name = "stratify",
+       .meaning = "take the same fraction of each class for validation, where there are classes; a streamed set "
+                  "gives whole blocks of rows instead"},
+      stratify);
   visitor.choice({.name = "layout", .meaning = "axes of images with channels, where the file does not say"}, layout,
                  {{"auto", "channels first; an error where channels last seem as likely"},
                   {"chw", "[n, channels, height, width]"},

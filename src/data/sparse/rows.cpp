@@ -59,7 +59,7 @@ class RowsLoader final : public GroupLoader {
   SparseGroup group_;
   Arrangement how_;
   Index width_;
-  std::int64_t border_;                ///< places from here on validate
+  std::int64_t border_;               ///< places from here on validate
   KeyedPermutation permuted_;         ///< of those that are trained on; size 0: they keep their order
   std::vector<std::int64_t> places_;  ///< while it reads: of each row, where some validate
   std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< while it reads

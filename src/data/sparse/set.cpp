@@ -24,7 +24,8 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
     }
   };
   refuse(settings.targets == "features", "targets", "which cannot be its own target");
-  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization", "which would no longer be sparse");
+  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization",
+         "which would no longer be sparse");
   refuse(settings.reader == "streaming", "reader", "which is always resident");
   refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");

@@ -1,0 +1,74 @@
+#include "describe/recipe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "describe/tally.hpp"
+#include "recipe/levels.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kMostRows = 1 << 16;  // of which the figures are
+
+struct ColumnSurvey {
+  Tally tally;
+  std::int64_t missing = 0;
+};
+
+/// Of each column, over the first rows of a group.
+std::vector<ColumnSurvey> survey_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe,
+                                         std::int64_t rows) {
+  const std::size_t width = recipe.columns.size();
+  std::vector<float> raw(static_cast<std::size_t>(rows) * width);
+  file.read_rows(group.features_path(), 0, static_cast<std::uint64_t>(rows), raw.data());
+  std::vector<ColumnSurvey> columns(width);
+  for (std::size_t i = 0; i < raw.size(); ++i) {
+    ColumnSurvey& column = columns[i % width];
+    std::isnan(raw[i]) ? void(++column.missing) : column.tally.add(raw[i]);
+  }
+  return columns;
+}
+
+std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, std::int64_t rows) {
+  if (column.kind == ColumnKind::category) {
+    std::vector<std::string> levels = column.levels;
+    std::replace(levels.begin(), levels.end(), std::string(), std::string("(missing)"));
+    return fmt::format("  {:20} {} levels: {}\n", column.name, levels.size(), listed(levels));
+  }
+  const std::string missing = survey.missing > 0 ? fmt::format(", {} missing", survey.missing) : "";
+  if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", column.name);
+  return fmt::format("  {:20} {}{}\n", column.name, survey_text(survey.tally.survey(rows - survey.missing)), missing);
+}
+
+std::string policy_text(const Recipe& recipe) {
+  const char* scaling = recipe.scaling == Scaling::standard  ? "to mean 0 and deviation 1"
+                        : recipe.scaling == Scaling::min_max ? "from 0 to 1"
+                                                             : "not at all";
+  const char* missing = recipe.missing == Missing::mean     ? "become the mean; a missing category is a level"
+                        : recipe.missing == Missing::median ? "become the median; a missing category is a level"
+                                                            : "are refused";
+  const std::string unknown =
+      recipe.unknown == Unknown::error ? "are refused"
+      : recipe.minimum_frequency > 1
+          ? fmt::format("become 'other', as do levels of fewer than {} training rows", recipe.minimum_frequency)
+          : "count as no level";
+  return fmt::format("a run scales numbers {}; missing numbers {}; unknown levels {}\n", scaling, missing, unknown);
+}
+
+}  // namespace
+
+std::string recipe_text(const hdf5::File& file, const SetSchema& set) {
+  const GroupSchema& group = set.any_group();
+  const std::int64_t rows = std::min(kMostRows, group.examples);
+  const std::vector<ColumnSurvey> surveys = survey_columns(file, group, set.recipe, rows);
+  std::string text =
+      fmt::format("raw values of {} column{}\n", set.recipe.columns.size(), set.recipe.columns.size() == 1 ? "" : "s");
+  for (std::size_t i = 0; i < surveys.size(); ++i) text += column_text(set.recipe.columns[i], surveys[i], rows);
+  if (rows < group.examples) text += fmt::format("  (figures of the first {} rows of {})\n", rows, group.name);
+  return text + policy_text(set.recipe);
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "set/schema.hpp"
+
+namespace unisono::data {
+
+/// A set's columns, one a line, and what a run makes of them.
+std::string recipe_text(const hdf5::File& file, const SetSchema& set);
+
+}  // namespace unisono::data

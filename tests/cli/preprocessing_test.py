@@ -1,0 +1,402 @@
+"""What was fitted on the training rows travels with the model: raw files are read as those were, or refused.
+
+Round trips are checked against the same pipeline in NumPy, with the coefficients of the checkpoint: fill in missing
+numbers, one-hot encode, scale, multiply; and against scikit-learn's own pipeline where that is installed.
+"""
+
+import csv
+import gzip
+import os
+import pathlib
+import unittest
+
+import h5py
+import numpy
+
+from harness import BinaryTest
+
+CONFIG_OF_TABLE = """
+name = "table"
+[data]
+path = "table.h5"
+[model]
+kind = "network"
+loss = "{loss}"
+layers = [{{ kind = "dense", units = {units} }}]
+[optimizer]
+kind = "adam"
+learning_rate = 0.05
+[train]
+epochs = 20
+batch_size = 16
+"""
+
+CONFIG_OF_ROWS = """
+name = "rows"
+[data]
+path = "rows.h5"
+[model]
+kind = "linear"
+[strategy]
+kind = "allreduce"
+[optimizer]
+kind = "sgd"
+learning_rate = 0.5
+[train]
+epochs = 10
+batch_size = 20
+"""
+
+
+def table(rows, names):
+    return "\n".join([",".join(names), *(",".join(map(str, row)) for row in rows)]) + "\n"
+
+
+class PreprocessingTest(BinaryTest):
+    def newest(self, run):
+        return sorted((self.folder / run / "checkpoints").glob("step-*.h5"))[-1]
+
+    def layer(self, run):
+        with h5py.File(self.newest(run)) as file:
+            bias = numpy.array(file["parameters/dense1.bias"])
+            return numpy.array(file["parameters/dense1.weight"]).reshape(len(bias), -1), bias
+
+    def check(self, *arguments, ranks=0):
+        result = self.unisono(*arguments, ranks=ranks)
+        self.assertEqual(result.code, 0, result)
+        return result
+
+    def refused(self, pattern, *arguments, code=3):
+        result = self.unisono(*arguments)
+        self.assertEqual(result.code, code, result)
+        self.assertRegex(result.err, pattern)
+        self.assertEqual(result.err.strip().count("\n"), 0, result.err)
+
+    def train_table(self, text, *options, loss="softmax_cross_entropy", units=2, name="table"):
+        self.write(name + ".csv", text)
+        self.check("data", "import", "csv", name + ".csv", *options, "--output", name + ".h5", "--overwrite")
+        config = CONFIG_OF_TABLE.replace("table", name).format(loss=loss, units=units)
+        self.write(name + ".toml", config)
+        self.check("train", name + ".toml", "--overwrite")
+
+    def predictions(self, run, *arguments, ranks=0):
+        (self.folder / "predictions.h5").unlink(missing_ok=True)
+        self.check("predict", run, *arguments, "--output", "predictions.h5", ranks=ranks)
+        with h5py.File(self.folder / "predictions.h5") as file:
+            return numpy.array(file["predictions"])
+
+    def fill(self):
+        """What stands for a missing number of the first column: the mean of the rows that were trained on."""
+        with h5py.File(self.newest("runs/table")) as file:
+            header = bytes(file["header"][()]).decode().replace(" ", "").replace("\n", "")
+        return float(header.split('"fill":')[1].split(",")[0])
+
+    def softmax(self, run, features):
+        weight, bias = self.layer(run)
+        z = features @ weight.T.astype(float) + bias
+        z = numpy.exp(z - z.max(axis=1, keepdims=True))
+        return z / z.sum(axis=1, keepdims=True)
+
+
+def animals(rows, seed, spread=1.0):
+    """x and y around 100 and 0.001 by kind; colours that tell something, too."""
+    random = numpy.random.default_rng(seed)
+    kinds = random.integers(0, 2, rows)
+    x = 100 + 7 * kinds + spread * random.normal(size=rows)
+    y = 0.001 * (1 + kinds + spread * random.normal(size=rows))
+    colours = numpy.where(random.random(rows) < 0.8, numpy.where(kinds, "red", "blue"), "green")
+    return kinds, x, y, colours
+
+
+class ScalingTest(PreprocessingTest):
+    def test_new_rows_are_scaled_as_the_training_rows_were(self):
+        kinds, x, y, colours = animals(200, 1)
+        rows = [(f"{a:.6f}", f"{b:.8f}", c, "cat" if k else "dog") for k, a, b, c in zip(kinds, x, y, colours)]
+        self.train_table(table(rows, ["x", "y", "colour", "kind"]), "--label", "kind", "--standardize")
+        # New rows of one kind alone: their own mean and deviation would be others. Columns in another order.
+        kinds, x, y, colours = animals(60, 2)
+        x, y, colours = x[kinds == 1], y[kinds == 1], colours[kinds == 1]
+        new = [(c, f"{b:.8f}", 5, f"{a:.6f}") for a, b, c in zip(x, y, colours)]
+        self.write("new.csv", table(new, ["colour", "y", "id", "x"]))
+        _, tx, ty, _ = animals(200, 1)
+        numbers = numpy.column_stack([(x - tx.mean()) / tx.std(), (y - ty.mean()) / ty.std()])
+        levels = numpy.array([[c == level for level in ("blue", "green", "red")] for c in colours], dtype=float)
+        expected = self.softmax("runs/table", numpy.hstack([numbers, levels]))
+        for ranks in (0, 2):
+            got = self.predictions("runs/table", "--input", "new.csv", ranks=ranks)
+            numpy.testing.assert_allclose(got, expected, atol=2e-5)
+        self.assertGreater((got[:, 0] > 0.5).mean(), 0.9)  # cat is class 0
+        self.assertEqual(list(self.folder.glob(".unisono-input*")), [])
+
+    def test_a_set_that_was_standardised_on_import_refuses_raw_files(self):
+        # As earlier versions wrote it: encoded, standardised, without a recipe.
+        with h5py.File(self.folder / "table.h5", "w") as file:
+            features = numpy.random.default_rng(1).normal(size=(40, 3)).astype("f4")
+            file["train/features"], file["train/labels"] = features, (features[:, 0] > 0).astype("i8")
+            file["train/features"].attrs["feature_names"] = ["x", "w=a", "w=b"]
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2))
+        self.check("train", "table.toml")
+        self.check("evaluate", "runs/table")
+        self.write("new.csv", "x,w\n1,a\n")
+        self.refused(r"new\.csv.*keeps no recipe.*data import csv", "predict", "runs/table", "--input", "new.csv",
+                     "--output", "p.csv")  # fmt: skip
+        self.write("raw.csv", "x,w,k\n1,a,n\n2,b,y\n")
+        self.check("data", "import", "csv", "raw.csv", "--label", "k", "--output", "raw.h5")
+        self.refused(r"raw\.h5: holds raw columns", "predict", "runs/table", "--data", "raw.h5", "--output", "p.csv")
+
+    def test_folds_of_one_set_have_fits_of_their_own(self):
+        kinds, x, y, colours = animals(100, 1)
+        rows = [(f"{a:.6f}", f"{b:.8f}", "cat" if k else "dog") for k, a, b in zip(kinds, x, y)]
+        self.write("t.csv", table(rows, ["x", "y", "kind"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "kind", "--missing", "mean", "--output", "table.h5")
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2))
+        fills = []
+        for seed in (1, 2):
+            self.check("train", "table.toml", "--overwrite", "--set", "data.validation_fraction=0.5",
+                       "--set", f"data.split_seed={seed}")  # fmt: skip
+            fills.append(self.fill())
+        self.assertNotEqual(*fills)
+        self.assertAlmostEqual(sum(fills) / 2, x.mean(), delta=5)
+
+
+NAMED = ("--label", "k", "--header", "yes")
+
+
+class CategoriesTest(PreprocessingTest):
+    TEXT = table([("a", "n"), ("b", "y"), ("c", "n"), ("a", "n"), ("b", "y"), ("c", "n")] * 4, ["w", "k"])
+
+    def test_levels_keep_their_features_in_every_file(self):
+        self.train_table(self.TEXT, *NAMED)
+        expected = self.softmax("runs/table", numpy.eye(3)[[1, 2, 1]])
+        self.write("new.csv", "w\nb\nc\nb\n")
+        numpy.testing.assert_allclose(self.predictions("runs/table", "--input", "new.csv"), expected, atol=1e-6)
+        # A set of its own, whose levels have other numbers.
+        self.write("other.csv", "k,w\ny,b\nn,c\ny,b\n")
+        self.check("data", "import", "csv", "other.csv", *NAMED, "--output", "other.h5")
+        numpy.testing.assert_allclose(self.predictions("runs/table", "--data", "other.h5"), expected, atol=1e-6)
+        result = self.check("evaluate", "runs/table", "--data", "other.h5", "--json")
+        self.assertIn('"accuracy":1', result.out.replace(" ", ""))
+
+    def test_an_unknown_level_is_refused_or_other(self):
+        self.train_table(self.TEXT, *NAMED)
+        self.write("new.csv", "w\nb\nd\n")
+        self.refused(r"new\.csv:3: column 'w': 'd', which the model does not know: it was trained on a, b, c",
+                     "predict", "runs/table", "--input", "new.csv", "--output", "p.csv")  # fmt: skip
+        self.write("other.csv", "k,w\ny,b\nn,d\n")
+        self.check("data", "import", "csv", "other.csv", *NAMED, "--output", "other.h5")
+        self.refused(r"other\.h5: /train/features: example 1: column 'w': 'd'", "evaluate", "runs/table", "--data", "other.h5")
+        self.train_table(self.TEXT + "e,n\n", *NAMED, "--unknown", "other", "--minimum-frequency", "2")
+        expected = self.softmax("runs/table", numpy.eye(4)[[1, 3]])  # a, b, c, other
+        numpy.testing.assert_allclose(self.predictions("runs/table", "--input", "new.csv"), expected, atol=1e-6)
+
+    def test_classes_are_known_by_their_names(self):
+        self.train_table(self.TEXT, *NAMED)
+        self.write("other.csv", "k,w\ny,b\ny,b\n")  # one class, which would have the number 0
+        self.check("data", "import", "csv", "other.csv", *NAMED, "--output", "other.h5")
+        result = self.check("evaluate", "runs/table", "--data", "other.h5", "--json")
+        self.assertIn('"accuracy":1', result.out.replace(" ", ""))
+        self.write("third.csv", "k,w\nmaybe,b\n")
+        self.check("data", "import", "csv", "third.csv", *NAMED, "--output", "third.h5")
+        self.refused(r"third\.h5.*class 'maybe'", "evaluate", "runs/table", "--data", "third.h5")
+
+    def test_one_row_and_renamed_columns(self):
+        self.train_table(self.TEXT, *NAMED)
+        self.write("one.csv", "w\nc\n")
+        self.assertEqual(self.predictions("runs/table", "--input", "one.csv").shape, (1, 2))
+        self.write("renamed.csv", "W\nc\n")
+        self.refused(r"renamed\.csv: its first line names none", "predict", "runs/table", "--input", "renamed.csv",
+                     "--output", "p.csv")  # fmt: skip
+
+
+class MissingTest(PreprocessingTest):
+    def test_missing_values_become_what_the_training_rows_say(self):
+        for missing, fill in (("mean", 4.0), ("median", 2.0)):
+            text = "x,w,y\n1,a,1\n2,b,2\n,a,3\n9,,4\n"
+            self.train_table(text, "--target", "y", "--missing", missing, loss="mean_squared_error", units=1)
+            self.write("new.csv", "x,w\n?,b\n5,\n")
+            weight, bias = self.layer("runs/table")
+            features = numpy.array([[fill, 0, 0, 1], [5, 1, 0, 0]])  # x, w missing, w a, w b
+            got = self.predictions("runs/table", "--input", "new.csv")
+            numpy.testing.assert_allclose(got, features @ weight.T + bias, rtol=1e-5)
+        self.train_table("x,y\n1,1\n2,2\n", "--target", "y", loss="mean_squared_error", units=1)
+        self.write("new.csv", "x\n1\n\"\"\n")
+        self.refused(r"new\.csv:3: column 'x': the value is missing", "predict", "runs/table", "--input", "new.csv",
+                     "--output", "p.csv")  # fmt: skip
+
+
+class LibsvmTest(PreprocessingTest):
+    """The first column of the training file is never used, so that its base cannot be seen from it."""
+
+    def rows(self, seed, base, first_column):
+        random = numpy.random.default_rng(seed)
+        lines, matrix = [], numpy.zeros((120, 6))
+        for row in matrix:
+            label = random.integers(0, 2)
+            row[1 + label] = 1
+            row[3:] = random.random(3).round(3)
+            if first_column:
+                row[0] = 0.5
+            entries = " ".join(f"{i + base}:{value:g}" for i, value in enumerate(row) if value)
+            lines.append(f"{2 * label - 1} {entries}\n")
+        return "".join(lines), matrix
+
+    def train_rows(self, *options):
+        self.write("train.txt", self.rows(1, 0, False)[0])
+        self.check("data", "import", "libsvm", "train.txt", "--columns", "6", *options, "--output", "rows.h5")
+        self.write("rows.toml", CONFIG_OF_ROWS)
+        self.check("train", "rows.toml", "--overwrite")
+
+    def accuracy(self, *arguments):
+        out = self.check("evaluate", "runs/rows", *arguments, "--json").out
+        return float(out.replace(" ", "").split('"accuracy":')[1].split(",")[0].split("}")[0])
+
+    def test_the_base_is_the_training_files(self):
+        self.train_rows("--base", "0")
+        self.write("new.txt", self.rows(2, 0, True)[0])
+        self.assertGreater(self.accuracy("--input", "new.txt"), 0.95)
+        one = self.rows(3, 1, False)[0]
+        self.write("one.txt", one)
+        self.check("data", "import", "libsvm", "one.txt", "--columns", "6", "--output", "one.h5")
+        self.refused(r"one\.h5: was imported with 1 .* with 0.*--base 0", "evaluate", "runs/rows", "--data", "one.h5")
+
+    def test_a_guess_that_was_wrong_is_found_out(self):
+        self.train_rows()  # auto says 1
+        self.write("new.txt", self.rows(2, 0, True)[0])
+        self.refused(r"new\.txt:1:\d+: has the index 0, but the first column has the index 1", "evaluate", "runs/rows",
+                     "--input", "new.txt")  # fmt: skip
+        self.check("data", "import", "libsvm", "new.txt", "--columns", "6", "--output", "new.h5")
+        self.refused(r"new\.h5: was imported with 0 .* with 1", "evaluate", "runs/rows", "--data", "new.h5")
+
+    def test_an_index_beyond_the_training_columns_is_refused(self):
+        self.train_rows("--base", "0")
+        self.write("wide.txt", "1 2:1 6:1\n")
+        self.refused(r"wide\.txt:1:\d+: the index 6 is beyond the 6 columns", "predict", "runs/rows", "--input", "wide.txt",
+                     "--output", "p.csv")  # fmt: skip
+
+    def test_labels_that_say_nothing_are_left_out(self):
+        self.train_rows("--base", "0")
+        self.write("blank.txt", "0 2:1 3:0.5\n0 1:1\n")
+        result = self.check("predict", "runs/rows", "--input", "blank.txt", "--output", "p.csv")
+        self.assertRegex(result.out + result.err, r"blank\.txt: a label is no class of the model")
+
+
+class StoredFeaturesTest(PreprocessingTest):
+    def train_images(self, images, labels, *options, scale=None, path="table.h5"):
+        with h5py.File(self.folder / path, "w") as file:
+            file["train/features"], file["train/labels"] = images, labels
+            if scale:
+                file["train/features"].attrs["scale"] = scale
+        layers = '[{ kind = "flatten" }, { kind = "dense", units = 2 }]'
+        config = CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2)
+        self.write("table.toml", config.replace('[{ kind = "dense", units = 2 }]', layers))
+        return self.unisono("train", "table.toml", "--overwrite", *options)
+
+    def test_channels_last_are_asked_for(self):
+        random = numpy.random.default_rng(1)
+        images, labels = random.random((20, 8, 8, 3), dtype="f4"), numpy.arange(20) % 2
+        result = self.train_images(images, labels)
+        self.assertEqual(result.code, 2, result)
+        self.assertRegex(result.err, r"two ways: set data\.layout = \"hwc\" for images of 8 × 8 with 3 channels")
+        self.assertEqual(self.train_images(images, labels, "--set", "data.layout=hwc").code, 0)
+        described = self.check("data", "describe", "table.h5").out
+        self.assertRegex(described, r"8 channels of 8 × 3 .*data\.layout = \"hwc\": 3 channels of 8 × 8")
+        weight, bias = self.layer("runs/table")
+        numpy.save(self.folder / "new.npy", images[:5])
+        got = self.predictions("runs/table", "--input", "new.npy")
+        expected = self.softmax("runs/table", images[:5].transpose(0, 3, 1, 2).reshape(5, -1))
+        numpy.testing.assert_allclose(got, expected, atol=1e-5)
+
+    def test_arrays_images_and_folders_have_the_training_sets_scale(self):
+        random = numpy.random.default_rng(1)
+        images, labels = random.integers(0, 256, (20, 6, 5), "u1"), numpy.arange(20) % 2
+        self.assertEqual(self.train_images(images, labels, scale=1 / 255).code, 0)
+        expected = self.softmax("runs/table", images[:4].reshape(4, -1) / 255)
+        numpy.save(self.folder / "new.npy", images[:4])
+        header = bytes([0, 0, 8, 3]) + numpy.array([4, 6, 5], ">i4").tobytes()
+        self.write("images-idx3-ubyte.gz", gzip.compress(header + images[:4].tobytes()))
+        (self.folder / "folder").mkdir()
+        for i in range(4):
+            numpy.save(self.folder / "folder" / f"{i}.npy", images[i])
+        with h5py.File(self.folder / "new.h5", "w") as file:
+            file["test/features"] = images[:4]
+            file["test/features"].attrs["scale"] = 1 / 255
+        for name in ("new.npy", "images-idx3-ubyte.gz", "folder", "new.h5"):
+            numpy.testing.assert_allclose(self.predictions("runs/table", "--input", name), expected, atol=1e-5)
+        numpy.save(self.folder / "floats.npy", images[:4] / 255)
+        self.refused(r"floats\.npy: holds numbers that are no bytes, but the model was trained on bytes", "predict",
+                     "runs/table", "--input", "floats.npy", "--output", "p.csv")  # fmt: skip
+        with h5py.File(self.folder / "unscaled.h5", "w") as file:
+            file["test/features"] = images[:4]
+        self.refused(r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte", "predict", "runs/table",
+                     "--data", "unscaled.h5", "--output", "p.csv")  # fmt: skip
+
+
+class SplitTest(PreprocessingTest):
+    def test_seeds_are_compared_on_the_same_validation_rows(self):
+        random = numpy.random.default_rng(1)
+        rows = [(f"{value:.5f}", "a" if i % 10 else "b") for i, value in enumerate(random.normal(size=100))]
+        self.write("t.csv", table(rows, ["x", "k"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "k", "--missing", "mean", "--output", "table.h5")
+        config = CONFIG_OF_TABLE.format(loss="softmax_cross_entropy", units=2)
+        self.write("table.toml", config.replace("[data]", "[data]\nvalidation_fraction = 0.2"))
+        fits = []
+        for options in ((), ("--set", "seed=2"), ("--set", "data.split_seed=2")):
+            self.check("train", "table.toml", "--overwrite", *options)
+            fits.append(self.fill())
+        self.assertEqual(fits[0], fits[1])
+        self.assertNotEqual(fits[0], fits[2])
+        # 10 rows of class b: a fifth of them validate.
+        self.predictions("runs/table", "--split", "validation")
+        result = self.check("evaluate", "runs/table", "--split", "validation", "--json").out
+        self.assertIn('"examples":20', result.replace(" ", ""))
+
+
+def find_data():
+    root = os.environ.get("UNISONO_DATA")
+    return pathlib.Path(root) if root else None
+
+
+@unittest.skipUnless(find_data(), "UNISONO_DATA does not name the folder with iris, wdbc and wine-quality")
+class RoundTripTest(PreprocessingTest):
+    """Real tables: predict --input equals the pipeline with the checkpoint's coefficients."""
+
+    def round_trip(self, source, delimiter, label, loss="softmax_cross_entropy", units=2, exclude=()):
+        with open(source) as file:
+            rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
+        names = rows[0] if not rows[0][0].replace(".", "").isdigit() else None
+        if names:
+            rows = rows[1:]
+        else:
+            names = [f"c{i}" for i in range(len(rows[0]))]
+        answer = label % len(names)
+        features = [i for i in range(len(names)) if i != answer and i not in exclude]
+        kind = "--label" if units > 1 else "--target"
+        options = [kind, names[answer], "--standardize", "--missing", "mean"]
+        if exclude:
+            options += ["--exclude", ",".join(names[i] for i in exclude)]
+        # Every seventh first feature is missing.
+        first = features[0]
+        holed = [[("" if i == first and n % 7 == 3 else value) for i, value in enumerate(row)] for n, row in enumerate(rows)]
+        self.train_table(table(holed, names), *options, loss=loss, units=units)
+        order = features[::-1]
+        self.write("new.csv", table([[row[i] for i in order] for row in holed], [names[i] for i in order]))
+        values = numpy.array([[float(row[i]) if row[i] else numpy.nan for i in features] for row in holed])
+        values = numpy.where(numpy.isnan(values), numpy.nanmean(values, axis=0), values)
+        scaled = (values - values.mean(axis=0)) / values.std(axis=0)
+        got = self.predictions("runs/table", "--input", "new.csv")
+        weight, bias = self.layer("runs/table")
+        expected = scaled @ weight.T.astype(float) + bias if units == 1 else self.softmax("runs/table", scaled)
+        numpy.testing.assert_allclose(got, expected, atol=1e-4, rtol=1e-4)
+
+    def test_iris(self):
+        self.round_trip(find_data() / "iris/iris.csv", ",", -1, units=3)
+
+    def test_breast_cancer(self):
+        self.round_trip(find_data() / "wdbc/wdbc.data", ",", 1, exclude=(0,))
+
+    def test_wine(self):
+        self.round_trip(find_data() / "wine-quality/winequality-red.csv", ";", -1, loss="mean_squared_error", units=1)
+
+
+if __name__ == "__main__":
+    unittest.main()
