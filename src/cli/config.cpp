@@ -18,8 +18,7 @@ void add_config(CLI::App& app, Chosen& chosen) {
   arguments->add_to(check);
   check.callback([arguments, &chosen] {
     chosen.alone = [arguments, &chosen] {
-      const ConfigText text = read_config(arguments->path, arguments->overrides);
-      fmt::print("{}", effective_config(parse_config(text, chosen.models)));
+      fmt::print("{}", effective_config(arguments->read(chosen.models)));
     };
   });
 
