@@ -121,8 +121,8 @@ const toml::node* Parser::find(const Field& field) {
   const toml::node* node = table_.get(field.name);
   if (node == nullptr && field.required && !shared_.deferred) {
     const std::string range = range_text(field);
-    shared_.deferred = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_), field.meaning,
-                            range.empty() ? "" : ", " + range);
+    shared_.deferred = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_),
+                                   field.meaning, range.empty() ? "" : ", " + range);
   }
   return node;
 }

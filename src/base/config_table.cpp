@@ -97,7 +97,8 @@ Override split(const std::string& text) {
 
 Override split_removal(const std::string& text) {
   Override result{.source = std::string(kUnset) + text, .path = {}, .value = {}};
-  if (text.find('=') != std::string::npos) fail(result, "a key without a value is expected, as in --unset train.epochs");
+  if (text.find('=') != std::string::npos)
+    fail(result, "a key without a value is expected, as in --unset train.epochs");
   split_path(result, text, "--unset train.epochs");
   return result;
 }

@@ -38,9 +38,8 @@ std::size_t offset_of(std::string_view line, std::size_t column) {
 
 std::size_t column_of(std::string_view line, std::size_t offset) {
   const std::string_view before = line.substr(0, offset);
-  return 1 + static_cast<std::size_t>(std::count_if(before.begin(), before.end(), [](char c) {
-           return !is_continuation(c);
-         }));
+  return 1 + static_cast<std::size_t>(
+                 std::count_if(before.begin(), before.end(), [](char c) { return !is_continuation(c); }));
 }
 
 std::string_view without_blanks(std::string_view text) {
@@ -114,7 +113,8 @@ constexpr std::string_view kOpenArray = "the array that began above is not close
 /// "[optimizer]", which the parser takes for an array where one is open.
 bool is_header(std::string_view line) {
   line = without_blanks(line);
-  return line.size() > 2 && line.front() == '[' && line.find_first_of("],={\"' ", 1) == line.find(']', 1) && has(line, "]");
+  return line.size() > 2 && line.front() == '[' && line.find_first_of("],={\"' ", 1) == line.find(']', 1) &&
+         has(line, "]");
 }
 
 /// One line for what a part of the parser ran into.
@@ -197,9 +197,8 @@ std::string of_repetition(std::string_view text, const TomlError& error, bool he
 
 /// The line with a caret below the column, each after a newline; empty where the line cannot be shown.
 std::string excerpt(std::string_view shown, std::size_t line, std::size_t column) {
-  const bool is_text = std::none_of(shown.begin(), shown.end(), [](char c) {
-    return std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t';
-  });
+  const bool is_text = std::none_of(
+      shown.begin(), shown.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t'; });
   const std::size_t offset = offset_of(shown, column);
   if (!is_text || offset > kShown) return "";
   std::string below;
@@ -237,9 +236,8 @@ TomlProblem find_problem(const TomlError& error, std::string_view text) {
     problem.text = is_header(line) ? std::string(kOpenArray) : of_value(token.text, reason);
     return problem;
   }
-  const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& one) {
-    return has(scope, one.scope) && has(reason, one.reason);
-  });
+  const auto rule = std::find_if(kRules.begin(), kRules.end(),
+                                 [&](const Rule& one) { return has(scope, one.scope) && has(reason, one.reason); });
   problem.text = rule == kRules.end() ? "this is not valid TOML" : std::string(rule->text);
   return problem;
 }

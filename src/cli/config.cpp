@@ -13,7 +13,8 @@ void add_config(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("config", "check a config, or list what one may hold");
   command.require_subcommand(1);
 
-  CLI::App& check = *command.add_subcommand("check", "print a config with all defaults, or what is wrong with it or with its fit to the data");
+  CLI::App& check = *command.add_subcommand(
+      "check", "print a config with all defaults, or what is wrong with it or with its fit to the data");
   const auto arguments = std::make_shared<ConfigArguments>();
   arguments->add_to(check);
   check.callback([arguments, &chosen] {

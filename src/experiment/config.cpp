@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kMarkdownHead =
     "# Config reference\n\nEvery key of a config file. Any of them can be overridden on the command line: "
-    "`--set train.epochs=3`; `--unset train.epochs` takes one out of the file. Written by `unisono config reference --markdown`.\n";
+    "`--set train.epochs=3`; `--unset train.epochs` takes one out of the file. Written by `unisono config reference "
+    "--markdown`.\n";
 
 }  // namespace
 

@@ -101,8 +101,9 @@ TEST_CASE("an override of a kind drops what the file says for its own kind alone
 }
 
 TEST_CASE("what other kinds than the file's have, and what overrides give, is not dropped", "[config]") {
-  const std::string refused = "unknown key 'units' in model.layers[0]; kind 'relu' has no such key, that is a key of "
-                              "'dense'";
+  const std::string refused =
+      "unknown key 'units' in model.layers[0]; kind 'relu' has no such key, that is a key of "
+      "'dense'";
   CHECK(complaint(kDense, {{"model.layers.0.kind=relu", "model.layers.0.units=4"}, {}}) ==
         "--set model.layers.0.units=4: " + refused);
   CHECK(complaint(kData + "[[model.layers]]\nkind = 'convolution'\nunits = 3", {{"model.layers.0.kind=relu"}, {}}) ==
@@ -117,8 +118,7 @@ TEST_CASE("an override that chooses the file's own kind drops nothing", "[config
 }
 
 TEST_CASE("a branch of layers is dropped as a whole, and never with an override in it", "[config]") {
-  const std::string text =
-      kData + "[[model.layers]]\nkind = 'residual'\nlayers = [{ kind = 'dense', units = 2 }]\n";
+  const std::string text = kData + "[[model.layers]]\nkind = 'residual'\nlayers = [{ kind = 'dense', units = 2 }]\n";
   CHECK(parse_all(text, {{"model.layers.0.kind=relu"}, {}}).notes ==
         std::vector<std::string>{"--set model.layers.0.kind=relu: layers of the file's residual is dropped"});
   CHECK(complaint(text, {{"model.layers.0.layers.0.units=3", "model.layers.0.kind=relu"}, {}}).find("unknown key") !=
@@ -160,8 +160,7 @@ TEST_CASE("an unknown key that is known elsewhere is said to be there", "[config
       {"units=3", "unknown key 'units' at the top level; did you mean 'model.layers.N.units'?"},
       {"data.timeout=3", "unknown key 'timeout' in [data]; did you mean 'train.timeout'?"},
       {"layers=[]", "unknown key 'layers' at the top level; did you mean 'model.layers' or 'model.layers.N.layers'?"},
-      {"data.nothing=3",
-       "unknown key 'nothing' in [data]; known here: 'path', 'reader', 'sizes', 'tags'"},
+      {"data.nothing=3", "unknown key 'nothing' in [data]; known here: 'path', 'reader', 'sizes', 'tags'"},
   }));
   CHECK(complaint(kData, {{wrong.text}, {}}) == "--set " + wrong.text + ": " + wrong.complaint);
   CHECK(complaint(kData + "[train]\npath = 3", {}) ==

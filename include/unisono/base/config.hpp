@@ -118,7 +118,7 @@ ConfigText read_config(const std::string& path, std::vector<std::string> overrid
 /// over the text: where one chooses another kind (as optimizer.kind=adam does), what the text says for its own kind
 /// alone is left out.
 /// \return a line for each override that did so: "--set optimizer.kind=adam: momentum of the file's sgd is dropped"
-/// \throws ConfigError with file, line and column for text that is not TOML (with the line itself), an unknown key (with
+/// \throws ConfigError with file, line and column for text that is not TOML (with the line), an unknown key (with
 ///         the nearest known one), a wrong type, a value out of range, a missing required key, or a broken rule; an
 ///         override is named as "--set key=value".
 std::vector<std::string> parse_config(const ConfigText& config, const Describe& describe);
