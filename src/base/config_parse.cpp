@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <type_traits>
 
 #include "config_detail.hpp"
+#include "config_suggest.hpp"
 #include "config_table.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -41,12 +43,21 @@ std::string type_name(const toml::node& node) {
   }
 }
 
+/// What the parsers of all tables share.
+struct Parsing {
+  const std::string& file;
+  const Describe& root;                      ///< of all keys
+  std::optional<std::string> deferred = {};  ///< what is missing or breaks a rule: the first such thing
+  std::vector<std::string> notes = {};
+};
+
 /// Fills one table. Wrong values and unknown keys are reported at once; the first thing that is missing or breaks a
 /// rule only when all tables are read, because a mistyped key is the likelier cause.
 class Parser final : public UniformVisitor<Parser> {
  public:
-  Parser(const toml::table& table, const std::string& file, std::string path, std::optional<std::string>& deferred)
-      : table_(table), file_(file), path_(std::move(path)), deferred_(deferred) {}
+  /// \param before the same table without overrides; null where the file has none such
+  Parser(const toml::table& table, const toml::table* before, std::string path, Parsing& shared)
+      : table_(table), before_(before), file_(shared.file), path_(std::move(path)), shared_(shared) {}
 
   template <typename T>
   void any(const Field& field, T& value) {
@@ -83,6 +94,7 @@ class Parser final : public UniformVisitor<Parser> {
   T read(const Field& field, const toml::node& node) const;
   void check_range(const Field& field, const toml::node& node, double value) const;
   bool choose(const Field& field, std::string& value, const std::vector<std::string>& names);
+  void leave_out(const Field& field, const std::string& otherwise, const std::vector<Variant>& variants);
   std::string unknown(const std::string& key) const;
   std::string at(const toml::node& node) const { return place(node.source(), file_); }
   [[noreturn]] void fail(const toml::node& node, const Field& field, const std::string& problem) const {
@@ -90,25 +102,27 @@ class Parser final : public UniformVisitor<Parser> {
   }
 
   const toml::table& table_;
+  const toml::table* before_;
   const std::string& file_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
+  std::set<std::string, std::less<>> left_out_;  ///< keys of the file's kind, where an override chose another
   /// A key that other kinds have.
   struct Elsewhere {
     std::string kind;  ///< the one that is chosen: "kind 'max_pool'"
     std::vector<std::string> kinds;
   };
   std::map<std::string, Elsewhere, std::less<>> elsewhere_;
-  std::optional<std::string>& deferred_;
+  Parsing& shared_;
 };
 
 const toml::node* Parser::find(const Field& field) {
   known_.emplace(field.name);
   const toml::node* node = table_.get(field.name);
-  if (node == nullptr && field.required && !deferred_) {
+  if (node == nullptr && field.required && !shared_.deferred) {
     const std::string range = range_text(field);
-    deferred_ = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_), field.meaning,
-                            range.empty() ? "" : ", " + range);
+    shared_.deferred = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_),
+                                   field.meaning, range.empty() ? "" : ", " + range);
   }
   return node;
 }
@@ -158,6 +172,7 @@ void Parser::number_or(const Field& field, std::int64_t& value, const Choice& wo
 }
 
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
+  const std::string otherwise = value;
   const bool missing = !choose(field, value, names_of(variants)) && field.required;
   for (const Variant& variant : variants) {
     if (!variant.describe) continue;
@@ -176,6 +191,28 @@ void Parser::variant(const Field& field, std::string& value, const std::vector<V
   if (missing) {  // nobody knows which keys belong here
     for (const auto& [name, elsewhere] : elsewhere_) known_.insert(name);
   }
+  leave_out(field, otherwise, variants);
+}
+
+/// Where an override chose the kind: what the file says for its own kind alone. \param otherwise the default
+void Parser::leave_out(const Field& field, const std::string& otherwise, const std::vector<Variant>& variants) {
+  const toml::node* const chosen = table_.get(field.name);
+  if (before_ == nullptr || chosen == nullptr || !is_override(*chosen)) return;
+  const toml::node* const given = before_->get(field.name);
+  const std::string before = given == nullptr ? otherwise : given->value_or(otherwise);
+  const auto own = std::find_if(variants.begin(), variants.end(), [&](const auto& one) { return one.name == before; });
+  if (own == variants.end() || !own->describe) return;
+  NameCollector collector;
+  own->describe(collector);
+  std::vector<std::string> names;
+  for (const std::string& name : collector.names) {
+    const toml::node* node = table_.get(name);
+    if (node == nullptr || known_.contains(name) || is_override(*node)) continue;
+    if (left_out_.insert(name).second) names.push_back(name);
+  }
+  if (names.empty()) return;
+  shared_.notes.push_back(fmt::format("{}: {} of the file's {} {} dropped", at(*chosen), fmt::join(names, ", "), before,
+                                      names.size() == 1 ? "is" : "are"));
 }
 
 void Parser::section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) {
@@ -183,7 +220,8 @@ void Parser::section(const Field& field, const std::function<void(ConfigVisitor&
   const toml::table empty;
   const toml::table* table = node == nullptr ? &empty : node->as_table();
   if (table == nullptr) fail(*node, field, fmt::format("must be a table, not {}", type_name(*node)));
-  Parser inner(*table, file_, join_path(path_, field.name), deferred_);
+  const toml::table* before = before_ == nullptr ? nullptr : (*before_)[field.name].as_table();
+  Parser inner(*table, before, join_path(path_, field.name), shared_);
   describe(inner);
   inner.refuse_unknown_keys();
 }
@@ -194,6 +232,7 @@ void Parser::list(const Field& field, std::size_t, const std::function<void(std:
   if (node == nullptr) return;
   const toml::array* array = node->as_array();
   if (array == nullptr) fail(*node, field, fmt::format("must be an array of tables, not {}", type_name(*node)));
+  const toml::array* before = before_ == nullptr ? nullptr : (*before_)[field.name].as_array();
   resize(0);  // elements begin with their defaults
   resize(array->size());
   for (std::size_t i = 0; i < array->size(); ++i) {
@@ -201,16 +240,18 @@ void Parser::list(const Field& field, std::size_t, const std::function<void(std:
     if (!element.is_table()) {
       fail(element, field, fmt::format("must be an array of tables, but element {} is {}", i, type_name(element)));
     }
-    Parser inner(*element.as_table(), file_, fmt::format("{}[{}]", join_path(path_, field.name), i), deferred_);
+    const toml::node* same = before == nullptr ? nullptr : before->get(i);
+    Parser inner(*element.as_table(), same == nullptr ? nullptr : same->as_table(),
+                 fmt::format("{}[{}]", join_path(path_, field.name), i), shared_);
     describe(i, inner);
     inner.refuse_unknown_keys();
   }
 }
 
 void Parser::require(std::string_view field, bool holds, std::string_view message) {
-  if (holds || deferred_) return;
+  if (holds || shared_.deferred) return;
   const toml::node* node = table_.get(field);
-  deferred_ = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), in_table(path_), message);
+  shared_.deferred = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), in_table(path_), message);
 }
 
 std::string Parser::unknown(const std::string& key) const {
@@ -219,30 +260,38 @@ std::string Parser::unknown(const std::string& key) const {
     return fmt::format("; {} has no such key, that is a key of {}", elsewhere->second.kind,
                        quoted(elsewhere->second.kinds));
   }
+  const auto did_you_mean = [](const std::vector<std::string>& keys) {
+    return fmt::format("; did you mean '{}'?", fmt::join(keys, "' or '"));
+  };
+  const auto same = keys_called(key, shared_.root);
+  if (!same.empty()) return did_you_mean(same);
   const std::vector<std::string> known(known_.begin(), known_.end());
   const std::string nearest = nearest_name(key, known);
-  return nearest.empty() ? fmt::format("; known here: {}", quoted(known))
-                         : fmt::format("; did you mean '{}'?", nearest);
+  if (!nearest.empty()) return did_you_mean({nearest});
+  const auto similar = keys_like(key, shared_.root);
+  return similar.empty() ? fmt::format("; known here: {}", quoted(known)) : did_you_mean(similar);
 }
 
 void Parser::refuse_unknown_keys() const {
   for (const auto& [key, node] : table_) {
     const std::string name(key.str());
-    if (known_.contains(name)) continue;
+    if (known_.contains(name) || left_out_.contains(name)) continue;
+    const toml::source_region& source = is_override(node) ? node.source() : key.source();
     throw ConfigError(
-        fmt::format("{}: unknown key '{}'{}{}", place(key.source(), file_), name, in_table(path_), unknown(name)));
+        fmt::format("{}: unknown key '{}'{}{}", place(source, file_), name, in_table(path_), unknown(name)));
   }
 }
 
 }  // namespace
 
-void parse_config(const ConfigText& config, const Describe& describe) {
-  const toml::table table = load_table(config);
-  std::optional<std::string> deferred;
-  Parser parser(table, config.path, "", deferred);
+std::vector<std::string> parse_config(const ConfigText& config, const Describe& describe) {
+  const LoadedTable loaded = load_table(config);
+  Parsing shared{.file = config.path, .root = describe};
+  Parser parser(loaded.table, &loaded.file, "", shared);
   describe(parser);
   parser.refuse_unknown_keys();
-  if (deferred) throw ConfigError(*deferred);
+  if (shared.deferred) throw ConfigError(*shared.deferred);
+  return shared.notes;
 }
 
 }  // namespace unisono

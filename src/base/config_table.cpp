@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -12,6 +13,7 @@
 #include <sstream>
 
 #include "config_detail.hpp"
+#include "toml_error.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -21,7 +23,7 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 }  // namespace
 
-ConfigText read_config(const std::string& path, std::vector<std::string> overrides) {
+ConfigText read_config(const std::string& path, std::vector<std::string> overrides, std::vector<std::string> removals) {
   std::ifstream file(path);
   std::string text;
   std::array<char, 4096> part{};
@@ -32,15 +34,15 @@ ConfigText read_config(const std::string& path, std::vector<std::string> overrid
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
   if (text.size() > kMostBytes) throw ConfigError(fmt::format("{}: is no config: it has more than 16 MiB", path));
-  return {path, std::move(text), std::move(overrides)};
+  return {path, std::move(text), std::move(overrides), std::move(removals)};
 }
 
 namespace detail {
 namespace {
 
-constexpr std::string_view kSet = "--set ";
+constexpr std::string_view kSet = "--set ", kUnset = "--unset ";
 
-/// One "--set train.epochs=3".
+/// One "--set train.epochs=3", or "--unset train.epochs", which has no value.
 struct Override {
   std::string source;             ///< as the user wrote it
   std::vector<std::string> path;  ///< "train", "epochs"
@@ -51,13 +53,21 @@ struct Override {
   throw ConfigError(fmt::format("{}: {}", override.source, reason));
 }
 
+/// "configs/lenet.toml:2:8: WHAT", with the line and a caret below; of an override, WHAT alone.
+std::string message_of(const toml::parse_error& error, std::string_view text, const std::string& file) {
+  const toml::source_position& at = error.source().begin;
+  const TomlProblem problem = explain({at.line, at.column, error.description()}, text);
+  if (file.starts_with(kSet)) return fmt::format("{}: {}", file, problem.text);
+  return fmt::format("{}:{}:{}: {}{}", file, problem.line, problem.column, problem.text, problem.excerpt);
+}
+
 toml::table parse(std::string_view text, const std::string& file) {
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}: no valid TOML: {}", place(error.source(), file), error.description()));
+    throw ConfigError(message_of(error, text, file));
   } catch (const std::logic_error&) {  // see toml.hpp
-    throw ConfigError(fmt::format("{}: no valid TOML", file));
+    throw ConfigError(fmt::format("{}: this is not valid TOML", file));
   }
 }
 
@@ -67,16 +77,29 @@ std::string trimmed(std::string_view text) {
                                          : std::string(text.substr(first, text.find_last_not_of(" \t") + 1 - first));
 }
 
+/// The steps of "train.epochs". \param example how to write it
+void split_path(Override& override, const std::string& path, std::string_view example) {
+  std::istringstream keys(path + ".");
+  for (std::string key; std::getline(keys, key, '.');) {
+    override.path.push_back(trimmed(key));
+    if (override.path.back().empty()) fail(override, fmt::format("a key is empty; write it as in {}", example));
+  }
+}
+
 Override split(const std::string& text) {
   Override result{.source = std::string(kSet) + text, .path = {}, .value = {}};
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos) fail(result, "a key and its value are expected, as in --set train.epochs=3");
   result.value = trimmed(text.substr(equals + 1));
-  std::istringstream keys(text.substr(0, equals) + ".");
-  for (std::string key; std::getline(keys, key, '.');) {
-    result.path.push_back(trimmed(key));
-    if (result.path.back().empty()) fail(result, "a key is empty; write it as in --set train.epochs=3");
-  }
+  split_path(result, text.substr(0, equals), "--set train.epochs=3");
+  return result;
+}
+
+Override split_removal(const std::string& text) {
+  Override result{.source = std::string(kUnset) + text, .path = {}, .value = {}};
+  if (text.find('=') != std::string::npos)
+    fail(result, "a key without a value is expected, as in --unset train.epochs");
+  split_path(result, text, "--unset train.epochs");
   return result;
 }
 
@@ -98,6 +121,38 @@ toml::node* element(toml::array& array, const std::string& step) {
   std::size_t index = array.size();
   const auto [end, error] = std::from_chars(step.data(), step.data() + step.size(), index);
   return error == std::errc{} && end == step.data() + step.size() ? array.get(index) : nullptr;
+}
+
+/// Takes what lies at path[depth…] out of `parent`.
+void remove(toml::node& parent, const Override& removal, std::size_t depth = 0) {
+  toml::table* const table = parent.as_table();
+  toml::array* const array = parent.as_array();
+  toml::node* child = nullptr;
+  if (table != nullptr) child = table->get(removal.path[depth]);
+  if (array != nullptr) child = element(*array, removal.path[depth]);
+  if (child == nullptr) fail(removal, "the config file has no such key");
+  if (depth + 1 < removal.path.size()) return remove(*child, removal, depth + 1);
+  if (table != nullptr) {
+    table->erase(removal.path[depth]);
+  } else {
+    array->erase(array->cbegin() + static_cast<std::ptrdiff_t>(std::stoul(removal.path[depth])));
+  }
+}
+
+/// Later elements of an array go first, so that numbers are those of the file.
+void remove_all(toml::table& root, const std::vector<std::string>& texts) {
+  std::vector<Override> removals;
+  for (const std::string& text : texts) removals.push_back(split_removal(text));
+  const auto step_before = [](const std::string& a, const std::string& b) {
+    const auto is_number = [](const std::string& step) {
+      return step.find_first_not_of("0123456789") == std::string::npos;
+    };
+    return is_number(a) && is_number(b) && a.size() != b.size() ? a.size() > b.size() : a > b;
+  };
+  std::stable_sort(removals.begin(), removals.end(), [&](const Override& a, const Override& b) {
+    return std::lexicographical_compare(a.path.begin(), a.path.end(), b.path.begin(), b.path.end(), step_before);
+  });
+  for (const Override& removal : removals) remove(root, removal);
 }
 
 /// What lies at path[depth] of `parent`; a table that is missing is made.
@@ -146,10 +201,23 @@ std::string place(const toml::source_region& region, const std::string& file) {
   return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
 }
 
-toml::table load_table(const ConfigText& config) {
-  toml::table table = parse(config.text, config.path);
-  for (const std::string& text : config.overrides) apply(table, split(text));
-  return table;
+bool is_override(const toml::node& node) {
+  if (node.source().path && node.source().path->starts_with(kSet)) return true;
+  const auto within = [](const auto& children) {
+    return std::any_of(children.begin(), children.end(), [](const auto& child) { return is_override(child); });
+  };
+  if (const toml::array* array = node.as_array()) return within(*array);
+  const toml::table* table = node.as_table();
+  return table != nullptr &&
+         std::any_of(table->begin(), table->end(), [](const auto& entry) { return is_override(entry.second); });
+}
+
+LoadedTable load_table(const ConfigText& config) {
+  LoadedTable loaded{.table = parse(config.text, config.path), .file = {}};
+  remove_all(loaded.table, config.removals);
+  loaded.file = loaded.table;
+  for (const std::string& text : config.overrides) apply(loaded.table, split(text));
+  return loaded;
 }
 
 }  // namespace detail

@@ -7,8 +7,16 @@
 
 namespace unisono::detail {
 
-/// The config's text, with its overrides put in. \throws ConfigError
-toml::table load_table(const ConfigText& config);
+struct LoadedTable {
+  toml::table table;  ///< the config's text without what was removed, with its overrides put in
+  toml::table file;   ///< the same without overrides; its nodes do not know where they stand
+};
+
+/// \throws ConfigError
+LoadedTable load_table(const ConfigText& config);
+
+/// Whether a value, or something in it, was given by --set.
+bool is_override(const toml::node& node);
 
 /// "configs/lenet.toml:14:3", "--set train.epochs=3", or the file alone for what stands nowhere.
 std::string place(const toml::source_region& region, const std::string& file);

@@ -22,10 +22,10 @@ std::optional<SyntheticShape> ShapeArguments::shape() const {
 
 Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
                                 const ModelKinds& models) {
-  std::vector<std::string> overrides = arguments.overrides;
+  ConfigArguments all = arguments;
   // A config without a data file will do where the shapes are given.
-  if (!shapes.features.empty()) overrides.insert(overrides.begin(), "data.path=\"none: random data\"");
-  return parse_config(read_config(arguments.path, overrides), models);
+  if (!shapes.features.empty()) all.overrides.insert(all.overrides.begin(), "data.path=\"none: random data\"");
+  return all.read(models);
 }
 
 namespace {

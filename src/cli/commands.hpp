@@ -33,11 +33,13 @@ void add_bench(CLI::App& app, Chosen& chosen);
 void add_data(CLI::App& app, Chosen& chosen);
 void add_config(CLI::App& app, Chosen& chosen);
 
-/// CONFIG and --set of the commands that take a config.
+/// CONFIG, --set and --unset of the commands that take a config.
 struct ConfigArguments {
   std::string path;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, removals;
   void add_to(CLI::App& command);
+  /// Parses it; one process says what the user should know of it. \throws ConfigError
+  Config read(const ModelKinds& models) const;
 };
 
 /// --features and --classes of the commands that can do without a data file.

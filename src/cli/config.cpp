@@ -1,4 +1,4 @@
-#include "unisono/experiment/config.hpp"
+#include "unisono/experiment/check.hpp"
 
 #include <fmt/format.h>
 #include <cstdio>
@@ -13,13 +13,16 @@ void add_config(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("config", "check a config, or list what one may hold");
   command.require_subcommand(1);
 
-  CLI::App& check = *command.add_subcommand("check", "read a config and print it with all defaults, or what is wrong");
+  CLI::App& check = *command.add_subcommand(
+      "check", "print a config with all defaults, or what is wrong with it or with its fit to the data");
   const auto arguments = std::make_shared<ConfigArguments>();
   arguments->add_to(check);
   check.callback([arguments, &chosen] {
     chosen.alone = [arguments, &chosen] {
-      const ConfigText text = read_config(arguments->path, arguments->overrides);
-      fmt::print("{}", effective_config(parse_config(text, chosen.models)));
+      const Config config = arguments->read(chosen.models);
+      const std::string found = unisono::check(config);
+      fmt::print(stderr, "unisono: {}\n", found);
+      fmt::print("{}", effective_config(config));
     };
   });
 

@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
 #include "commands.hpp"
 
 namespace unisono::cli {
@@ -6,10 +10,27 @@ void ConfigArguments::add_to(CLI::App& command) {
   command.add_option("config", path, "config file (TOML); 'unisono config reference' lists its keys")
       ->required()
       ->type_name("CONFIG");
-  command.add_option("--set", overrides, "override a key of the config, e.g. --set train.epochs=3; may be repeated")
+  command
+      .add_option("--set", overrides,
+                  "override a key of the config, e.g. --set train.epochs=3; may be repeated. Another kind, e.g. --set "
+                  "optimizer.kind=adam, drops the keys that the file has for its own kind alone")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--unset", removals,
+                  "take a key out of the config, so that its default is in force, e.g. --unset optimizer.momentum; may "
+                  "be repeated")
+      ->type_name("KEY")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+Config ConfigArguments::read(const ModelKinds& models) const {
+  Config config = parse_config(read_config(path, overrides, removals), models);
+  if (!is_first_of_launch()) return config;
+  for (const std::string& note : config.notes) fmt::print(stderr, "unisono: {}\n", note);
+  return config;
 }
 
 }  // namespace unisono::cli

@@ -22,7 +22,7 @@ Watching watching(const std::string& name) {
 }
 
 ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& session, Log& log) {
-  Config config = parse_config(read_config(arguments.config.path, arguments.config.overrides), models);
+  Config config = arguments.config.read(models);
   if (!arguments.output.empty()) config.output = arguments.output;
   TrainOptions options{
       .existing = Existing::refuse, .watching = watching(arguments.progress), .compare_with = arguments.compare_with};

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kMarkdownHead =
     "# Config reference\n\nEvery key of a config file. Any of them can be overridden on the command line: "
-    "`--set train.epochs=3`. Written by `unisono config reference --markdown`.\n";
+    "`--set train.epochs=3`; `--unset train.epochs` takes one out of the file. Written by `unisono config reference "
+    "--markdown`.\n";
 
 }  // namespace
 
@@ -128,7 +129,7 @@ void Config::describe(ConfigVisitor& visitor) {
 Config parse_config(const ConfigText& text, const ModelKinds& models) {
   Config config;
   config.model.own = make_kinds(models);
-  parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
+  config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
   if (config.data.partition == "auto") {
     const bool at_own_pace = config.strategy.has_servers() && !has_in_place_kind(config.model);

@@ -56,13 +56,17 @@ std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_
   return "";
 }
 
+void require_way_to_device(const Config& config) {
+  const std::string obstacle = config.device == "cuda" ? obstacle_to_gpus(config) : "";
+  if (obstacle.empty()) return;
+  throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
+}
+
 std::unique_ptr<Backend> make_backend(Communicator& world, const Config& config, int threads, Log& log) {
   const bool is_open = config.device == "auto";
   if (config.device == "cpu") return make_cpu_backend(threads);
+  require_way_to_device(config);
   std::string obstacle = obstacle_to_gpus(config);
-  if (!obstacle.empty() && !is_open) {
-    throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
-  }
   if (obstacle.empty()) {
     const CudaDevices found = find_cuda_devices();
     const CudaDevice* const device = device_of(found, world.node_rank());

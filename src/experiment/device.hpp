@@ -14,6 +14,9 @@ namespace unisono {
 /// Why an experiment cannot be computed on GPUs: its model or its strategy has no way there; empty where it can.
 std::string obstacle_to_gpus(const Config& config);
 
+/// \throws ConfigError where the config asks for GPUs and the experiment has no way there
+void require_way_to_device(const Config& config);
+
 /// What a rank found when it looked for a GPU.
 struct FoundDevice {
   std::string host;

@@ -99,6 +99,10 @@ OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::s
 
 }  // namespace
 
+OptimizerSettings optimizer_settings(const Config& config, const Strategy& strategy, const Model& model) {
+  return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
+}
+
 SourceOptions source_options(const ModelParts& parts, const Config& config) {
   // A rank that does not train only asks its source how long an epoch is.
   const auto part = parts.strategy->part_of_data(parts.world.rank(), parts.world.size());
@@ -163,8 +167,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
-  optimizer = make_optimizer(in_place ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer,
-                             parts.model->layout(), *parts.backend);
+  optimizer =
+      make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(), *parts.backend);
   for (const std::string& name : parts.strategy->vectors_beside()) {
     optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }

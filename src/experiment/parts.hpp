@@ -117,6 +117,10 @@ class WorkerParts {
 /// What the sources of a run on these ranks are asked for.
 SourceOptions source_options(const ModelParts& parts, const Config& config);
 
+/// The update rule that the run makes steps with. \throws ConfigError where it is none for a model that is updated in
+/// place
+OptimizerSettings optimizer_settings(const Config& config, const Strategy& strategy, const Model& model);
+
 /// Fills in what a config leaves to the data, and checks what depends on them. \return the config
 /// \throws ConfigError
 Config& settle(Config& config, const DatasetInfo& data);

@@ -113,8 +113,12 @@ CONFIGS = [
     config(
         "a validation fraction of all", r"'validation_fraction' in \[data\] is 1", sets=["data.validation_fraction=1.0"]
     ),
-    config("no TOML", r"config\.toml:\d+:\d+: no valid TOML", ("[train]", "[train")),
-    config("a key given twice", r"config\.toml:\d+:\d+: no valid TOML", ("epochs = 2", "epochs = 2\nepochs = 3")),
+    config("no TOML", r"config\.toml:\d+:\d+: the bracket \] is missing at the end of", ("[train]", "[train")),
+    config(
+        "a key given twice",
+        r"config\.toml:\d+:\d+: the key 'epochs' is given twice \(the first is in line \d+\)",
+        ("epochs = 2", "epochs = 2\nepochs = 3"),
+    ),
     config("no name", r"missing key 'name'", ('name = "test"', "")),
     config(
         "a name that is no folder's",
@@ -216,7 +220,7 @@ CONFIGS = [
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
     Case("an endless config", CONFIGURATION, r"/dev/zero: is no config", ("config", "check", "/dev/zero")),
     Case("a folder for a config", CONFIGURATION, r"earlier: cannot be read: Is a directory", ("train", "earlier")),
-    Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*no valid TOML", ("train", "digits.h5")),
+    Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*not text in UTF-8", ("train", "digits.h5")),
 ]
 
 # Command lines -------------------------------------------------------------------------------------------------------

@@ -50,6 +50,17 @@ TEST_CASE("a sound set is no error", "[dataset]") {
   CHECK(message([](File& file) { write(file, "train", {}); }).empty());
 }
 
+TEST_CASE("labels that are names are refused with what to do", "[dataset]") {
+  const auto named = [](File& file) {
+    file.create<float>("train/features", {2, 2});
+    file.write_rows("train/features", 0, 2, std::vector<float>{1, 2, 3, 4}.data());
+    file.write_strings("train/labels", {"cat", "dog"});
+  };
+  CHECK_THAT(message(named), Contains("/train/labels holds text; store whole numbers 0 … K−1") &&
+                                 Contains("attribute class_names") &&
+                                 Contains("numpy.unique(labels, return_inverse=True)"));
+}
+
 TEST_CASE("missing groups and datasets", "[dataset]") {
   CHECK_THAT(message([](File& file) { file.write<float>("images", {1}); }),
              Contains("has no group 'train'") && Contains("images"));

@@ -2,14 +2,16 @@
 """slurm/train.sbatch: begins, resumes and requeues; the test of it under a real Slurm needs a cluster."""
 import unittest
 
-from fakes import ScriptTest
+from fakes import ROOT, ScriptTest
 
 SCRIPT = "slurm/train.sbatch"
 
 
 class Sbatch(ScriptTest):
-    def train(self, code=0, **environment):
-        self.fake("srun", f"exit {code}")
+    def train(self, code=0, step=None, **environment):
+        """One start, which leaves a checkpoint of this step (None: no new one)."""
+        made = f"mkdir -p runs/x/checkpoints; touch runs/x/checkpoints/step-{step:09}.h5; " if step else ""
+        self.fake("srun", f"{made}exit {code}")
         self.fake("scontrol")
         return self.run_script(SCRIPT, "c.toml", "runs/x", "--set", "train.epochs=3", SLURM_JOB_ID="7",
                                UNISONO="unisono", **environment)
@@ -46,6 +48,56 @@ class Sbatch(ScriptTest):
         self.write("runs/x/config.toml")
         self.train(SLURM_RESTART_COUNT="1")
         self.assertEqual(self.options(), ["--overwrite", "--set", "train.epochs=3"])
+
+    def requeues(self):
+        return len(self.calls("scontrol"))
+
+    def test_a_start_that_twice_outlasts_the_limit_is_not_repeated_for_ever(self):
+        first = self.train(75)
+        self.assertEqual((first.returncode, self.requeues()), (75, 1))
+        second = self.train(75, SLURM_RESTART_COUNT="1")
+        self.assertEqual((second.returncode, self.requeues()), (75, 1))
+        self.assertNotIn("back into the queue", second.stdout)
+        self.assertIn("without more than one new step", second.stderr)
+        self.assertIn("longer --time", second.stderr)
+
+    def test_a_step_for_each_time_limit_is_no_progress(self):
+        self.train(75, step=1)
+        self.train(75, step=2)
+        self.assertEqual(self.requeues(), 1)
+
+    def test_a_job_that_was_given_up_may_be_submitted_again(self):
+        for _ in range(3):
+            self.train(75)
+        self.assertEqual(self.requeues(), 2)
+
+    def test_progress_takes_back_a_start_that_made_none(self):
+        self.train(75, step=100)
+        self.train(75)
+        self.train(75, step=200)
+        self.train(75)
+        self.assertEqual(self.requeues(), 4)
+
+    def test_steps_are_compared_as_numbers(self):
+        self.train(75, step=8)
+        self.train(75, step=100)
+        self.train(75, step=1_000_000_000)  # one digit more than the others
+        self.assertEqual(self.requeues(), 3)
+
+    def test_steps_of_the_job_have_its_cores_for_each_rank(self):
+        self.fake("srun", "echo cores=$SRUN_CPUS_PER_TASK")
+        result = self.run_script(SCRIPT, "c.toml", "runs/x", SLURM_CPUS_PER_TASK="4", UNISONO="unisono")
+        self.assertIn("cores=4", result.stdout)
+
+    def test_shows_what_a_cluster_may_ask_for(self):
+        text = (ROOT / SCRIPT).read_text()
+        for option in ["account", "partition", "cpus-per-task", "mem-per-cpu", "gpus-per-node", "gres"]:
+            self.assertIn(f"--{option}=", text)
+        self.assertIn("# module load", text)
+        # Commented out: none of them is in force.
+        for line in text.splitlines():
+            if line.startswith("#SBATCH "):
+                self.assertNotRegex(line, "account|partition|cpus|mem|gpu|gres")
 
     def test_needs_a_config_and_a_run_folder(self):
         result = self.run_script(SCRIPT, "c.toml")

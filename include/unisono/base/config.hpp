@@ -105,17 +105,23 @@ struct ConfigText {
   std::string path;                    ///< as the user wrote it; "configs/fashion.toml"
   std::string text;                    ///< TOML
   std::vector<std::string> overrides;  ///< "train.epochs=3"; the value is TOML, or a bare string
+  /// "optimizer.momentum": keys that are taken out of the text before the overrides are put in.
+  std::vector<std::string> removals = {};
 };
 
 /// Reads a file.
 /// \throws ConfigError naming the file where it cannot be read.
-ConfigText read_config(const std::string& path, std::vector<std::string> overrides = {});
+ConfigText read_config(const std::string& path, std::vector<std::string> overrides = {},
+                       std::vector<std::string> removals = {});
 
 /// Fills a settings struct from TOML: `describe` is `[&](ConfigVisitor& v) { settings.describe(v); }`. Overrides win
-/// over the text. \throws ConfigError with file, line and column for text that is no TOML, an unknown key (with the
-/// nearest known one), a wrong type,
-///         a value out of range, a missing required key, or a broken rule; an override is named as "--set key=value".
-void parse_config(const ConfigText& config, const Describe& describe);
+/// over the text: where one chooses another kind (as optimizer.kind=adam does), what the text says for its own kind
+/// alone is left out.
+/// \return a line for each override that did so: "--set optimizer.kind=adam: momentum of the file's sgd is dropped"
+/// \throws ConfigError with file, line and column for text that is not TOML (with the line), an unknown key (with
+///         the nearest known one), a wrong type, a value out of range, a missing required key, or a broken rule; an
+///         override is named as "--set key=value".
+std::vector<std::string> parse_config(const ConfigText& config, const Describe& describe);
 
 /// The effective config as TOML: every key that is in force, defaults included. Parsing it gives the same settings.
 std::string effective_config(const Describe& describe);

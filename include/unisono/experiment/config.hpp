@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/dataset.hpp"
@@ -50,6 +51,7 @@ struct Config {
   CheckpointSettings checkpoint;
   CommunicationSettings communication;
   FaultSettings fault;
+  std::vector<std::string> notes;  ///< what parsing had to say; no key
 
   void describe(ConfigVisitor& visitor);
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }

@@ -11,6 +11,9 @@ namespace unisono::data {
 /// \throws DataError naming the first example whose label is not
 void read_labels(const hdf5::File& file, const std::string& dataset, Range rows, std::int32_t* labels);
 
+/// What to do about labels that are names: "holds text; …".
+std::string text_labels_hint();
+
 /// The largest label of these rows.
 std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows);
 

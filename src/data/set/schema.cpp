@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "recipe/recipe_file.hpp"
+#include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -113,6 +114,7 @@ void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules
 /// Of labels or targets: one row for each row of features.
 hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group, const std::string& path) {
   const hdf5::DatasetShape shape = file.shape(path);
+  if (shape.type == hdf5::Type::text && path == group.labels_path()) fail(file, path, text_labels_hint());
   check_numbers(file, path, shape.type);
   if (shape.rows() != group.stored.rows()) {
     fail(file, path,

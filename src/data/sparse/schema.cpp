@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "recipe/recipe_file.hpp"
+#include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -49,6 +50,8 @@ std::int64_t length_like(const hdf5::File& file, const SparseGroup& group, std::
 void read_answers(const hdf5::File& file, SparseGroup& group) {
   for (const std::string_view name : {"labels", "targets"}) {
     if (!file.exists(group.path(name))) continue;
+    const bool is_text = file.is_dataset(group.path(name)) && file.shape(group.path(name)).type == hdf5::Type::text;
+    if (name == "labels" && is_text) fail(file, group.path(name), text_labels_hint());
     require_length(file, group.path(name), length_of(file, group.path(name)), group.path("features/indptr"),
                    group.units);
     (name == "labels" ? group.has_labels : group.has_targets) = true;

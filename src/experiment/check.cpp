@@ -1,0 +1,40 @@
+#include "unisono/experiment/check.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "device.hpp"
+#include "parts.hpp"
+#include "progress.hpp"
+
+namespace unisono {
+
+std::string check(const Config& given) {
+  const std::string& path = given.data.path;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return fmt::format("{} is not there: the config was checked, but not whether it fits the data", path);
+  }
+  Config config = given;
+  const DatasetInfo data = inspect_dataset(config.data);
+  settle(config, data);
+  require_way_to_device(config);
+  const auto strategy = make_strategy(config.strategy);
+  const auto backend = make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto model = make_model(config.model, inputs_of(data),
+                                {.backend = *backend,
+                                 .reducer = reducer,
+                                 .steps_together = strategy->steps_together(),
+                                 .seed = static_cast<std::uint64_t>(config.seed),
+                                 .update_rule = config.optimizer.kind,
+                                 .learning_rate = config.optimizer.learning_rate});
+  strategy->require(*model, /*ranks=*/1);
+  optimizer_settings(config, *strategy, *model);
+  return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,
+                     grouped(data.train), grouped(data.validation), grouped(data.test),
+                     grouped(model->layout().parameters()));
+}
+
+}  // namespace unisono
