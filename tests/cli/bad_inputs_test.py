@@ -118,7 +118,7 @@ CONFIGS = [
     config("no name", r"missing key 'name'", ('name = "test"', "")),
     config(
         "a name that is no folder's",
-        r"config\.toml:\d+:\d+.*name must be usable as a folder's name",
+        r"config\.toml:\d+:\d+.*name must be usable as a folder name",
         ('"test"', '"a/b"'),
     ),
     config("no data", r"missing key 'path' in \[data\]", ('path = "digits.h5"', "")),
@@ -185,7 +185,7 @@ CONFIGS = [
     config("more micro-batches than examples", r"accumulate is larger than batch_size", sets=["train.accumulate=25"]),
     config(
         "a warm-up longer than the run",
-        r"warmup_epochs is longer than train\.epochs",
+        r"warmup_epochs is larger than train\.epochs",
         sets=["schedule.warmup_epochs=3"],
     ),
     config(
@@ -1070,7 +1070,7 @@ IN_PLACE = [
     ),
     sparse(
         "the file's order for strata",
-        r'shuffle = false is not for strategy\.kind = "stratified"',
+        r'shuffle = false does not work with strategy\.kind = "stratified"',
         "factorization",
         'strategy={kind="stratified"}',
         "data.shuffle=false",
@@ -1458,7 +1458,11 @@ SERVERS = [
         sets=["fault.slow_rank=1", "fault.slow_factor=2"],
         ranks=(2,),
     ),
-    served("a slow rank that nothing slows", r"it says who is slow, and nothing says how", sets=["fault.slow_rank=0"]),
+    served(
+        "a slow rank that nothing slows",
+        r"slow_rank is set, but not how much slower it is",
+        sets=["fault.slow_rank=0"],
+    ),
     served("a merge where there are no rows", r"strategy\.merge: it is of rows that are updated in place", "merge=sum"),
     served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave none to train", "servers=2"),
     served("no servers", r"'servers' in \[strategy\] is 0, but must be at least 1", "servers=0"),
@@ -1481,14 +1485,14 @@ SERVERS = [
     served("staleness below zero", r"'staleness'.*must be at least 0", "consistency=bounded", "staleness=-1"),
     served(
         "pushes that come too seldom for the bound",
-        r"push_period is more than staleness \+ 1",
+        r"push_period is larger than staleness \+ 1",
         "consistency=bounded",
         "staleness=1",
         "push_period=3",
     ),
     served(
         "periods of synchronous workers",
-        r"synchronous workers exchange after every step",
+        r"workers exchange after every step",
         "consistency=synchronous",
         "pull_period=2",
     ),
@@ -1498,7 +1502,7 @@ SERVERS = [
     served("a record of what needs none", r"synchronous runs need no record", "consistency=synchronous", "record=true"),
     served(
         "clipping by synchronous servers",
-        r"clip_norm is not for synchronous servers",
+        r"clip_norm does not work with synchronous servers",
         "consistency=synchronous",
         sets=["optimizer.clip_norm=1"],
     ),
@@ -1520,7 +1524,7 @@ SERVERS = [
         r"fault\.slow_rank: there is no rank 7",
         sets=["fault.slow_rank=7", "fault.slow_factor=2"],
     ),
-    served("slowness of nobody", r"slow_factor and pause_seconds are of slow_rank", sets=["fault.slow_factor=3"]),
+    served("slowness of nobody", r"slow_factor and pause_seconds apply to slow_rank", sets=["fault.slow_factor=3"]),
     served(
         "a rank that is faster than it is",
         r"'slow_factor'.*at least 1",
