@@ -24,8 +24,8 @@ std::string classes_text(std::vector<std::string> names) {
 void say_sparse(const SparseSummary& made) {
   const std::int64_t examples = made.train + made.validation + made.test;
   fmt::print(
-      "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; the first column "
-      "of the input has the index {}\n",
+      "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; index of the first "
+      "column: {}\n",
       made.path, made.train, made.validation, made.test, made.columns,
       static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
       classes_text(made.classes), made.base);
