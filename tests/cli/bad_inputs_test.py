@@ -190,7 +190,7 @@ CONFIGS = [
     ),
     config(
         "nothing left to average",
-        r"allreduce_epochs is longer than train\.epochs",
+        r"allreduce_epochs is larger than train\.epochs",
         sets=["strategy.kind=averaging", "strategy.allreduce_epochs=3"],
     ),
     config(
@@ -1084,7 +1084,7 @@ IN_PLACE = [
     ),
     sparse(
         "a rank's strata under another strategy",
-        r'data\.partition = "strata" is for strategy\.kind = "stratified" alone',
+        r'data\.partition = "strata" works only with strategy\.kind = "stratified"',
         "factorization",
         "data.partition=strata",
     ),
