@@ -19,8 +19,8 @@ namespace {
 void print(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return print(
-        DeviceError("out of memory: the set or the model needs more than there is; take fewer columns, words "
-                    "or layers, a smaller train.batch_size, or more ranks"));
+        DeviceError("out of memory: the data set or the model does not fit; use fewer columns, words or layers, a "
+                    "smaller train.batch_size, or more ranks"));
   }
   const auto* known = dynamic_cast<const Error*>(&error);
   fmt::print(stderr, "unisono: {}: {}\n", known == nullptr ? "error" : known->kind(), error.what());
