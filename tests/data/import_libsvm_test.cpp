@@ -135,7 +135,7 @@ TEST_CASE("columns and base may be said", "[libsvm]") {
 }
 
 TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
-  CHECK_THAT(refusal("1 1:1\n1 3:1 2:1\n"), Contains("t.svm:2:7: the index 2 follows 3; indices ascend"));
+  CHECK_THAT(refusal("1 1:1\n1 3:1 2:1\n"), Contains("t.svm:2:7: the index 2 follows 3; indices must ascend"));
   CHECK_THAT(refusal("1 3:1 3:1\n"), Contains("t.svm:1:7: the index 3 follows 3"));
   CHECK_THAT(refusal("1 1:nan\n"), Contains("t.svm:1:5: the value of '1:nan' is not a number"));
   CHECK_THAT(refusal("1 1:1e39\n"), Contains("t.svm:1:5: the value of '1:1e39'"));
