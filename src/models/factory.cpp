@@ -47,7 +47,7 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
   if (settings.kind == "glove") return std::make_unique<GloveModel>(settings.glove, inputs, context);
   if (settings.kind == "network") {
     if (inputs.kind != SetKind::table) {
-      throw ConfigError(fmt::format("model.kind = \"network\" takes a table of features, but the set holds {}",
+      throw ConfigError(fmt::format("model.kind = \"network\" needs a table of features, but the data set holds {}",
                                     name_of(inputs.kind)));
     }
     return std::make_unique<NetworkModel>(settings.network, inputs, context);
