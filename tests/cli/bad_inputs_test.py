@@ -486,10 +486,12 @@ IMPORTS = [
     csv_case("an empty table", r"table\.csv: is empty", "", "--label", "kind"),
     csv_case("a target that is no number", r"table\.csv:2: column 'kind'", TABLE, "--target", "kind"),
     text_case("indices that descend", r"lines\.txt:2:7: the index 2 follows 3", "libsvm", "1 1:1\n1 3:1 2:1\n"),
-    text_case("an index without a value", r"lines\.txt:1:3: '5' is no index:value", "libsvm", "1 5\n"),
-    text_case("a value that is NaN", r"lines\.txt:1:5: the value of '1:nan' is no number", "libsvm", "1 1:nan\n"),
-    text_case("a label that is a word", r"lines\.txt:2:1: the label 'cat' is no number", "libsvm", "1 1:1\ncat 2:1\n"),
-    text_case("queries", r"lines\.txt:1:3: 'qid:' is of sets for ranking", "libsvm", "1 qid:7 1:1\n"),
+    text_case("an index without a value", r"lines\.txt:1:3: '5' is not of the form index:value", "libsvm", "1 5\n"),
+    text_case("a value that is NaN", r"lines\.txt:1:5: the value of '1:nan' is not a number", "libsvm", "1 1:nan\n"),
+    text_case(
+        "a label that is a word", r"lines\.txt:2:1: the label 'cat' is not a number", "libsvm", "1 1:1\ncat 2:1\n"
+    ),
+    text_case("queries", r"lines\.txt:1:3: 'qid:' is for ranking", "libsvm", "1 qid:7 1:1\n"),
     text_case(
         "an index beyond the columns",
         r"lines\.txt:1:3: the index 4 is beyond --columns 3",
@@ -520,7 +522,7 @@ IMPORTS = [
         code=CONFIGURATION,
     ),
     text_case("a base that is none", r"--base", "libsvm", "1 1:1\n", "--base", "2", code=USAGE),
-    text_case("lines of two fields", r"lines\.txt: neither '::', tabs.*say --delimiter", "ratings", "1 2\n3 4\n"),
+    text_case("lines of two fields", r"lines\.txt: no delimiter found.*set --delimiter", "ratings", "1 2\n3 4\n"),
     text_case(
         "a rating that is no number",
         r"lines\.txt:2: column 3 \(rating\): 'x'",
@@ -538,12 +540,17 @@ IMPORTS = [
         "1 0:1 4294967295:1\n",
     ),
     text_case("a text without words", r"lines\.txt: holds no word", "text", "\n \n"),
-    text_case("rows without values", r"lines\.txt: no example has a value; say --columns", "libsvm", "1\n0\n"),
+    text_case(
+        "rows without values",
+        r"lines\.txt: no example has a value; if that is intended, set --columns",
+        "libsvm",
+        "1\n0\n",
+    ),
     text_case("a field too few", r"lines\.txt:3:4: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
     text_case("a user without a name", r"lines\.txt:2: column 1 \(user\): is empty", "ratings", "1,2,3\n,2,3\n"),
     text_case(
         "an item in Latin-1",
-        r"lines\.txt:1: column 2 \(item\): is no UTF-8.*iconv",
+        r"lines\.txt:1: column 2 \(item\): is not UTF-8.*iconv",
         "ratings",
         b"1,caf\xe9,3\n",
     ),
@@ -572,7 +579,7 @@ IMPORTS = [
     text_case("a text in Latin-1", r"lines\.txt:2:8: the byte 0xE9.*iconv", "text", b"one\ntwo caf\xe9\n"),
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
-    text_case("words that are all rare", r"lines\.txt: of its 3 words none occurs 5 times", "text", "a b c\n"),
+    text_case("words that are all rare", r"lines\.txt: none of its 3 words occurs 5 times", "text", "a b c\n"),
     text_case("an empty text", r"lines\.txt: holds no word", "text", ""),
     Case(
         "a folder without texts",
@@ -688,7 +695,7 @@ CHECKPOINTS = [
         r"trained/checkpoints.*another model",
         (*COMPARED, "new", "--compare-with", "trained", "--set", "model.layers.0.channels=5"),
     ),
-    Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no whole checkpoint", ("evaluate", "earlier")),
+    Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no complete checkpoint", ("evaluate", "earlier")),
     Case(
         "all checkpoints truncated",
         CHECKPOINT,
@@ -1008,23 +1015,33 @@ def sparse(name, message, model, *sets, of=None, change=None, code=None, ranks=(
 
 
 IN_PLACE = [
-    sparse("ratings for a linear model", r"takes sparse rows or a table.*holds ratings", "linear", of="factorization"),
-    sparse("rows for a factorization", r"takes ratings, but the set holds", "factorization", of="linear"),
-    sparse("co-occurrences for word2vec", r"takes text, but the set holds", "word2vec", of="glove"),
-    sparse("text for GloVe", r"takes co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
+    sparse("ratings for a linear model", r"needs sparse rows or a table.*holds ratings", "linear", of="factorization"),
+    sparse("rows for a factorization", r"needs ratings, but the data set holds", "factorization", of="linear"),
+    sparse("co-occurrences for word2vec", r"needs text, but the data set holds", "word2vec", of="glove"),
+    sparse("text for GloVe", r"needs co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
     sparse(
         "sparse rows for a network",
-        r"network.*takes a table of features",
+        r"network.*needs a table of features",
         "linear",
         'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}',
     ),
-    sparse("Adam for a linear model", r"is updated in place, by sgd.*allreduce", "linear", "optimizer.kind=adam"),
+    sparse(
+        "Adam for a linear model",
+        r"is updated in place, which supports only sgd.*allreduce",
+        "linear",
+        "optimizer.kind=adam",
+    ),
     sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
-    sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
-    sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
+    sparse(
+        "Adagrad for word2vec",
+        r"word2vec.*updated in place, which supports only sgd",
+        "word2vec",
+        "optimizer.kind=adagrad",
+    ),
+    sparse("SGD for GloVe", r"glove.*updated in place, which supports only adagrad", "glove", "optimizer.kind=sgd"),
     sparse(
         "GloVe at a rate of 0",
-        r"optimizer\.learning_rate = 0.*takes at least 1e-18",
+        r"optimizer\.learning_rate = 0.*needs at least 1e-18",
         "glove",
         "optimizer.learning_rate=0",
     ),
@@ -1038,7 +1055,7 @@ IN_PLACE = [
     ),
     sparse(
         "allreduce of word vectors",
-        r"word2vec.*has no gradient.*hogwild",
+        r"word2vec.*cannot compute the gradient.*hogwild",
         "word2vec",
         'strategy={kind="allreduce"}',
     ),
@@ -1056,14 +1073,14 @@ IN_PLACE = [
     ),
     sparse(
         "more ranks than the grid has rows",
-        r"2 ranks are more than the 1 rows of the grid",
+        r"2 ranks are too many, because the grid of these ratings has 1 rows",
         "factorization",
         'strategy={kind="stratified"}',
         ranks=(2,),
     ),
     sparse(
         "a batch in strata",
-        r"train\.batch_size: steps in strata are the diagonals of a grid",
+        r"train\.batch_size: .*a step is a diagonal of the grid",
         "factorization",
         'strategy={kind="stratified"}',
         "train.batch_size=2",
@@ -1117,7 +1134,7 @@ IN_PLACE = [
     ),
     sparse(
         "a hinge of three classes",
-        r"model\.loss = \"hinge\".*two classes, and the set has 3",
+        r"model\.loss = \"hinge\".*two classes, but the data set has 3",
         "linear",
         "model.loss=hinge",
         change=lambda file: file["train/labels"].__setitem__(0, 2),
@@ -1277,7 +1294,7 @@ VECTORS = [
     vectors(
         "vectors in place of a link",
         OTHER,
-        r"v\.npy: is no plain file, and is not replaced by one",
+        r"v\.npy: is not a regular file, and is not replaced by one",
         (*EXPORT, "--overwrite"),
         change=lambda folder: os.symlink("elsewhere", folder / "v.npy"),
     ),
@@ -1297,7 +1314,7 @@ VECTORS = [
     vectors(
         "names with blanks for word2vec",
         DATA,
-        r"the name 'Toy Story' \(number 0\) is empty or holds a blank.*npy or csv",
+        r"the name 'Toy Story' \(number 0\) is empty or contains a space.*npy or csv",
         ("export", "small", "--table", "items", "--format", "word2vec-text", "--output", "v.txt"),
         kind="ratings",
     ),
@@ -1352,11 +1369,11 @@ VECTORS = [
     ),
     word_test("sections without analogies", r"test\.txt: holds no analogies", "--analogies", ": a\n: b\n"),
     word_test(
-        "a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"
+        "a similarity that is no number", r"test\.txt:1: 'much' is not a number", "--similarity", "king queen much\n"
     ),
     word_test(
         "a similarity of two words",
-        r"test\.txt:3: has 2 words; a line is two",
+        r"test\.txt:3: has 2 words; each line must be two",
         "--similarity",
         "# x\nking man 1\nking queen\n",
     ),
@@ -1377,13 +1394,13 @@ VECTORS = [
     vectors(
         "predictions of words",
         CONFIGURATION,
-        r"\"word2vec\" predicts nothing of an example",
+        r"\"word2vec\" makes no predictions for examples",
         ("predict", "small", "--output", "p.csv"),
     ),
     Case(
         "items of digits",
         CONFIGURATION,
-        r"--top: trained/.* was trained on .*but only a model of ratings has items to recommend",
+        r"--top: trained/.* was trained on .*but only a model of ratings can recommend items",
         ("predict", "trained", "--top", "3", "--output", "top.csv"),
     ),
     recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
@@ -1405,7 +1422,7 @@ VECTORS = [
     recommend(
         "no file of users",
         DATA,
-        r"none\.txt: cannot be read; give a file of users",
+        r"none\.txt: cannot be read; it must be a text file with one user per line",
         *("--top", "2", "--users-file", "none.txt", "--output", "top.csv"),
     ),
     recommend("users without items", USAGE, r"usage error: .*--top", "--users", "ann", "--output", "top.csv"),
@@ -1463,8 +1480,12 @@ SERVERS = [
         r"slow_rank is set, but not how much slower it is",
         sets=["fault.slow_rank=0"],
     ),
-    served("a merge where there are no rows", r"strategy\.merge: it is of rows that are updated in place", "merge=sum"),
-    served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave none to train", "servers=2"),
+    served(
+        "a merge where there are no rows",
+        r"strategy\.merge: it applies only to models that are updated in place",
+        "merge=sum",
+    ),
+    served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave no rank to train", "servers=2"),
     served("no servers", r"'servers' in \[strategy\] is 0, but must be at least 1", "servers=0"),
     served(
         "servers of no kind",
@@ -1538,7 +1559,9 @@ SERVERS = [
     replayed(
         "a run without a record", r"events\.bin: there is no such record; runs with strategy\.record = true", None
     ),
-    replayed("a record of something else", r"events\.bin: is no record of events", b"something else, and rather long"),
+    replayed(
+        "a record of something else", r"events\.bin: is not a record of events", b"something else, and rather long"
+    ),
     replayed("a record that ends at once", r"events\.bin: is truncated", b"unisono-events-1\n\1\0"),
 ]
 
