@@ -591,7 +591,7 @@ IMPORTS = [
     Case(
         "to count what is no text",
         DATA,
-        r"digits\.h5: has no /train/words; it is no set of text",
+        r"digits\.h5: has no /train/words; it is not a text set",
         ("data", "cooccurrences", "digits.h5", "--output", "new.h5"),
     ),
     Case(
@@ -1031,7 +1031,7 @@ IN_PLACE = [
         "linear",
         "optimizer.kind=adam",
     ),
-    sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
+    sparse("Adam for a factorization", r"factorization.*supports only sgd or adagrad", "factorization", "optimizer.kind=adam"),
     sparse(
         "Adagrad for word2vec",
         r"word2vec.*updated in place, which supports only sgd",
@@ -1308,7 +1308,7 @@ VECTORS = [
     Case(
         "vectors of a network",
         CONFIGURATION,
-        r"this model .*\"network\" has no vectors",
+        r"a model .*\"network\" has no vectors",
         ("neighbors", "trained", "king"),
     ),
     vectors(
@@ -1407,7 +1407,7 @@ VECTORS = [
     recommend(
         "items in an unknown kind of file",
         CONFIGURATION,
-        r"top\.txt: predictions go to FILE\.h5",
+        r"top\.txt: predictions can be written to FILE\.h5",
         "--top",
         "2",
         "--output",
