@@ -1031,7 +1031,12 @@ IN_PLACE = [
         "linear",
         "optimizer.kind=adam",
     ),
-    sparse("Adam for a factorization", r"factorization.*supports only sgd or adagrad", "factorization", "optimizer.kind=adam"),
+    sparse(
+        "Adam for a factorization",
+        r"factorization.*supports only sgd or adagrad",
+        "factorization",
+        "optimizer.kind=adam",
+    ),
     sparse(
         "Adagrad for word2vec",
         r"word2vec.*updated in place, which supports only sgd",
