@@ -19,8 +19,8 @@ namespace {
 void print(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
     return print(
-        DeviceError("out of memory: the set or the model needs more than there is; take fewer columns, words "
-                    "or layers, a smaller train.batch_size, or more ranks"));
+        DeviceError("out of memory: the data set or the model does not fit; use fewer columns, words or layers, a "
+                    "smaller train.batch_size, or more ranks"));
   }
   const auto* known = dynamic_cast<const Error*>(&error);
   fmt::print(stderr, "unisono: {}: {}\n", known == nullptr ? "error" : known->kind(), error.what());
@@ -71,8 +71,7 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
 /// The first process says it and has the exit code: a launcher would end it before it speaks if another one failed.
 int usage_error(const std::string& what) {
   if (!is_first_of_launch()) return 0;
-  fmt::print(stderr, "unisono: usage error: {}; 'unisono --help' and 'unisono COMMAND --help' say what there is\n",
-             what);
+  fmt::print(stderr, "unisono: usage error: {}; see 'unisono --help' and 'unisono COMMAND --help'\n", what);
   return static_cast<int>(ExitCode::config);
 }
 
@@ -99,7 +98,7 @@ int run(int argc, char** argv, const ModelKinds& models) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
-  CLI::App app("Trains models in parallel from one config file, on one rank or many.", "unisono");
+  CLI::App app("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.", "unisono");
   app.require_subcommand(1);
   app.set_version_flag("--version", UNISONO_VERSION);
   Chosen chosen{.models = models};

@@ -19,10 +19,12 @@ struct Arguments {
 std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   arguments->options.models = chosen.models;
-  command.add_option("model", arguments->options.model, "a run folder (its newest checkpoint), or a checkpoint file")
+  command
+      .add_option("model", arguments->options.model, "run folder (its newest checkpoint is used) or checkpoint file")
       ->required()
       ->type_name("RUN|CHECKPOINT");
-  command.add_option("--data", arguments->options.data, "an HDF5 set (default: the one it was trained on)")
+  command
+      .add_option("--data", arguments->options.data, "HDF5 data set (default: the one that the model was trained on)")
       ->type_name("FILE");
   command
       .add_option(
@@ -31,28 +33,35 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
           "them, HDF5")
       ->excludes("--data")
       ->type_name("FILE");
-  command.add_option("--split", arguments->options.split, "train, validation or test (default: test, if there is one)")
+  command
+      .add_option("--split", arguments->options.split,
+                  "group of the data set: train, validation or test (default: test, if there is one)")
       ->check(CLI::IsMember({"train", "validation", "test"}));
-  command.add_option("--threads", arguments->options.threads, "per rank (default: the rank's share of the cores)")
+  command
+      .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
       ->check(CLI::Range(1, 4096));
   command
-      .add_option("--device", arguments->options.device, "cpu, cuda or auto (default: cpu, whatever it was trained on)")
+      .add_option("--device", arguments->options.device,
+                  "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)")
       ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
   return arguments;
 }
 
 /// Tests of word vectors, which need no set.
 void add_word_tests(CLI::App& command, WordTestOptions& words) {
-  CLI::Option& analogies =
-      *command
-           .add_option("--analogies", words.analogies, "of words: files like questions-words.txt, in place of a set")
-           ->type_name("FILE");
-  command.add_option("--words", words.words, "how many of the most frequent ones analogies are asked of")
+  CLI::Option& analogies = *command
+                                .add_option("--analogies", words.analogies,
+                                            "word vectors: evaluate on these analogy files (format of word2vec's "
+                                            "questions-words.txt), instead of a data set")
+                                ->type_name("FILE");
+  command.add_option("--words", words.words, "use only this many of the most frequent words for analogies")
       ->capture_default_str()
       ->check(kPositive)
       ->needs(&analogies);
   CLI::Option& similarity =
-      *command.add_option("--similarity", words.similarity, "of words: files of lines 'word word score'")
+      *command
+           .add_option("--similarity", words.similarity,
+                       "word vectors: evaluate on these similarity files, with lines 'word word score'")
            ->type_name("FILE");
   for (CLI::Option* tests : {&analogies, &similarity}) {
     for (const char* of_a_set : {"--data", "--input", "--split"}) tests->excludes(command.get_option(of_a_set));
@@ -61,16 +70,19 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
 
 /// The best items of users, in place of a split's predictions.
 CLI::Option& add_top(CLI::App& command, TopOptions& options) {
-  CLI::Option& top = *command.add_option("--top", options.top, "of ratings: the best items of each user, so many")
-                          ->check(kPositive)
-                          ->excludes(command.get_option("--split"))
-                          ->type_name("N");
-  command.add_option("--users", options.users, "only of these, with commas between")
+  CLI::Option& top =
+      *command
+           .add_option("--top", options.top,
+                       "factorization: write the N best items for each user, without the items that the user has rated")
+           ->check(kPositive)
+           ->excludes(command.get_option("--split"))
+           ->type_name("N");
+  command.add_option("--users", options.users, "only for these users, separated by commas")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->needs(&top)
       ->type_name("NAMES");
-  command.add_option("--users-file", options.users_file, "only of these, one in each line")
+  command.add_option("--users-file", options.users_file, "only for the users in this file, one per line")
       ->needs(&top)
       ->type_name("FILE");
   return top;
@@ -79,9 +91,9 @@ CLI::Option& add_top(CLI::App& command, TopOptions& options) {
 }  // namespace
 
 void add_evaluate(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("evaluate", "a trained model's figures on a set, on any number of ranks");
+  CLI::App& command = *app.add_subcommand("evaluate", "evaluate a trained model on a data set, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  command.add_flag("--json", arguments->json, "print one JSON object");
+  command.add_flag("--json", arguments->json, "print the result as one JSON object");
   add_word_tests(command, arguments->words);
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](MpiSession& session, Log& log) {
@@ -100,9 +112,12 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
 }
 
 void add_predict(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("predict", "write a trained model's outputs, on any number of ranks");
+  CLI::App& command =
+      *app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  command.add_option("--output", arguments->output, "FILE.h5 or FILE.csv")->required()->type_name("FILE");
+  command.add_option("--output", arguments->output, "file to write: FILE.h5 or FILE.csv")
+      ->required()
+      ->type_name("FILE");
   const CLI::Option& top = add_top(command, arguments->top);
   command.callback([arguments, &top, &chosen] {
     chosen.together = [arguments, &top](MpiSession& session, Log& log) {

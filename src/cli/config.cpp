@@ -10,7 +10,7 @@
 namespace unisono::cli {
 
 void add_config(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("config", "check a config, or list what one may hold");
+  CLI::App& command = *app.add_subcommand("config", "check a config, or list all config keys");
   command.require_subcommand(1);
 
   CLI::App& check = *command.add_subcommand(
@@ -26,9 +26,10 @@ void add_config(CLI::App& app, Chosen& chosen) {
     };
   });
 
-  CLI::App& reference = *command.add_subcommand("reference", "every key: meaning, unit, default, range");
+  CLI::App& reference =
+      *command.add_subcommand("reference", "print every config key with meaning, unit, default and range");
   const auto markdown = std::make_shared<bool>(false);
-  reference.add_flag("--markdown", *markdown, "as docs/config.md");
+  reference.add_flag("--markdown", *markdown, "print as Markdown (docs/config.md)");
   reference.callback([markdown, &chosen] {
     chosen.alone = [markdown, &chosen] {
       const auto format = *markdown ? ReferenceFormat::markdown : ReferenceFormat::text;

@@ -12,8 +12,8 @@ void ConfigArguments::add_to(CLI::App& command) {
       ->type_name("CONFIG");
   command
       .add_option("--set", overrides,
-                  "override a key of the config, e.g. --set train.epochs=3; may be repeated. Another kind, e.g. --set "
-                  "optimizer.kind=adam, drops the keys that the file has for its own kind alone")
+                  "set a config key, overriding the file, e.g. --set train.epochs=3; may be repeated. Setting another kind, "
+                  "e.g. --set optimizer.kind=adam, drops the keys that only the file's kind has")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

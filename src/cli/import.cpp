@@ -14,7 +14,7 @@ template <typename Import>
 void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const char* meaning, Import make) {
   CLI::App& command = *import.add_subcommand(name, meaning);
   const auto folder = std::make_shared<std::string>();
-  command.add_option("folder", *folder, "where the files are")->required()->type_name("FOLDER");
+  command.add_option("folder", *folder, "folder with the files")->required()->type_name("FOLDER");
   const auto output = add_output(command);
   command.callback([=, &chosen] { chosen.alone = [=] { say(make(*folder, *output)); }; });
 }
@@ -43,26 +43,31 @@ void add_recipe(CLI::App& command, CsvOptions& options) {
 }
 
 void add_csv(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("csv", "a table of numbers and words, gzipped or not");
+  CLI::App& command = *import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
   const auto path = std::make_shared<std::string>();
   const auto options = std::make_shared<CsvOptions>();
-  command.add_option("file", *path, "the table")->required()->type_name("FILE");
+  command.add_option("file", *path, "CSV file")->required()->type_name("FILE");
   const auto output = add_output(command);
-  command.add_option("--label", options->label, "column of classes: its name, or number (1 first, -1 last)");
-  command.add_option("--target", options->target, "column of numbers to predict, in place of classes");
-  command.add_option("--exclude", options->exclude, "columns that are no features")->delimiter(',');
-  command.add_option("--categorical", options->categorical, "columns whose numbers are names")->delimiter(',');
-  command.add_option("--delimiter", options->delimiter, "auto, tab, or one character")->capture_default_str();
-  command.add_option("--header", options->header, "whether the first line names the columns")
+  command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
+  command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
+  command.add_option("--exclude", options->exclude, "columns that are not used as features")->delimiter(',');
+  command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
+      ->delimiter(',');
+  command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, or one character")
+      ->capture_default_str();
+  command.add_option("--header", options->header, "whether the first line contains the names of the columns")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
   add_recipe(command, *options);
-  command.add_option("--validation-fraction", options->validation_fraction, "of the rows, chosen at random")
+  command
+      .add_option("--validation-fraction", options->validation_fraction,
+                  "share of the rows for the validation group, chosen at random")
       ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--test-fraction", options->test_fraction, "of the rows, chosen at random")
+  command
+      .add_option("--test-fraction", options->test_fraction, "share of the rows for the test group, chosen at random")
       ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "of that choice")->check(kNoSign)->capture_default_str();
-  command.add_option("--test-file", options->test_file, "a second table, whose rows are the test group")
+  command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
+  command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
       ->type_name("FILE");
   command.callback([=, &chosen] { chosen.alone = [=] { say(import_csv(*path, *options, *output)); }; });
 }
@@ -71,8 +76,8 @@ void add_csv(CLI::App& import, Chosen& chosen) {
 
 std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
   const auto output = std::make_shared<ImportOutput>();
-  command.add_option("--output", output->path, "the HDF5 file to make")->required()->type_name("FILE.h5");
-  command.add_flag("--overwrite", output->overwrite, "replace the file if it is there");
+  command.add_option("--output", output->path, "HDF5 file to write")->required()->type_name("FILE.h5");
+  command.add_flag("--overwrite", output->overwrite, "replace the file if it exists");
   command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9")->check(CLI::Range(0, 9));
   return output;
 }
@@ -84,10 +89,12 @@ void say(const ImportSummary& made) {
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {
-  CLI::App& import = *data.add_subcommand("import", "make a set of files in another format");
+  CLI::App& import = *data.add_subcommand("import", "make a data set from files in another format");
   import.require_subcommand(1);
-  add_folder_import(import, chosen, "idx", "the four files of MNIST and Fashion-MNIST, gzipped or not", import_idx);
-  add_folder_import(import, chosen, "cifar10", "CIFAR-10's binary batches", import_cifar10);
+  add_folder_import(import, chosen, "idx",
+                    "import a folder with the four IDX files of MNIST or Fashion-MNIST, which may be gzipped",
+                    import_idx);
+  add_folder_import(import, chosen, "cifar10", "import a folder with the binary files of CIFAR-10", import_cifar10);
   add_csv(import, chosen);
   add_sparse_imports(import, chosen);
 }

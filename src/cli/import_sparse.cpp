@@ -24,8 +24,8 @@ std::string classes_text(std::vector<std::string> names) {
 void say_sparse(const SparseSummary& made) {
   const std::int64_t examples = made.train + made.validation + made.test;
   fmt::print(
-      "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; the input's "
-      "first column is {}\n",
+      "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; index of the first "
+      "column: {}\n",
       made.path, made.train, made.validation, made.test, made.columns,
       static_cast<double>(made.nonzeros) / static_cast<double>(examples), made.all_ones ? ", all of them 1" : "",
       classes_text(made.classes), made.base);
@@ -39,52 +39,63 @@ std::shared_ptr<std::vector<std::string>> add_files(CLI::App& command, const cha
 
 template <typename Options>
 void add_fractions(CLI::App& command, Options& options, const std::string& what) {
-  command.add_option("--validation-fraction", options.validation_fraction, "of the " + what)
+  command
+      .add_option("--validation-fraction", options.validation_fraction,
+                  "share of the " + what + " for the validation group")
       ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--test-fraction", options.test_fraction, "of the " + what)->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options.seed, "of what is chosen at random")->check(kNoSign)->capture_default_str();
-  command.add_option("--test-file", options.test_file, "whose " + what + " are the test group")->type_name("FILE");
+  command.add_option("--test-fraction", options.test_fraction, "share of the " + what + " for the test group")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options.seed, "seed of random choices")->check(kNoSign)->capture_default_str();
+  command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
+      ->type_name("FILE");
 }
 
 void add_libsvm(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("libsvm", "lines of 'label index:value …', gzipped or not");
-  const auto paths = add_files(command, "the text");
+  CLI::App& command = *import.add_subcommand(
+      "libsvm", "import sparse data in LIBSVM format: lines of 'label index:value …', which may be gzipped");
+  const auto paths = add_files(command, "files in LIBSVM format");
   const auto output = add_output(command);
   const auto options = std::make_shared<LibsvmOptions>();
   add_fractions(command, *options, "examples");
-  command.add_option("--columns", options->columns, "how many; by default as many as the largest index needs")
+  command.add_option("--columns", options->columns, "number of columns (default: from the largest index)")
       ->check(kPositive);
-  command.add_option("--base", options->base, "the first column's index")
+  command.add_option("--base", options->base, "index of the first column; auto: 0 if it occurs, otherwise 1")
       ->check(CLI::IsMember({"auto", "0", "1"}))
       ->capture_default_str();
-  command.add_option("--task", options->task, "what the labels are")
+  command
+      .add_option("--task", options->task,
+                  "kind of the labels; auto: classes if they are whole numbers, otherwise regression")
       ->check(CLI::IsMember({"auto", "classes", "regression"}))
       ->capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say_sparse(import_libsvm(*paths, *options, *output)); }; });
 }
 
 std::string delimiter_text(const std::string& delimiter) {
-  if (delimiter == " ") return "blanks";
+  if (delimiter == " ") return "spaces";
   return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
 }
 
 void say_ratings(const RatingsSummary& made) {
-  fmt::print("{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; cut at {}, {}\n",
-             made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
-             delimiter_text(made.delimiter),
-             made.header.empty() ? "no names on top" : fmt::format("names on top: '{}'", made.header));
+  fmt::print(
+      "{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; columns separated by {}, "
+      "{}\n",
+      made.path, made.train, made.validation, made.test, made.items, made.users, made.times ? "with" : "without",
+      delimiter_text(made.delimiter),
+      made.header.empty() ? "no header line" : fmt::format("header line '{}'", made.header));
 }
 
 void add_ratings(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("ratings", "lines of 'user item rating', maybe with a time");
-  const auto paths = add_files(command, "the lines, gzipped or not");
+  CLI::App& command =
+      *import.add_subcommand("ratings", "import ratings: lines of 'user item rating', optionally with a time");
+  const auto paths = add_files(command, "files with ratings, which may be gzipped");
   const auto output = add_output(command);
   const auto options = std::make_shared<RatingsOptions>();
-  command.add_option("--delimiter", options->delimiter, "auto, tab, ::, or one character")->capture_default_str();
-  command.add_option("--header", options->header, "whether the first line names the columns")
+  command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, ::, or one character")
+      ->capture_default_str();
+  command.add_option("--header", options->header, "whether the first line contains the names of the columns")
       ->check(CLI::IsMember({"auto", "yes", "no"}))
       ->capture_default_str();
-  command.add_option("--split", options->split, "which are for testing")
+  command.add_option("--split", options->split, "how ratings are chosen for the validation and test groups")
       ->check(CLI::IsMember({"none", "random", "leave_one_out", "time"}))
       ->capture_default_str();
   add_fractions(command, *options, "ratings");
@@ -100,22 +111,25 @@ void say_text(const TextSummary& made) {
 }
 
 void add_text(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("text", "words between blanks, a sentence a line");
-  const auto paths = add_files(command, "UTF-8, gzipped or not; a folder stands for all files in it");
+  CLI::App& command =
+      *import.add_subcommand("text", "import text: words separated by whitespace, one sentence per line");
+  const auto paths = add_files(command, "UTF-8 text files, which may be gzipped; a folder stands for all files in it");
   const auto output = add_output(command);
   const auto options = std::make_shared<TextOptions>();
-  command.add_option("--minimum-count", options->minimum_count, "words that occur more seldom are left out")
+  command.add_option("--minimum-count", options->minimum_count, "leave out words that occur fewer times than this")
       ->capture_default_str()
       ->check(kPositive);
-  command.add_option("--maximum-words", options->maximum_words, "keep only so many, the most frequent ones; 0: all")
+  command
+      .add_option("--maximum-words", options->maximum_words, "keep only this many of the most frequent words; 0: all")
       ->capture_default_str()
       ->check(kNotNegative);
-  command.add_option("--sentence-length", options->sentence_length, "words; longer sentences are cut there")
+  command.add_option("--sentence-length", options->sentence_length, "split sentences that have more words than this")
       ->capture_default_str()
       ->check(kPositive);
-  command.add_flag("--lowercase", options->lowercase, "make all letters small");
-  command.add_option("--test-fraction", options->test_fraction, "of the sentences")->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "of what is chosen at random")->check(kNoSign)->capture_default_str();
+  command.add_flag("--lowercase", options->lowercase, "convert the text to lower case");
+  command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
+      ->check(CLI::Range(0.0, 1.0));
+  command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say_text(import_text(*paths, *options, *output)); }; });
 }
 
@@ -129,22 +143,30 @@ void add_sparse_imports(CLI::App& import, Chosen& chosen) {
 
 void add_cooccurrences(CLI::App& data, Chosen& chosen) {
   CLI::App& command =
-      *data.add_subcommand("cooccurrences", "count how often words of a set of text are near each other");
+      *data.add_subcommand("cooccurrences", "count how often words of a text set occur near each other (for GloVe)");
   const auto path = std::make_shared<std::string>();
-  command.add_option("text", *path, "the set that 'import text' made")->required()->type_name("FILE.h5");
+  command.add_option("text", *path, "data set made by 'import text'")->required()->type_name("FILE.h5");
   const auto output = add_output(command);
   const auto options = std::make_shared<CooccurrenceOptions>();
-  command.add_option("--window", options->window, "words on each side that count, by 1/distance")
+  command
+      .add_option("--window", options->window,
+                  "number of words on each side that are counted, each with weight 1/distance")
       ->capture_default_str()
       ->check(kPositive);
-  command.add_option("--symmetric", options->symmetric, "no: rows are left words, columns right ones")
+  command
+      .add_option("--symmetric", options->symmetric,
+                  "yes: count both orders of a pair; no: only with the left word as row and the right word as column")
       ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}))
       ->default_str("yes")
       ->type_name("yes|no");
-  command.add_option("--memory", options->memory_bytes, "for counting, as in 512MiB; the rest goes to the disk")
+  command
+      .add_option("--memory", options->memory_bytes,
+                  "memory for counting, e.g. 512MiB; what does not fit is written to temporary files")
       ->transform(kSize)
       ->default_str("4GiB");
-  command.add_option("--seed", options->seed, "of the entries' order")->check(kNoSign)->capture_default_str();
+  command.add_option("--seed", options->seed, "seed of the order of the entries")
+      ->check(kNoSign)
+      ->capture_default_str();
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);

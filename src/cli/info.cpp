@@ -27,11 +27,11 @@ ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session,
 
 void add_info(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *app.add_subcommand("info", "a config's layers, and the memory that training takes on these ranks");
+  CLI::App& command = *app.add_subcommand(
+      "info", "show the layers of a config's model, and the memory that training needs on these ranks");
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
-  command.add_flag("--json", arguments->options.json, "print one JSON object");
+  command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);

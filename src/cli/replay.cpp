@@ -12,11 +12,12 @@ void add_replay(CLI::App& app, Chosen& chosen) {
   };
   const auto arguments = std::make_shared<Arguments>();
   CLI::App& command =
-      *app.add_subcommand("replay", "repeat an asynchronous run bit for bit, from its record of events, on any ranks");
-  command.add_option("RUN", arguments->run, "the run's folder; it was made with strategy.record = true")
+      *app.add_subcommand("replay", "repeat a recorded asynchronous run bit for bit, on any number of ranks");
+  command.add_option("RUN", arguments->run, "run folder of a run with strategy.record = true")
       ->type_name("RUN")
       ->required();
-  command.add_option("--output", arguments->output, "the repeated run's folder (default: RUN/replay, replaced)")
+  command
+      .add_option("--output", arguments->output, "folder for the repeated run (default: RUN/replay, which is replaced)")
       ->type_name("DIR");
   command.callback([arguments, &chosen] {
     hold_stop_signals();

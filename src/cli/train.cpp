@@ -38,17 +38,20 @@ ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& s
 
 void add_train(CLI::App& app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("train", "train what a config describes, on the ranks it is started on");
+  CLI::App& command =
+      *app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
   arguments->config.add_to(command);
-  command.add_option("--output", arguments->output, "the run folder itself (default: runs/<name>)")->type_name("DIR");
-  auto* resume = command.add_flag("--resume", arguments->resume, "go on with the run in the run folder");
+  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)")->type_name("DIR");
+  auto* resume = command.add_flag("--resume", arguments->resume, "continue the run in the run folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,
-                  "a run's folder or a checkpoint, e.g. of the serial run: the summary tells how far from it this run "
-                  "ends")
+                  "run folder or checkpoint, e.g. of a serial run: the summary says how far the final parameters are "
+                  "from its parameters")
       ->type_name("RUN");
-  command.add_option("--progress", arguments->progress, "auto (a bar on a terminal, else lines), bar, lines, none")
+  command
+      .add_option("--progress", arguments->progress,
+                  "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->capture_default_str();
   command.callback([arguments, &chosen] {

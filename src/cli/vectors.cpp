@@ -14,10 +14,11 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
   const auto options = std::make_shared<Options>();
   options->model.models = chosen.models;
   options->model.threads = 1;
-  command.add_option("model", options->model.model, "a run folder (its newest checkpoint), or a checkpoint file")
+  command.add_option("model", options->model.model, "run folder (its newest checkpoint is used) or checkpoint file")
       ->required()
       ->type_name("RUN|CHECKPOINT");
-  command.add_option("--table", options->table, "whose vectors, where the model has several: words, users, items, …")
+  command
+      .add_option("--table", options->table, "which vectors, if the model has several tables: words, users, items, …")
       ->type_name("NAME");
   return options;
 }
@@ -25,14 +26,17 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
 }  // namespace
 
 void add_export(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("export", "write a trained model's vectors of words, users or items");
+  CLI::App& command = *app.add_subcommand(
+      "export", "write the vectors of a trained model (of words, users, items or features) to a file");
   const auto options = add_vector_arguments<ExportOptions>(command, chosen);
-  command.add_option("--output", options->output, "the file to make")->required()->type_name("FILE");
-  command.add_option("--format", options->format, "word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv")
+  command.add_option("--output", options->output, "file to write")->required()->type_name("FILE");
+  command
+      .add_option("--format", options->format,
+                  "file format: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv")
       ->required()
       ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv"}))
       ->type_name("FORMAT");
-  command.add_flag("--overwrite", options->overwrite, "replace the file if it is there");
+  command.add_flag("--overwrite", options->overwrite, "replace the file if it exists");
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;
@@ -42,11 +46,13 @@ void add_export(CLI::App& app, Chosen& chosen) {
 }
 
 void add_neighbors(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("neighbors", "the words, users or items whose vectors are most alike");
+  CLI::App& command = *app.add_subcommand("neighbors", "list the words, users or items with the most similar vectors");
   const auto options = add_vector_arguments<NeighborOptions>(command, chosen);
-  command.add_option("names", options->names, "a list each")->required()->type_name("NAME");
-  command.add_option("--top", options->top, "how many")->capture_default_str()->check(kPositive);
-  command.add_flag("--json", options->json, "print one JSON object");
+  command.add_option("names", options->names, "names of words, users or items; each gets a list of its neighbours")
+      ->required()
+      ->type_name("NAME");
+  command.add_option("--top", options->top, "number of neighbours")->capture_default_str()->check(kPositive);
+  command.add_flag("--json", options->json, "print the result as one JSON object");
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;

@@ -15,7 +15,7 @@ namespace {
 constexpr Index kChunkFloats = 1 << 20;  // are read at a time
 
 constexpr std::string_view kOtherModel =
-    "it is a checkpoint of another model; give the config it was trained with, or start a new run";
+    "it is a checkpoint of another model; use the config that it was trained with, or start a new run";
 
 std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.begin(), block.shape.end()}; }
 

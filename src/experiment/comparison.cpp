@@ -121,11 +121,11 @@ nlohmann::ordered_json to_json(const Comparison& comparison) {
 std::string to_text(const Comparison& comparison) {
   std::string text =
       comparison.different == 0
-          ? fmt::format("the parameters of {}, bit for bit", comparison.checkpoint)
-          : fmt::format("{:.3g} % of their norm away from the parameters of {}, one of them by {:.3g}",
+          ? fmt::format("parameters equal those of {} bit for bit", comparison.checkpoint)
+          : fmt::format("parameters differ by {:.3g} % of their norm from those of {}, and by at most {:.3g} each",
                         100 * comparison.relative_distance, comparison.checkpoint, comparison.largest_difference);
   for (const auto& [group, figures] : comparison.figures.items()) {
-    text += text.find("; there ") == std::string::npos ? "; there " : "; ";
+    text += text.find("; its results: ") == std::string::npos ? "; its results: " : "; ";
     text += group;
     for (const auto& [name, value] : figures.items()) {
       if (value.is_number()) text += fmt::format(" {} {:.4g}", name, value.get<double>());

@@ -9,46 +9,50 @@ namespace unisono {
 namespace {
 
 constexpr std::string_view kMarkdownHead =
-    "# Config reference\n\nEvery key of a config file. Any of them can be overridden on the command line: "
-    "`--set train.epochs=3`; `--unset train.epochs` takes one out of the file. Written by `unisono config reference "
-    "--markdown`.\n";
+    "# Config reference\n\nAll keys of a config file. Each can be overridden on the command line: "
+    "`--set train.epochs=3`; "
+    "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference --markdown`.\n";
 
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
                 epochs);
-  visitor.field({.name = "batch_size",
-                 .meaning = "examples per optimizer step, over all ranks together; of a model that is updated in "
-                            "place, with each example, those between two reports, averages or stops. 0: 64 of a "
-                            "table; else a hundredth of an epoch, at least 4096",
-                 .unit = "examples",
-                 .minimum = 0,
-                 .maximum = 1 << 30},
-                batch_size);
+  visitor.field(
+      {.name = "batch_size",
+       .meaning = "examples per optimizer step, over all ranks together. Models that are updated in place make a step "
+                  "for each example; for them, the number of examples between two reports, averages or possible stops. "
+                  "0: 64 for tables; otherwise a hundredth of an epoch, but at least 4096",
+       .unit = "examples",
+       .minimum = 0,
+       .maximum = 1 << 30},
+      batch_size);
   visitor.field({.name = "accumulate",
-                 .meaning = "micro-batches that a step's examples are cut into, one after another; saves memory",
+                 .meaning = "gradient accumulation: number of micro-batches that the batch of a step is divided into, "
+                            "one after another; saves memory",
                  .minimum = 1},
                 accumulate);
   visitor.require("accumulate", batch_size == 0 || accumulate <= batch_size,
-                  "accumulate is larger than batch_size, so some micro-batches would be empty; lower it");
+                  "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
   visitor.field({.name = "evaluate_every_epochs",
-                 .meaning = "epochs between evaluations on the validation set (the test set where there is none); 0: "
-                            "only at the end",
+                 .meaning = "epochs between evaluations on the validation set (or the test set, if there is no "
+                            "validation set); 0: only at the end",
                  .unit = "epochs",
                  .minimum = 0},
                 evaluate_every_epochs);
   visitor.field({.name = "evaluation_batch_size",
-                 .meaning = "examples that a rank evaluates or predicts at once",
+                 .meaning = "batch size of a rank in evaluations and predictions",
                  .unit = "examples",
                  .minimum = 1,
                  .maximum = 1 << 20},
                 evaluation_batch_size);
-  visitor.field(
-      {.name = "report_every_steps", .meaning = "steps between lines of metrics.jsonl", .unit = "steps", .minimum = 1},
-      report_every_steps);
+  visitor.field({.name = "report_every_steps",
+                 .meaning = "steps between two reports, each of which is a line of metrics.jsonl",
+                 .unit = "steps",
+                 .minimum = 1},
+                report_every_steps);
   visitor.field({.name = "threads",
-                 .meaning = "threads per rank; 0: the rank's fair share of the cores that it may run on",
+                 .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on",
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
@@ -57,73 +61,79 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "every_epochs",
-       .meaning = "epochs between checkpoints; 0: none at epochs' ends. The end of a run writes one in any case",
+       .meaning =
+           "epochs between checkpoints; 0: no checkpoints at the end of an epoch. The end of a run always writes one",
        .unit = "epochs",
        .minimum = 0},
       every_epochs);
   visitor.field({.name = "every_steps",
-                 .meaning = "steps between checkpoints, beside those at epochs' ends; 0: none",
+                 .meaning = "steps between additional checkpoints, besides those at the end of epochs; 0: none",
                  .unit = "steps",
                  .minimum = 0},
                 every_steps);
-  visitor.field({.name = "keep", .meaning = "how many of the last checkpoints are kept", .minimum = 1}, keep);
+  visitor.field({.name = "keep", .meaning = "number of latest checkpoints that are kept", .minimum = 1}, keep);
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
       keep_best);
 }
 
 void Config::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "name", .meaning = "of the experiment; its run folder is runs/<name>", .required = true},
+  visitor.field({.name = "name", .meaning = "name of the experiment; the run folder is runs/<name>", .required = true},
                 name);
   visitor.require("name",
                   !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
                       name.find('\0') == std::string::npos,
-                  "name must be usable as a folder's name: not empty, no '/'; use output for another place");
-  visitor.field({.name = "seed", .meaning = "of initial weights, data order, dropout and augmentation", .minimum = 0},
+                  "name must be usable as a folder name: not empty, not '.' or '..', and without '/'; to choose "
+                  "another folder, set output");
+  visitor.field({.name = "seed",
+                 .meaning = "seed of the random numbers: initial weights, order of examples, dropout, augmentation",
+                 .minimum = 0},
                 seed);
-  visitor.field({.name = "output", .meaning = "the run folder itself; empty: runs/<name>"}, output);
+  visitor.field({.name = "output", .meaning = "run folder; if empty, runs/<name>"}, output);
   visitor.choice(
-      {.name = "device", .meaning = "what computes"}, device,
-      {{"cpu", "this machine's cores"},
-       {"cuda", "a GPU of NVIDIA for each rank; an error where there is none"},
-       {"auto", "GPUs where every rank has one and the model can use it, else the CPU; the run says which"}});
-  visitor.choice({.name = "precision", .meaning = "of products on a GPU; parameters and sums are fp32 in each"},
-                 precision,
-                 {{"fp32", "as on the CPU"},
-                  {"tf32", "inputs of products are rounded to 10 bits of mantissa"},
-                  {"bf16", "activations and inputs of products have 7 bits of mantissa"}});
+      {.name = "device", .meaning = "device that the model is trained on"}, device,
+      {{"cpu", "the cores of this machine"},
+       {"cuda", "one NVIDIA GPU per rank; an error if there is none"},
+       {"auto", "GPUs if every rank has one and the model supports them, otherwise the CPU; the run says which"}});
+  visitor.choice(
+      {.name = "precision",
+       .meaning = "precision of matrix products and convolutions on a GPU; parameters and sums are always fp32"},
+      precision,
+      {{"fp32", "as on the CPU"},
+       {"tf32", "inputs of products are rounded to a mantissa of 10 bits"},
+       {"bf16", "activations and inputs of products have a mantissa of 7 bits"}});
   visitor.require("precision", precision == "fp32" || device != "cpu",
-                  "precision is of GPUs, the CPU computes in fp32: set device = \"cuda\", or remove it");
-  visitor.field({.name = "allow_shared_device", .meaning = "several ranks may compute on one GPU"},
+                  "precision applies only to GPUs, and the CPU always computes in fp32: set device = \"cuda\", or "
+                  "remove precision");
+  visitor.field({.name = "allow_shared_device", .meaning = "allow several ranks to use the same GPU"},
                 allow_shared_device);
-  visitor.section({.name = "data", .meaning = "the examples"}, data);
-  visitor.section({.name = "model", .meaning = "what is trained"}, model);
+  visitor.section({.name = "data", .meaning = "the data set, and how it is read"}, data);
+  visitor.section({.name = "model", .meaning = "the model and its settings"}, model);
   visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
   visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
-  visitor.section({.name = "train", .meaning = "steps, evaluations, reports"}, train);
-  visitor.section({.name = "strategy", .meaning = "the way of training in parallel"}, strategy);
-  visitor.section({.name = "checkpoint", .meaning = "when the run's state is saved, and how many of them are kept"},
+  visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"}, train);
+  visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
+  visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
                   checkpoint);
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
-  visitor.section({.name = "fault", .meaning = "ranks that are slow on purpose, to see what a strategy makes of it"},
-                  fault);
+  visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
-                  "schedule.warmup_epochs is longer than train.epochs, so the base rate would never be reached");
+                  "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
+                  "reached; lower it, or train for more epochs");
   visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
-                  "data.partition = \"strata\" is for strategy.kind = \"stratified\" alone; remove it");
+                  "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
   visitor.require(
       "data", data.shuffle || strategy.kind != "stratified",
-      "shuffle = false is not for strategy.kind = \"stratified\", which has an order of its own; remove it");
+      "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
   visitor.require(
       "optimizer",
       strategy.kind != "parameter_server" || strategy.consistency != "synchronous" || optimizer.clip_norm == 0,
-      "clip_norm is not for synchronous servers, each of which sees only its shard of the mean gradient; "
+      "clip_norm does not work with synchronous servers, because each server sees only its shard of the mean gradient; "
       "remove it, or use strategy.kind = \"allreduce\"");
-  visitor.require(
-      "strategy", strategy.allreduce_epochs <= train.epochs,
-      "strategy.allreduce_epochs is longer than train.epochs, so nothing would ever be averaged; use kind = "
-      "\"allreduce\" or more epochs");
+  visitor.require("strategy", strategy.allreduce_epochs <= train.epochs,
+                  "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
+                  "= \"allreduce\", or more epochs");
 }
 
 Config parse_config(const ConfigText& text, const ModelKinds& models) {

@@ -31,12 +31,12 @@ std::vector<FoundDevice> all_found(Communicator& world, const CudaDevices& own, 
 
 std::string obstacle_to_gpus(const Config& config) {
   if (config.model.kind != "network") {
-    return fmt::format("model.kind = \"{}\" is trained on CPUs alone", config.model.kind);
+    return fmt::format("model.kind = \"{}\" can be trained only on CPUs", config.model.kind);
   }
   if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") {
-    return fmt::format("strategy.kind = \"{}\" is of threads that share the CPU's memory", config.strategy.kind);
+    return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
   }
-  if (config.strategy.replayed_workers > 0) return "a recorded run is repeated on CPUs alone";
+  if (config.strategy.replayed_workers > 0) return "a recorded run can be repeated only on CPUs";
   return "";
 }
 

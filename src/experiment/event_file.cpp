@@ -43,7 +43,7 @@ class Reader {
   }
   std::string_view section() {
     const std::string_view content = take(number());
-    if (number() != hash_bytes(content)) fail("is damaged: a section's hash is another");
+    if (number() != hash_bytes(content)) fail("is damaged: the hash of a section does not match");
     return content;
   }
   [[noreturn]] void fail(const std::string& what) const {
@@ -66,7 +66,7 @@ std::string read_whole(const std::string& path) {
 /// Behind the magic.
 Reader sections_of(const std::string& path, const std::string& whole) {
   Reader reader(path, whole);
-  if (whole.size() < kMagic.size() || reader.take(kMagic.size()) != kMagic) reader.fail("is no record of events");
+  if (whole.size() < kMagic.size() || reader.take(kMagic.size()) != kMagic) reader.fail("is not a record of events");
   return reader;
 }
 
@@ -161,7 +161,7 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   }
   if (begun.schedule_steps != header.schedule_steps) {
     throw ConfigError(
-        fmt::format("{}: the record is of learning rates that fall over {} steps, not {}: resume with the train.epochs "
+        fmt::format("{}: the record is of a learning-rate schedule over {} steps, not {}: resume with the train.epochs "
                     "of its config.toml, or start a new run with --output DIR",
                     path, begun.schedule_steps, header.schedule_steps));
   }

@@ -55,10 +55,9 @@ std::optional<Sparsity> sparsity_for(const Config& config, const std::optional<S
 
 std::string text_of(const Sparsity& sparsity) {
   return fmt::format(
-      "sparsity: an example touches at most Ω = {} rows of θ, the most frequent row is touched by Δ = {:.3g} of the "
-      "examples;\n  examples that touch the same as one: at most ρ = {:.3g} of all, of an example at random {:.3g} "
-      "(the "
-      "less, the better for lock-free threads)\n",
+      "sparsity: an example touches at most Ω = {} rows of θ; the most frequent row is touched by a share Δ = {:.3g} "
+      "of the examples;\n  share of examples that touch a row of a given example: at most ρ = {:.3g}, on average "
+      "{:.3g} (lower is better for lock-free threads)\n",
       sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
 }
 

@@ -102,10 +102,10 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
-          {"the strategy's own", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
+          {"memory of the strategy", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
+          {"temporary memory of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", checkpoint_bytes(context, states)}};

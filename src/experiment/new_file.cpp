@@ -19,7 +19,8 @@ NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   }
   const auto kind = std::filesystem::symlink_status(path_, ignored).type();
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
-    throw OutputError(fmt::format("{}: is no plain file, and is not replaced by one; choose another --output", path_));
+    throw OutputError(
+        fmt::format("{}: is not a regular file, and is not replaced by one; choose another --output", path_));
   }
   errno = 0;
   file_.open(aside(), std::ios::binary);

@@ -81,15 +81,14 @@ ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_togeth
 OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::string& model) {
   if (model == "linear" && given.kind != "sgd") {
     throw ConfigError(
-        fmt::format("optimizer.kind = \"{}\": model.kind = \"linear\" is updated in place, by sgd; take that, or "
-                    "strategy.kind = \"allreduce\", which trains it on gradients by any optimizer",
+        fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
+                    "supports only sgd; use sgd, or strategy.kind = \"allreduce\", which trains with any optimizer",
                     given.kind));
   }
   const auto refuse = [](bool wrong, std::string_view key) {
     if (!wrong) return;
     throw ConfigError(fmt::format(
-        "optimizer.{}: the model is updated in place, example by example, where there is no such thing; remove it",
-        key));
+        "optimizer.{}: not supported here, because the model is updated in place, example by example; remove it", key));
   };
   refuse(given.weight_decay != 0, "weight_decay");
   refuse(given.clip_norm != 0, "clip_norm");
@@ -121,7 +120,9 @@ Config& settle(Config& config, const DatasetInfo& data) {
   if (config.data.order == "strata" && data.kind == SetKind::ratings) {
     const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
     if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
-      throw ConfigError("train.batch_size: steps in strata are the diagonals of a grid; set it to 0");
+      throw ConfigError(
+          "train.batch_size: with data.order = \"strata\", a step is a diagonal of the grid, so its size cannot be "
+          "chosen; set it to 0");
     }
     config.train.batch_size = stratum;
   }
@@ -133,7 +134,7 @@ Config& settle(Config& config, const DatasetInfo& data) {
   }
   if (data.kind != SetKind::table && config.train.accumulate > 1) {
     throw ConfigError(
-        fmt::format("train.accumulate: {} holds {}, whose steps are not cut into micro-batches; set it to 1",
+        fmt::format("train.accumulate: {} holds {}, for which steps are not divided into micro-batches; set it to 1",
                     config.data.path, name_of(data.kind)));
   }
   return config;
@@ -151,7 +152,7 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
       model(make_model(config.model, inputs,
                        model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(world, "order of the parameters", model->layout().hash(),
-               "the ranks' CPUs or builds are too different to share a model; use nodes of one kind");
+               "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) division = strategy->divide(*model, data->info(), world);
   parameters =
       division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());

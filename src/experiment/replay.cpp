@@ -11,13 +11,13 @@ EventRecord read_repeatable(const std::string& path, const EventFileHeader& here
   const auto require = [&](bool same, const std::string& what) {
     if (!same) throw CheckpointError(fmt::format("{}: cannot be repeated here bit for bit: {}", path, what));
   };
-  require(recorded.data_identity == here.data_identity, "the data set is another one than it was");
-  require(recorded.build == here.build, "it was made by another build of unisono");
+  require(recorded.data_identity == here.data_identity, "the data set is not the one that was recorded");
+  require(recorded.build == here.build, "it was recorded with another build of unisono");
   require(recorded.device == here.device,
-          fmt::format("it was made on {}, and this is {}", recorded.device, here.device));
-  require(recorded.layout == here.layout, "the order of the parameters is another one");
+          fmt::format("it was recorded on {}, but this is {}", recorded.device, here.device));
+  require(recorded.layout == here.layout, "the order of the parameters differs");
   EventRecord record = read_events(path);
-  require(!record.stretches.empty(), "no step was recorded");
+  require(!record.stretches.empty(), "no steps were recorded");
   return record;
 }
 
@@ -25,8 +25,8 @@ void require_repeated(const Summary& summary, const std::string& run_folder) {
   if (!summary.complete || !summary.comparison) return;
   const Comparison& comparison = *summary.comparison;
   if (comparison.step == summary.steps && comparison.different == 0) return;
-  throw TrainingError(fmt::format("{}: the repeated run ended at step {} and elsewhere: {}", run_folder, summary.steps,
-                                  to_text(comparison)));
+  throw TrainingError(fmt::format("{}: the repeated run ended at step {} with different parameters: {}", run_folder,
+                                  summary.steps, to_text(comparison)));
 }
 
 ExitCode replay(Communicator& world, const std::string& run, const std::string& output, const ModelKinds& models,

@@ -171,8 +171,8 @@ std::string to_text(const ServingReport& report, const Config& config) {
   const ServedShard& busiest = *std::max_element(report.shards.begin(), report.shards.end(), busier);
   const Histogram staleness = report.staleness();
   std::string text = fmt::format(
-      "  servers     {} of {:.1f} MB together, {} pushes, stale by {:.2g} updates, at most {}; the busiest {:.0f} % of "
-      "the time\n",
+      "  servers     {} with {:.1f} MB in total, {} pushes, staleness {:.2g} updates on average, at most {}; the "
+      "busiest server was busy {:.0f} % of the time\n",
       report.shards.size(), megabytes(report), grouped(sum(report, &ServerDoings::pushes)), staleness.mean(),
       staleness.largest(), 100 * report.busy_share(busiest));
   if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {

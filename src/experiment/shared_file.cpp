@@ -41,8 +41,9 @@ std::string broken_seal(Communicator& world, const std::string& path, int reader
   if (!missing.empty()) return missing;
   const auto hashes = gather_hashes(world, hash_what_can_be_read(path, world.rank(), readers), readers);
   const bool fits = !world.is_root() || fits_seal(path, hashes);
-  return world.max(static_cast<std::int64_t>(!fits)) == 0 ? ""
-                                                          : path + " is damaged: its checksum does not fit its bytes";
+  return world.max(static_cast<std::int64_t>(!fits)) == 0
+             ? ""
+             : path + " is damaged: its checksum does not match its contents";
 }
 
 }  // namespace unisono

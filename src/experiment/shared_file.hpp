@@ -12,8 +12,8 @@
 namespace unisono {
 
 inline constexpr std::string_view kMustBeShared =
-    "ranks hold parts of the state that no other has, and not all of them see this folder; choose one on a file system "
-    "that all nodes share (--output)";
+    "each rank holds a part of the state, but not all ranks can see this folder; choose one on a file system that all "
+    "nodes share (--output)";
 
 /// Whether every rank finds the file that rank 0 finds under this path: as large, and with the same end.
 bool all_see(Communicator& world, const std::string& path);

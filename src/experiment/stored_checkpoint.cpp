@@ -73,7 +73,7 @@ std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::str
       return open_checkpoint(world, (fs::path(folder) / name).string());
     } catch (const DamagedCheckpoint& error) {
       damaged.emplace_back(error.what());
-      if (world.is_root()) log.warning(fmt::format("{}; the one before it is taken", error.what()));
+      if (world.is_root()) log.warning(fmt::format("{}; the previous checkpoint is used instead", error.what()));
     }
   }
   return std::nullopt;
@@ -83,9 +83,7 @@ StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, L
   std::error_code ignored;
   if (world.is_root() && !fs::exists(path, ignored)) {
     throw CheckpointError(
-        fmt::format("{}: there is no such run or checkpoint; name a run's folder, or one of its "
-                    "checkpoints/*.h5",
-                    path));
+        fmt::format("{}: there is no such run or checkpoint; name a run folder, or one of its checkpoints/*.h5", path));
   }
   if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
     try {
@@ -96,7 +94,7 @@ StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, L
   }
   std::vector<std::string> damaged;
   if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
-  throw CheckpointError(fmt::format("{}: holds no whole checkpoint; train it first, or name another run", path));
+  throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", path));
 }
 
 void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
@@ -112,7 +110,7 @@ void read_vector(Communicator& world, const StoredCheckpoint& stored, const std:
   if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
   if (!vector.common) {
     throw OutputError(
-        fmt::format("{}: each rank must read its own part of it, and not all of them see it: put it on a file system "
+        fmt::format("{}: each rank must read its own part of it, but not all ranks can see it: put it on a file system "
                     "that all nodes share",
                     stored.path));
   }

@@ -34,17 +34,17 @@ std::string advice_on_messages(const Config& config) {
 }
 
 std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
-  return {
-      {{seconds.compute, "compute"},
-       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
-       {seconds.straggler_wait, "straggler wait",
-        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
-       {seconds.input, "input",
-        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
-       {seconds.optimizer, "optimizer", "the update takes long against the gradient: use a larger train.batch_size"},
-       {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
-       {seconds.checkpoint, "checkpoint", "write them less often: checkpoint.every_epochs"},
-       {seconds.other, "other"}}};
+  return {{{seconds.compute, "compute"},
+           {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
+           {seconds.straggler_wait, "straggler wait",
+            "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+           {seconds.input, "input",
+            "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
+           {seconds.optimizer, "optimizer",
+            "the update takes long compared with the gradient: use a larger train.batch_size"},
+           {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
+           {seconds.checkpoint, "checkpoint", "write them less often: checkpoint.every_epochs"},
+           {seconds.other, "other"}}};
 }
 
 std::string metrics_text(const std::string& name, const std::vector<Metric>& metrics) {
@@ -102,13 +102,13 @@ std::string doings_text(const Summary& summary) {
   std::string text;
   if (doings.touched_rows > 0) {
     text += fmt::format(
-        "  conflicts   {:.3g} % of the rows that an example touched were another thread's, too (of watched "
+        "  conflicts   {:.3g} % of the rows that examples touched were in use by another thread, too (in sampled "
         "steps)\n",
         100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
   }
   const auto add_bytes = [&](const char* what, std::int64_t bytes) {
     if (bytes <= 0) return;
-    text += fmt::format("  {:11} {:.1f} MB an epoch and rank\n", what,
+    text += fmt::format("  {:11} {:.1f} MB per epoch and rank\n", what,
                         static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
   add_bytes("averages", doings.averaged_bytes);

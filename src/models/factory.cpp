@@ -19,9 +19,9 @@ std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds) {
 
 void ModelSettings::describe(ConfigVisitor& visitor) {
   std::vector<Variant> variants = {
-      {"network", "layers in sequence, with residual blocks",
+      {"network", "neural network: a sequence of layers, which may contain residual blocks",
        [this](ConfigVisitor& inner) { network.describe(inner); }},
-      {"linear", "a linear model of sparse rows or tables", [this](ConfigVisitor& inner) { linear.describe(inner); }},
+      {"linear", "linear model on sparse features or tables", [this](ConfigVisitor& inner) { linear.describe(inner); }},
       {"factorization", "biased matrix factorization of ratings",
        [this](ConfigVisitor& inner) { factorization.describe(inner); }},
       {"word2vec", "word vectors from text", [this](ConfigVisitor& inner) { word2vec.describe(inner); }},
@@ -29,7 +29,7 @@ void ModelSettings::describe(ConfigVisitor& visitor) {
   for (const auto& one : own) {
     variants.push_back({one->name(), one->meaning(), [&one](ConfigVisitor& inner) { one->describe(inner); }});
   }
-  visitor.variant({.name = "kind", .meaning = "what is trained"}, kind, variants);
+  visitor.variant({.name = "kind", .meaning = "type of model"}, kind, variants);
 }
 
 bool has_in_place_kind(const ModelSettings& settings) {
@@ -47,7 +47,7 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
   if (settings.kind == "glove") return std::make_unique<GloveModel>(settings.glove, inputs, context);
   if (settings.kind == "network") {
     if (inputs.kind != SetKind::table) {
-      throw ConfigError(fmt::format("model.kind = \"network\" takes a table of features, but the set holds {}",
+      throw ConfigError(fmt::format("model.kind = \"network\" needs a table of features, but the data set holds {}",
                                     name_of(inputs.kind)));
     }
     return std::make_unique<NetworkModel>(settings.network, inputs, context);

@@ -8,16 +8,16 @@
 namespace unisono {
 
 void InPlaceModel::require_gradient() const {
-  throw ConfigError(fmt::format(
-      "model.kind = \"{}\" is updated in place and has no gradient of a batch, which the strategy asks for; "
-      "use strategy.kind = \"serial\", \"hogwild\", \"averaging\", \"parameter_server\" or, for factorization, "
-      "\"stratified\"",
-      kind_));
+  throw ConfigError(
+      fmt::format("model.kind = \"{}\" is updated in place and cannot compute the gradient of a batch, which this "
+                  "strategy needs; use strategy.kind = \"serial\", \"hogwild\", \"averaging\", \"parameter_server\" "
+                  "or, for factorization, \"stratified\"",
+                  kind_));
 }
 
 void InPlaceModel::predict(const Batch&, ModelState, MutableView) {
   throw ConfigError(
-      fmt::format("model.kind = \"{}\" predicts nothing of an example; 'unisono export' writes its vectors, and "
+      fmt::format("model.kind = \"{}\" makes no predictions for examples; 'unisono export' writes its vectors, and "
                   "'unisono neighbors' searches them",
                   kind_));
 }

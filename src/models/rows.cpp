@@ -34,8 +34,9 @@ Block row_block(std::string name, Index rows, Index width, Role role) {
 
 void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model) {
   if (std::find(rules.begin(), rules.end(), rule) != rules.end()) return;
-  throw ConfigError(fmt::format("optimizer.kind = \"{}\": model.kind = \"{}\" is updated in place, by {}", rule, model,
-                                fmt::join(rules, " or ")));
+  throw ConfigError(
+      fmt::format("optimizer.kind = \"{}\": model.kind = \"{}\" is updated in place, which supports only {}", rule,
+                  model, fmt::join(rules, " or ")));
 }
 
 SparseEntries entries_of(const Batch& batch, ExampleRange range) {

@@ -11,23 +11,27 @@ void LayerSettings::describe(ConfigVisitor& visitor) {
     variants.push_back(
         {layer.name, layer.meaning, [this, &layer](ConfigVisitor& inner) { layer.describe(*this, inner); }});
   }
-  visitor.variant({.name = "kind", .meaning = "what the layer does", .required = true}, kind, variants);
-  visitor.field({.name = "name", .meaning = "names its parameters; kind and number if left out: \"convolution1\""},
-                name);
+  visitor.variant({.name = "kind", .meaning = "type of the layer", .required = true}, kind, variants);
+  visitor.field(
+      {.name = "name", .meaning = "name of the layer's parameters; if left out, kind and number: \"convolution1\""},
+      name);
 }
 
 void NetworkSettings::describe(ConfigVisitor& visitor) {
-  visitor.choice({.name = "loss", .meaning = "what is made small"}, loss,
-                 {{"softmax_cross_entropy", "−log of the probability of the label; classes exclude each other"},
-                  {"sigmoid_cross_entropy", "mean over independent yes-or-no outputs, for targets in [0, 1] or labels"},
-                  {"mean_squared_error", "mean over an example's outputs of (y − t)²"}});
+  visitor.choice(
+      {.name = "loss", .meaning = "loss function that is minimised"}, loss,
+      {{"softmax_cross_entropy", "−log of the predicted probability of the label, for mutually exclusive classes"},
+       {"sigmoid_cross_entropy",
+        "binary cross-entropy, averaged over independent outputs, for targets in [0, 1] or labels"},
+       {"mean_squared_error", "(y − t)², averaged over the outputs of an example"}});
   visitor.field({.name = "label_smoothing",
-                 .meaning = "share of a cross entropy's target that is spread evenly (Szegedy et al. 2016)",
+                 .meaning = "label smoothing: share of the target probability that is spread evenly over all classes "
+                            "(Szegedy et al. 2016)",
                  .minimum = 0,
                  .maximum = 1,
                  .maximum_excluded = true},
                 label_smoothing);
-  visitor.list({.name = "layers", .meaning = "from the inputs to the outputs", .required = true}, layers);
+  visitor.list({.name = "layers", .meaning = "the layers, from the inputs to the outputs", .required = true}, layers);
 }
 
 }  // namespace unisono

@@ -8,7 +8,7 @@ namespace {
 
 void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
   visitor.field({.name = "final_factor",
-                 .meaning = "rate of the last step, as a share of the base rate",
+                 .meaning = "learning rate of the last step, as a share of the base learning rate",
                  .minimum = 0,
                  .maximum = 1},
                 final_factor);
@@ -17,30 +17,29 @@ void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
 void describe_step(ConfigVisitor& visitor, ScheduleSettings& settings) {
   const std::vector<double>& milestones = settings.milestones;
   visitor.field({.name = "milestones",
-                 .meaning = "when the rate is multiplied by factor, counted from the start of the run",
+                 .meaning = "when the learning rate is multiplied by factor, counted from the start of the run",
                  .unit = "epochs",
                  .minimum = 0,
                  .required = true},
                 settings.milestones);
   visitor.require("milestones", std::ranges::is_sorted(milestones, std::less_equal<>()),
-                  "milestones must ascend, none twice; sort them");
-  visitor.field(
-      {.name = "factor", .meaning = "what a milestone multiplies the rate by", .minimum = 0, .minimum_excluded = true},
-      settings.factor);
+                  "milestones must be strictly ascending; sort them and remove duplicates");
+  visitor.field({.name = "factor",
+                 .meaning = "factor that the learning rate is multiplied by at each milestone",
+                 .minimum = 0,
+                 .minimum_excluded = true},
+                settings.factor);
 }
 
 void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_final_factor(visitor, settings.final_factor);
-  visitor.field({.name = "power",
-                 .meaning = "exponent of the remaining share of the run",
-                 .minimum = 0,
-                 .minimum_excluded = true},
+  visitor.field({.name = "power", .meaning = "exponent of the polynomial", .minimum = 0, .minimum_excluded = true},
                 settings.power);
 }
 
 void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
   visitor.field({.name = "final_factor",
-                 .meaning = "rate of the last step, as a share of the base rate",
+                 .meaning = "learning rate of the last step, as a share of the base learning rate",
                  .minimum = 0,
                  .maximum = 1,
                  .minimum_excluded = true},
@@ -51,17 +50,18 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
 
 void ScheduleSettings::describe(ConfigVisitor& visitor) {
   visitor.variant(
-      {.name = "kind", .meaning = "curve of the learning rate over the run"}, kind,
-      {{"constant", "the base rate", {}},
+      {.name = "kind", .meaning = "how the learning rate changes over the run"}, kind,
+      {{"constant", "the base learning rate throughout", {}},
        {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
-       {"linear", "a line down to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
-       {"cosine", "half a cosine down to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
-       {"polynomial", "a power of the remaining share of the run, down to final_factor",
+       {"linear", "decreases linearly to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
+       {"cosine", "decreases along half a cosine to final_factor",
+        [this](auto& v) { describe_final_factor(v, final_factor); }},
+       {"polynomial", "decreases to final_factor with a power of the remaining share of the run",
         [this](auto& v) { describe_polynomial(v, *this); }},
-       {"exponential", "the same ratio at every step, down to final_factor",
+       {"exponential", "decreases to final_factor by the same ratio at every step",
         [this](auto& v) { describe_exponential(v, *this); }}});
   visitor.field({.name = "warmup_epochs",
-                 .meaning = "rise in a line to the base rate before the curve begins",
+                 .meaning = "linear warm-up to the base learning rate, before the schedule begins",
                  .unit = "epochs",
                  .minimum = 0},
                 warmup_epochs);

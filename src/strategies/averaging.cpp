@@ -52,8 +52,8 @@ Batch local_step(TrainContext& run, double learning_rate) {
 void Averaging::require(const Model& model, int) const {
   if (model.in_place() == nullptr || settings_.allreduce_epochs == 0) return;
   throw ConfigError(
-      "strategy.allreduce_epochs: this model is updated in place, example by example, and has no gradient to sum; set "
-      "it to 0");
+      "strategy.allreduce_epochs: this model is updated in place, example by example, so there is no gradient to sum; "
+      "set it to 0");
 }
 
 void Averaging::train(TrainContext& run) {

@@ -9,30 +9,31 @@
 namespace unisono {
 
 void FaultSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "slow_rank", .meaning = "this rank is slow; -1: none", .minimum = -1, .maximum = 1 << 20},
-                slow_rank);
+  visitor.field(
+      {.name = "slow_rank", .meaning = "the rank that is slowed down; -1: none", .minimum = -1, .maximum = 1 << 20},
+      slow_rank);
   visitor.field({.name = "slow_factor",
-                 .meaning = "the slow rank takes so many times its CPU time, by sleeping",
+                 .meaning = "how many times its CPU time the slow rank takes; it sleeps for the rest",
                  .minimum = 1,
                  .maximum = 1e6},
                 slow_factor);
   visitor.field({.name = "pause_seconds",
-                 .meaning = "the slow rank's mean pause after each (micro-)batch, of exponentially distributed ones",
+                 .meaning = "mean of the slow rank's random pause after each (micro-)batch (exponentially distributed)",
                  .unit = "s",
                  .minimum = 0,
                  .maximum = 3600},
                 pause_seconds);
   visitor.field({.name = "emulated_seconds",
-                 .meaning = "every rank sleeps so long after each (micro-)batch, the slow one slow_factor times as "
-                            "long: computation that needs no core",
+                 .meaning = "time that every rank sleeps after each (micro-)batch, to emulate computation without "
+                            "using a core; the slow rank sleeps slow_factor times as long",
                  .unit = "s",
                  .minimum = 0,
                  .maximum = 3600},
                 emulated_seconds);
   visitor.require("slow_factor", slow_rank >= 0 || (slow_factor == 1 && pause_seconds == 0),
-                  "slow_factor and pause_seconds are of slow_rank; say which one that is");
+                  "slow_factor and pause_seconds apply to slow_rank, which is not set; set slow_rank");
   visitor.require("slow_rank", slow_rank < 0 || slow_factor > 1 || pause_seconds > 0,
-                  "it says who is slow, and nothing says how: set slow_factor, or pause_seconds");
+                  "slow_rank is set, but not how much slower it is: set slow_factor or pause_seconds");
 }
 
 std::string FaultSettings::text() const {

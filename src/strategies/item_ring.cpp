@@ -183,10 +183,10 @@ ItemRing::ItemRing(const Model& model, const DatasetInfo& data, Communicator& co
   last_row_ = last;
   for (Index row = first_row_; row < last_row_; ++row) user_rows_ += users_.size(row);
   if (communicator.size() <= data.grid) return;
-  throw ConfigError(fmt::format(
-      "strategy.kind = \"stratified\": {} ranks are more than the {} rows of the grid that these ratings are "
-      "cut into; use at most {} ranks",
-      communicator.size(), data.grid, data.grid));
+  throw ConfigError(
+      fmt::format("strategy.kind = \"stratified\": {} ranks are too many, because the grid of these ratings has {} "
+                  "rows; use at most {} ranks",
+                  communicator.size(), data.grid, data.grid));
 }
 
 Index ItemRing::size() const {

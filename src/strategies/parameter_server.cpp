@@ -58,7 +58,8 @@ class ParameterServer final : public Strategy {
 void ParameterServer::require(const Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
   if (settings_.merge != "auto") {
-    throw ConfigError("strategy.merge: it is of rows that are updated in place, and this model has none; remove it");
+    throw ConfigError(
+        "strategy.merge: it applies only to models that are updated in place, and this one is not; remove it");
   }
   model.require_gradient();
 }

@@ -122,7 +122,7 @@ CONFIGS = [
     config("no name", r"missing key 'name'", ('name = "test"', "")),
     config(
         "a name that is no folder's",
-        r"config\.toml:\d+:\d+.*name must be usable as a folder's name",
+        r"config\.toml:\d+:\d+.*name must be usable as a folder name",
         ('"test"', '"a/b"'),
     ),
     config("no data", r"missing key 'path' in \[data\]", ('path = "digits.h5"', "")),
@@ -189,12 +189,12 @@ CONFIGS = [
     config("more micro-batches than examples", r"accumulate is larger than batch_size", sets=["train.accumulate=25"]),
     config(
         "a warm-up longer than the run",
-        r"warmup_epochs is longer than train\.epochs",
+        r"warmup_epochs is larger than train\.epochs",
         sets=["schedule.warmup_epochs=3"],
     ),
     config(
         "nothing left to average",
-        r"allreduce_epochs is longer than train\.epochs",
+        r"allreduce_epochs is larger than train\.epochs",
         sets=["strategy.kind=averaging", "strategy.allreduce_epochs=3"],
     ),
     config(
@@ -490,10 +490,12 @@ IMPORTS = [
     csv_case("an empty table", r"table\.csv: is empty", "", "--label", "kind"),
     csv_case("a target that is no number", r"table\.csv:2: column 'kind'", TABLE, "--target", "kind"),
     text_case("indices that descend", r"lines\.txt:2:7: the index 2 follows 3", "libsvm", "1 1:1\n1 3:1 2:1\n"),
-    text_case("an index without a value", r"lines\.txt:1:3: '5' is no index:value", "libsvm", "1 5\n"),
-    text_case("a value that is NaN", r"lines\.txt:1:5: the value of '1:nan' is no number", "libsvm", "1 1:nan\n"),
-    text_case("a label that is a word", r"lines\.txt:2:1: the label 'cat' is no number", "libsvm", "1 1:1\ncat 2:1\n"),
-    text_case("queries", r"lines\.txt:1:3: 'qid:' is of sets for ranking", "libsvm", "1 qid:7 1:1\n"),
+    text_case("an index without a value", r"lines\.txt:1:3: '5' is not of the form index:value", "libsvm", "1 5\n"),
+    text_case("a value that is NaN", r"lines\.txt:1:5: the value of '1:nan' is not a number", "libsvm", "1 1:nan\n"),
+    text_case(
+        "a label that is a word", r"lines\.txt:2:1: the label 'cat' is not a number", "libsvm", "1 1:1\ncat 2:1\n"
+    ),
+    text_case("queries", r"lines\.txt:1:3: 'qid:' is for ranking", "libsvm", "1 qid:7 1:1\n"),
     text_case(
         "an index beyond the columns",
         r"lines\.txt:1:3: the index 4 is beyond --columns 3",
@@ -524,7 +526,7 @@ IMPORTS = [
         code=CONFIGURATION,
     ),
     text_case("a base that is none", r"--base", "libsvm", "1 1:1\n", "--base", "2", code=USAGE),
-    text_case("lines of two fields", r"lines\.txt: neither '::', tabs.*say --delimiter", "ratings", "1 2\n3 4\n"),
+    text_case("lines of two fields", r"lines\.txt: no delimiter found.*set --delimiter", "ratings", "1 2\n3 4\n"),
     text_case(
         "a rating that is no number",
         r"lines\.txt:2: column 3 \(rating\): 'x'",
@@ -542,12 +544,17 @@ IMPORTS = [
         "1 0:1 4294967295:1\n",
     ),
     text_case("a text without words", r"lines\.txt: holds no word", "text", "\n \n"),
-    text_case("rows without values", r"lines\.txt: no example has a value; say --columns", "libsvm", "1\n0\n"),
+    text_case(
+        "rows without values",
+        r"lines\.txt: no example has a value; if that is intended, set --columns",
+        "libsvm",
+        "1\n0\n",
+    ),
     text_case("a field too few", r"lines\.txt:3:4: has 2 fields, but 3", "ratings", "1;2;3\n1;2;3\n1;2\n"),
     text_case("a user without a name", r"lines\.txt:2: column 1 \(user\): is empty", "ratings", "1,2,3\n,2,3\n"),
     text_case(
         "an item in Latin-1",
-        r"lines\.txt:1: column 2 \(item\): is no UTF-8.*iconv",
+        r"lines\.txt:1: column 2 \(item\): is not UTF-8.*iconv",
         "ratings",
         b"1,caf\xe9,3\n",
     ),
@@ -576,7 +583,7 @@ IMPORTS = [
     text_case("a text in Latin-1", r"lines\.txt:2:8: the byte 0xE9.*iconv", "text", b"one\ntwo caf\xe9\n"),
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
-    text_case("words that are all rare", r"lines\.txt: of its 3 words none occurs 5 times", "text", "a b c\n"),
+    text_case("words that are all rare", r"lines\.txt: none of its 3 words occurs 5 times", "text", "a b c\n"),
     text_case("an empty text", r"lines\.txt: holds no word", "text", ""),
     Case(
         "a folder without texts",
@@ -588,7 +595,7 @@ IMPORTS = [
     Case(
         "to count what is no text",
         DATA,
-        r"digits\.h5: has no /train/words; it is no set of text",
+        r"digits\.h5: has no /train/words; it is not a text set",
         ("data", "cooccurrences", "digits.h5", "--output", "new.h5"),
     ),
     Case(
@@ -692,7 +699,7 @@ CHECKPOINTS = [
         r"trained/checkpoints.*another model",
         (*COMPARED, "new", "--compare-with", "trained", "--set", "model.layers.0.channels=5"),
     ),
-    Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no whole checkpoint", ("evaluate", "earlier")),
+    Case("a run without checkpoints", CHECKPOINT, r"earlier: holds no complete checkpoint", ("evaluate", "earlier")),
     Case(
         "all checkpoints truncated",
         CHECKPOINT,
@@ -1012,23 +1019,38 @@ def sparse(name, message, model, *sets, of=None, change=None, code=None, ranks=(
 
 
 IN_PLACE = [
-    sparse("ratings for a linear model", r"takes sparse rows or a table.*holds ratings", "linear", of="factorization"),
-    sparse("rows for a factorization", r"takes ratings, but the set holds", "factorization", of="linear"),
-    sparse("co-occurrences for word2vec", r"takes text, but the set holds", "word2vec", of="glove"),
-    sparse("text for GloVe", r"takes co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
+    sparse("ratings for a linear model", r"needs sparse rows or a table.*holds ratings", "linear", of="factorization"),
+    sparse("rows for a factorization", r"needs ratings, but the data set holds", "factorization", of="linear"),
+    sparse("co-occurrences for word2vec", r"needs text, but the data set holds", "word2vec", of="glove"),
+    sparse("text for GloVe", r"needs co-occurrences.*unisono data cooccurrences", "glove", of="word2vec"),
     sparse(
         "sparse rows for a network",
-        r"network.*takes a table of features",
+        r"network.*needs a table of features",
         "linear",
         'model={kind="network",loss="softmax_cross_entropy",layers=[{kind="dense",units=2}]}',
     ),
-    sparse("Adam for a linear model", r"is updated in place, by sgd.*allreduce", "linear", "optimizer.kind=adam"),
-    sparse("Adam for a factorization", r"factorization.*by sgd or adagrad", "factorization", "optimizer.kind=adam"),
-    sparse("Adagrad for word2vec", r"word2vec.*updated in place, by sgd", "word2vec", "optimizer.kind=adagrad"),
-    sparse("SGD for GloVe", r"glove.*updated in place, by adagrad", "glove", "optimizer.kind=sgd"),
+    sparse(
+        "Adam for a linear model",
+        r"is updated in place, which supports only sgd.*allreduce",
+        "linear",
+        "optimizer.kind=adam",
+    ),
+    sparse(
+        "Adam for a factorization",
+        r"factorization.*supports only sgd or adagrad",
+        "factorization",
+        "optimizer.kind=adam",
+    ),
+    sparse(
+        "Adagrad for word2vec",
+        r"word2vec.*updated in place, which supports only sgd",
+        "word2vec",
+        "optimizer.kind=adagrad",
+    ),
+    sparse("SGD for GloVe", r"glove.*updated in place, which supports only adagrad", "glove", "optimizer.kind=sgd"),
     sparse(
         "GloVe at a rate of 0",
-        r"optimizer\.learning_rate = 0.*takes at least 1e-18",
+        r"optimizer\.learning_rate = 0.*needs at least 1e-18",
         "glove",
         "optimizer.learning_rate=0",
     ),
@@ -1042,7 +1064,7 @@ IN_PLACE = [
     ),
     sparse(
         "allreduce of word vectors",
-        r"word2vec.*has no gradient.*hogwild",
+        r"word2vec.*cannot compute the gradient.*hogwild",
         "word2vec",
         'strategy={kind="allreduce"}',
     ),
@@ -1060,21 +1082,21 @@ IN_PLACE = [
     ),
     sparse(
         "more ranks than the grid has rows",
-        r"2 ranks are more than the 1 rows of the grid",
+        r"2 ranks are too many, because the grid of these ratings has 1 rows",
         "factorization",
         'strategy={kind="stratified"}',
         ranks=(2,),
     ),
     sparse(
         "a batch in strata",
-        r"train\.batch_size: steps in strata are the diagonals of a grid",
+        r"train\.batch_size: .*a step is a diagonal of the grid",
         "factorization",
         'strategy={kind="stratified"}',
         "train.batch_size=2",
     ),
     sparse(
         "the file's order for strata",
-        r'shuffle = false is not for strategy\.kind = "stratified"',
+        r'shuffle = false does not work with strategy\.kind = "stratified"',
         "factorization",
         'strategy={kind="stratified"}',
         "data.shuffle=false",
@@ -1088,7 +1110,7 @@ IN_PLACE = [
     ),
     sparse(
         "a rank's strata under another strategy",
-        r'data\.partition = "strata" is for strategy\.kind = "stratified" alone',
+        r'data\.partition = "strata" works only with strategy\.kind = "stratified"',
         "factorization",
         "data.partition=strata",
     ),
@@ -1121,7 +1143,7 @@ IN_PLACE = [
     ),
     sparse(
         "a hinge of three classes",
-        r"model\.loss = \"hinge\".*two classes, and the set has 3",
+        r"model\.loss = \"hinge\".*two classes, but the data set has 3",
         "linear",
         "model.loss=hinge",
         change=lambda file: file["train/labels"].__setitem__(0, 2),
@@ -1281,7 +1303,7 @@ VECTORS = [
     vectors(
         "vectors in place of a link",
         OTHER,
-        r"v\.npy: is no plain file, and is not replaced by one",
+        r"v\.npy: is not a regular file, and is not replaced by one",
         (*EXPORT, "--overwrite"),
         change=lambda folder: os.symlink("elsewhere", folder / "v.npy"),
     ),
@@ -1295,13 +1317,13 @@ VECTORS = [
     Case(
         "vectors of a network",
         CONFIGURATION,
-        r"this model .*\"network\" has no vectors",
+        r"a model .*\"network\" has no vectors",
         ("neighbors", "trained", "king"),
     ),
     vectors(
         "names with blanks for word2vec",
         DATA,
-        r"the name 'Toy Story' \(number 0\) is empty or holds a blank.*npy or csv",
+        r"the name 'Toy Story' \(number 0\) is empty or contains a space.*npy or csv",
         ("export", "small", "--table", "items", "--format", "word2vec-text", "--output", "v.txt"),
         kind="ratings",
     ),
@@ -1356,11 +1378,11 @@ VECTORS = [
     ),
     word_test("sections without analogies", r"test\.txt: holds no analogies", "--analogies", ": a\n: b\n"),
     word_test(
-        "a similarity that is no number", r"test\.txt:1: 'much' is no number", "--similarity", "king queen much\n"
+        "a similarity that is no number", r"test\.txt:1: 'much' is not a number", "--similarity", "king queen much\n"
     ),
     word_test(
         "a similarity of two words",
-        r"test\.txt:3: has 2 words; a line is two",
+        r"test\.txt:3: has 2 words; each line must be two",
         "--similarity",
         "# x\nking man 1\nking queen\n",
     ),
@@ -1381,20 +1403,20 @@ VECTORS = [
     vectors(
         "predictions of words",
         CONFIGURATION,
-        r"\"word2vec\" predicts nothing of an example",
+        r"\"word2vec\" makes no predictions for examples",
         ("predict", "small", "--output", "p.csv"),
     ),
     Case(
         "items of digits",
         CONFIGURATION,
-        r"--top: trained/.* was trained on .*but only a model of ratings has items to recommend",
+        r"--top: trained/.* was trained on .*but only a model of ratings can recommend items",
         ("predict", "trained", "--top", "3", "--output", "top.csv"),
     ),
     recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
     recommend(
         "items in an unknown kind of file",
         CONFIGURATION,
-        r"top\.txt: predictions go to FILE\.h5",
+        r"top\.txt: predictions can be written to FILE\.h5",
         "--top",
         "2",
         "--output",
@@ -1409,7 +1431,7 @@ VECTORS = [
     recommend(
         "no file of users",
         DATA,
-        r"none\.txt: cannot be read; give a file of users",
+        r"none\.txt: cannot be read; it must be a text file with one user per line",
         *("--top", "2", "--users-file", "none.txt", "--output", "top.csv"),
     ),
     recommend("users without items", USAGE, r"usage error: .*--top", "--users", "ann", "--output", "top.csv"),
@@ -1462,9 +1484,17 @@ SERVERS = [
         sets=["fault.slow_rank=1", "fault.slow_factor=2"],
         ranks=(2,),
     ),
-    served("a slow rank that nothing slows", r"it says who is slow, and nothing says how", sets=["fault.slow_rank=0"]),
-    served("a merge where there are no rows", r"strategy\.merge: it is of rows that are updated in place", "merge=sum"),
-    served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave none to train", "servers=2"),
+    served(
+        "a slow rank that nothing slows",
+        r"slow_rank is set, but not how much slower it is",
+        sets=["fault.slow_rank=0"],
+    ),
+    served(
+        "a merge where there are no rows",
+        r"strategy\.merge: it applies only to models that are updated in place",
+        "merge=sum",
+    ),
+    served("more servers than ranks", r"strategy\.servers: 2 on [12] ranks? leave no rank to train", "servers=2"),
     served("no servers", r"'servers' in \[strategy\] is 0, but must be at least 1", "servers=0"),
     served(
         "servers of no kind",
@@ -1485,14 +1515,14 @@ SERVERS = [
     served("staleness below zero", r"'staleness'.*must be at least 0", "consistency=bounded", "staleness=-1"),
     served(
         "pushes that come too seldom for the bound",
-        r"push_period is more than staleness \+ 1",
+        r"push_period is larger than staleness \+ 1",
         "consistency=bounded",
         "staleness=1",
         "push_period=3",
     ),
     served(
         "periods of synchronous workers",
-        r"synchronous workers exchange after every step",
+        r"workers exchange after every step",
         "consistency=synchronous",
         "pull_period=2",
     ),
@@ -1502,7 +1532,7 @@ SERVERS = [
     served("a record of what needs none", r"synchronous runs need no record", "consistency=synchronous", "record=true"),
     served(
         "clipping by synchronous servers",
-        r"clip_norm is not for synchronous servers",
+        r"clip_norm does not work with synchronous servers",
         "consistency=synchronous",
         sets=["optimizer.clip_norm=1"],
     ),
@@ -1524,7 +1554,7 @@ SERVERS = [
         r"fault\.slow_rank: there is no rank 7",
         sets=["fault.slow_rank=7", "fault.slow_factor=2"],
     ),
-    served("slowness of nobody", r"slow_factor and pause_seconds are of slow_rank", sets=["fault.slow_factor=3"]),
+    served("slowness of nobody", r"slow_factor and pause_seconds apply to slow_rank", sets=["fault.slow_factor=3"]),
     served(
         "a rank that is faster than it is",
         r"'slow_factor'.*at least 1",
@@ -1538,7 +1568,9 @@ SERVERS = [
     replayed(
         "a run without a record", r"events\.bin: there is no such record; runs with strategy\.record = true", None
     ),
-    replayed("a record of something else", r"events\.bin: is no record of events", b"something else, and rather long"),
+    replayed(
+        "a record of something else", r"events\.bin: is not a record of events", b"something else, and rather long"
+    ),
     replayed("a record that ends at once", r"events\.bin: is truncated", b"unisono-events-1\n\1\0"),
 ]
 

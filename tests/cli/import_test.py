@@ -53,7 +53,7 @@ class Libsvm(BinaryTest):
         self.assertEqual(
             said,
             "a.h5: 3 training, 0 validation and 1 test examples of 4 columns, 1.2 values each; "
-            "2 classes (2, 7); the input's first column is 0\n",
+            "2 classes (2, 7); index of the first column: 0\n",
         )
         with h5py.File(self.folder / "a.h5", "r") as file:
             self.assertTrue((dense(file["train/features"], 4) == matrix).all())
@@ -69,7 +69,7 @@ class Libsvm(BinaryTest):
         self.write("a.svm", "1 1:1\n2 2:1\n")
         options = ("--base", "0", "--columns", "9", "--task", "regression", "--output", "a.h5", "--compression", "3")
         said = self.succeed("data", "import", "libsvm", "a.svm", *options).out
-        self.assertIn("9 columns, 1.0 values each, all of them 1; targets; the input's first column is 0", said)
+        self.assertIn("9 columns, 1.0 values each, all of them 1; targets; index of the first column: 0", said)
         with h5py.File(self.folder / "a.h5", "r") as file:
             self.assertEqual(list(file["train/targets"]), [1, 2])
             self.assertEqual(list(file["train/features/indices"]), [1, 2])
@@ -83,7 +83,7 @@ class Libsvm(BinaryTest):
         train, test = needed("libsvm/a9a"), needed("libsvm/a9a.t")
         said = self.succeed("data", "import", "libsvm", train, "--test-file", test, "--output", "a9a.h5").out
         self.assertIn("32561 training, 0 validation and 16281 test examples of 123 columns, 13.9 values each", said)
-        self.assertIn("all of them 1; 2 classes (-1, 1); the input's first column is 1", said)
+        self.assertIn("all of them 1; 2 classes (-1, 1); index of the first column: 1", said)
         self.assertIn("24,720", self.succeed("data", "describe", "a9a.h5").out)
 
 
@@ -94,7 +94,7 @@ class Ratings(BinaryTest):
         self.assertEqual(
             said,
             "r.h5: 2 training, 0 validation and 1 test ratings of 2 items by 2 users, with times; "
-            "cut at ',', names on top: 'userId,movieId,rating,timestamp'\n",
+            "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n",
         )
         with h5py.File(self.folder / "r.h5", "r") as file:
             users, items = texts(file["dictionary/users"]), texts(file["dictionary/items"])
@@ -123,7 +123,7 @@ class Ratings(BinaryTest):
         lines = needed("libmf-demo/real_matrix.tr.txt")
         said = self.succeed("data", "import", "ratings", lines, "--output", "r.h5").out
         self.assertIn("5000 training, 0 validation and 0 test ratings", said)
-        self.assertIn("cut at blanks, no names on top", said)
+        self.assertIn("columns separated by spaces, no header line", said)
 
 
 def count_pairs(sentences, window):

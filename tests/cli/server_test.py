@@ -37,7 +37,7 @@ class ParameterServer(BinaryTest):
 
     def test_the_summary_tells_what_servers_and_workers_did(self):
         told = self.train("run", *SERVED, *strategy(servers=1), ranks=3).out
-        self.assertRegex(told, r"servers +1 of 0\.\d MB together, \d+ pushes, stale by")
+        self.assertRegex(told, r"servers +1 with 0\.\d MB in total, \d+ pushes, staleness")
         self.assertIn("3 ranks, of which 2 train,", told)
         summary = self.summary("run")["serving"]
         self.assertEqual(summary["pushes"], 40)  # 2 epochs of 240 examples, 12 each
@@ -95,7 +95,7 @@ class ParameterServer(BinaryTest):
         record.write_bytes(whole[:-3])
         refused("truncated")
         record.write_bytes(b"events" + whole)
-        refused("no record of events")
+        refused("is not a record of events")
         record.unlink()
         refused("no such record; runs with strategy.record = true write one")
         record.write_bytes(whole)
@@ -107,7 +107,7 @@ class ParameterServer(BinaryTest):
             check=True,
             stdout=subprocess.DEVNULL,
         )
-        refused("the data set is another one than it was")
+        refused("the data set is not the one that was recorded")
 
     def test_runs_are_resumed_on_other_workers_and_servers(self):
         # One worker: nothing depends on who comes first, so that a resumed run ends like one that was not stopped.
@@ -159,7 +159,7 @@ class ParameterServer(BinaryTest):
         options = [*SERVED, *strategy(record="true"), "--set", "schedule.kind=linear"]
         self.train("run", *options, ranks=2)
         told = self.train("run", *options, "--set", "train.epochs=3", "--resume", ranks=2, code=2).err
-        self.assertIn("the record is of learning rates that fall over 20 steps, not 30: resume with", told)
+        self.assertIn("the record is of a learning-rate schedule over 20 steps, not 30: resume with", told)
         self.assertEqual(told.count("unisono:"), 1)
 
     def test_an_interrupted_run_leaves_a_checkpoint(self):

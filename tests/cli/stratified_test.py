@@ -78,7 +78,7 @@ class Stratified(BinaryTest):
                 told = self.train(run, *options, "--compare-with", "serial", ranks=ranks).out
                 self.assert_same_bits("serial", run)
                 summary = self.summary(run)
-                self.assertIn("compared    the parameters of serial/checkpoints/step-000000020.h5, bit for bit", told)
+                self.assertIn("parameters equal those of serial/checkpoints/step-000000020.h5 bit for bit", told)
                 self.assertEqual(summary["compared_with"]["relative_distance"], 0)
                 self.assertEqual(summary["steps"], 4 * GRID)
                 for part in ("train", "test"):

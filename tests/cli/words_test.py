@@ -420,7 +420,7 @@ class Ratings(Trained):
         self.assertEqual([row[0] for row in self.table("users.csv")[1:]], self.users)
         self.fails(
             3,
-            r"the name 'user .*' \(number 0\) is empty or holds a blank.*npy or csv",
+            r"the name 'user .*' \(number 0\) is empty or contains a space.*npy or csv",
             *("export", "run", "--table", "users", "--format", "word2vec-text", "--output", "users.txt"),
         )
         self.assert_finished()

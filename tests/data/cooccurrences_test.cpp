@@ -133,11 +133,12 @@ TEST_CASE("entries come in a random order of the seed's", "[cooccurrences]") {
 
 TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", "[cooccurrences]") {
   const TempDir folder;
-  CHECK_THAT(refusal(test::write_set(folder / "set.h5", {})), Contains("set.h5: has no /train/words; it is no set of"));
+  CHECK_THAT(refusal(test::write_set(folder / "set.h5", {})),
+             Contains("set.h5: has no /train/words; it is not a text set"));
   CHECK_THAT(refusal(write_text(folder / "a.h5", {{0, 3}}, 3)),
              Contains("a.h5: /train/words: word 1 is number 3, but there are 3 in the dictionary"));
   CHECK_THAT(refusal(write_text(folder / "b.h5", {{0, -1}}, 3)), Contains("word 1 is number -1"));
-  CHECK_THAT(refusal(write_text(folder / "c.h5", {{0}, {1}}, 3)), Contains("c.h5: no sentence has two words"));
+  CHECK_THAT(refusal(write_text(folder / "c.h5", {{0}, {1}}, 3)), Contains("c.h5: no sentence has two or more words"));
   const auto with_ends = [&](const std::vector<std::uint64_t>& ends) {
     const std::string path = folder / "d.h5";
     {

@@ -157,7 +157,7 @@ TEST_CASE("CIFAR-10 bytes that are none are refused with place and reason", "[im
     });
   };
   CHECK_THAT(refusal({}), Contains("f: has 0 bytes"));
-  CHECK_THAT(refusal(Bytes(3072)), Contains("has 3072 bytes") && Contains("records of 3073"));
+  CHECK_THAT(refusal(Bytes(3072)), Contains("has 3072 bytes") && Contains("record size of 3073"));
   Bytes two = cifar_record(1, 0);
   const Bytes bad = cifar_record(10, 0);
   two.insert(two.end(), bad.begin(), bad.end());

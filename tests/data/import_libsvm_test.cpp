@@ -103,7 +103,8 @@ TEST_CASE("labels are classes if they are whole and few, and come in the order o
   CHECK(numbers.train.targets == std::vector<float>{1, 2.5});
   CHECK(numbers.train.labels.empty());
   CHECK(import("1 1:1\n2 1:1\n", {.task = "regression"}).train.targets == std::vector<float>{1, 2});
-  CHECK_THAT(refusal("1 1:1\n2.5 1:1\n", {.task = "classes"}), Contains("t.svm:2:1: the label 2.5 is no whole number"));
+  CHECK_THAT(refusal("1 1:1\n2.5 1:1\n", {.task = "classes"}),
+             Contains("t.svm:2:1: the label 2.5 is not a whole number"));
   std::string many;
   for (int i = 0; i <= 1000; ++i) many += fmt::format("{} 1:1\n", i);
   CHECK(import(many).summary.classes.empty());
@@ -135,22 +136,22 @@ TEST_CASE("columns and base may be said", "[libsvm]") {
 }
 
 TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
-  CHECK_THAT(refusal("1 1:1\n1 3:1 2:1\n"), Contains("t.svm:2:7: the index 2 follows 3; indices ascend"));
+  CHECK_THAT(refusal("1 1:1\n1 3:1 2:1\n"), Contains("t.svm:2:7: the index 2 follows 3; indices must ascend"));
   CHECK_THAT(refusal("1 3:1 3:1\n"), Contains("t.svm:1:7: the index 3 follows 3"));
-  CHECK_THAT(refusal("1 1:nan\n"), Contains("t.svm:1:5: the value of '1:nan' is no number"));
+  CHECK_THAT(refusal("1 1:nan\n"), Contains("t.svm:1:5: the value of '1:nan' is not a number"));
   CHECK_THAT(refusal("1 1:1e39\n"), Contains("t.svm:1:5: the value of '1:1e39'"));
   CHECK_THAT(refusal("1 1:2x\n"), Contains("t.svm:1:5: the value of '1:2x'"));
   CHECK_THAT(refusal("1 1:\n"), Contains("t.svm:1:5: the value of '1:'"));
-  CHECK_THAT(refusal("1 a:1\n"), Contains("t.svm:1:3: 'a:1' is no index:value"));
-  CHECK_THAT(refusal("1 -1:1\n"), Contains("t.svm:1:3: '-1:1' is no index:value"));
-  CHECK_THAT(refusal("1 5\n"), Contains("t.svm:1:3: '5' is no index:value"));
+  CHECK_THAT(refusal("1 a:1\n"), Contains("t.svm:1:3: 'a:1' is not of the form index:value"));
+  CHECK_THAT(refusal("1 -1:1\n"), Contains("t.svm:1:3: '-1:1' is not of the form index:value"));
+  CHECK_THAT(refusal("1 5\n"), Contains("t.svm:1:3: '5' is not of the form index:value"));
   CHECK_THAT(refusal("1 4294967296:1\n"), Contains("t.svm:1:3: the index 4294967296 is beyond 2³² − 1"));
-  CHECK_THAT(refusal("cat 1:1\n"), Contains("t.svm:1:1: the label 'cat' is no number"));
-  CHECK_THAT(refusal("+-1 1:1\n"), Contains("t.svm:1:1: the label '+-1' is no number"));
-  CHECK_THAT(refusal("inf 1:1\n"), Contains("t.svm:1:1: the label 'inf' is no number"));
-  CHECK_THAT(refusal("1,2 1:1\n"), Contains("t.svm:1:1: '1,2' are several labels"));
-  CHECK_THAT(refusal("1:1 2:1\n"), Contains("t.svm:1:1: begins with '1:1', but a label comes first"));
-  CHECK_THAT(refusal("1 qid:3 1:1\n"), Contains("t.svm:1:3: 'qid:' is of sets for ranking"));
+  CHECK_THAT(refusal("cat 1:1\n"), Contains("t.svm:1:1: the label 'cat' is not a number"));
+  CHECK_THAT(refusal("+-1 1:1\n"), Contains("t.svm:1:1: the label '+-1' is not a number"));
+  CHECK_THAT(refusal("inf 1:1\n"), Contains("t.svm:1:1: the label 'inf' is not a number"));
+  CHECK_THAT(refusal("1,2 1:1\n"), Contains("t.svm:1:1: '1,2' has several labels"));
+  CHECK_THAT(refusal("1:1 2:1\n"), Contains("t.svm:1:1: begins with '1:1', but a line must begin with a label"));
+  CHECK_THAT(refusal("1 qid:3 1:1\n"), Contains("t.svm:1:3: 'qid:' is for ranking"));
   CHECK_THAT(refusal("# nothing\n"), Contains("t.svm: holds no example"));
 }
 

@@ -91,7 +91,8 @@ TEST_CASE("delimiter and names on top are found", "[ratings]") {
   CHECK_FALSE(dialect("1 2 x\n1 2 3\n").header);  // two numbers in it: no names, but a mistake
   CHECK_FALSE(dialect("ann x 3\n").header);
   CHECK_FALSE(dialect("user,item,r\n1,2,3\n", "auto", "no").header);
-  CHECK_THAT(test::message_of<DataError>([] { dialect("1 2\n3 4\n"); }), Contains("f: neither '::', tabs"));
+  CHECK_THAT(test::message_of<DataError>([] { dialect("1 2\n3 4\n"); }),
+             Contains("f: no delimiter found: neither '::' nor tabs"));
   CHECK_THAT(test::message_of<DataError>([] { dialect("\n"); }), Contains("f: is empty"));
   CHECK_THAT(test::message_of<ConfigError>([] { dialect("1 2 3\n", ":::"); }), Contains("--delimiter ':::'"));
 }
@@ -161,13 +162,14 @@ TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") 
   const std::string good = "1,2,3\n1,2,3\n1,2,3\n";
   CHECK_THAT(refusal(good + "1,2\n"), Contains("r.txt:4:4: has 2 fields, but 3 are expected: user, item, rating"));
   CHECK_THAT(refusal(good + "1,2,3,4,5,6\n"), Contains("r.txt:4:7: has more than 4 fields"));
-  CHECK_THAT(refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is no number"));
+  CHECK_THAT(refusal(good + "1,2,x\n"), Contains("r.txt:4: column 3 (rating): 'x' is not a number"));
   CHECK_THAT(refusal(good + "1,2,nan\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(refusal(good + "1,2,1e39\n"), Contains("r.txt:4: column 3 (rating)"));
   CHECK_THAT(refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
-  CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is no UTF-8"));
-  CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is no number"));
-  CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}), Contains("r.txt: holds no rating below its names"));
+  CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
+  CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is not a number"));
+  CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}),
+             Contains("r.txt: holds no rating below its header line"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "half"}), Contains("--split 'half'"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "none", .test_fraction = 0.1}), Contains("--split none"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "leave_one_out", .test_fraction = 0.1}), Contains("--test-fraction"));

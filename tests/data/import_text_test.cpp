@@ -67,7 +67,7 @@ TEST_CASE("rare words are dropped, and sentences that they leave empty", "[text]
   const auto few = import("a x b\ny\na b z a\n", {.minimum_count = 1, .maximum_words = 1});
   CHECK(few.words == Words{0, 0, 0});
   CHECK(few.sentences == Offsets{0, 1, 3});
-  CHECK_THAT(refusal("a b c", {.minimum_count = 2}), Contains("t.txt: of its 3 words none occurs 2 times"));
+  CHECK_THAT(refusal("a b c", {.minimum_count = 2}), Contains("t.txt: none of its 3 words occurs 2 times"));
   CHECK_THAT(refusal(" \n", {.minimum_count = 1}), Contains("t.txt: holds no word"));
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("what is no set is never replaced by one", "[import]") {
   const TempDir folder;
   test::write_file(folder / "table.csv", "a,b\n");
   CHECK_THAT(test::message_of<OutputError>([&] { SetWriter({.path = folder / "table.csv", .overwrite = true}); }),
-             Contains("table.csv: is no HDF5 set"));
+             Contains("table.csv: is not an HDF5 data set"));
 }
 
 TEST_CASE("what is not finished leaves nothing behind", "[import]") {

@@ -123,17 +123,17 @@ TEST_CASE("columns of rows that are none", "[sparse]") {
              Contains("/train/features/indices: row 2 has column 1 behind column 1; columns of a row must ascend"));
   CHECK_THAT(message(Rows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 behind column 3"));
   CHECK_THAT(message(Rows{.columns = 0}), Contains("/train/features has no attribute 'columns'"));
-  CHECK_THAT(message(Rows{.columns = -4}), Contains("has -4 columns; it takes 1 to 4294967295"));
-  CHECK_THAT(message(Rows{.columns = std::int64_t{1} << 40}), Contains("columns; it takes 1 to 4294967295"));
+  CHECK_THAT(message(Rows{.columns = -4}), Contains("has -4 columns; the number must be 1 to 4294967295"));
+  CHECK_THAT(message(Rows{.columns = std::int64_t{1} << 40}), Contains("columns; the number must be 1 to 4294967295"));
 }
 
 TEST_CASE("values and answers of rows that are none", "[sparse]") {
   CHECK_THAT(message(Rows{.data = {1, 2, kNan, 4, 5}}), Contains("/train/features/data: value 2 is not finite"));
   CHECK_THAT(message(Rows{.data = {1, 2, 3, 4, kInfinity}}), Contains("/train/features/data: value 4 is not finite"));
   CHECK_THAT(message(Rows{.data = {1, 2, 3}}),
-             Contains("/train/features/data holds 3 values but /train/features/indices tells of 5"));
+             Contains("/train/features/data holds 3 values but /train/features/indices requires 5"));
   CHECK_THAT(message(Rows{.labels = {0, 1}}),
-             Contains("/train/labels holds 2 values but /train/features/indptr tells of 3"));
+             Contains("/train/labels holds 2 values but /train/features/indptr requires 3"));
   CHECK_THAT(message(Rows{.labels = {0, -1, 1}}), Contains("/train/labels: example 1 has the label -1"));
   CHECK_THAT(message([](File& file) {
                write(file, {.labels = {}});
@@ -218,7 +218,7 @@ TEST_CASE("ratings that are none", "[sparse]") {
   CHECK_THAT(ratings({.rows = {0, 3, 1}}), Contains("/train/users: value 1 is 3, but must lie in [0, 3)"));
   CHECK_THAT(ratings({.columns = {0, 1, 2}}), Contains("/train/items: value 2 is 2, but must lie in [0, 2)"));
   CHECK_THAT(ratings({.values = {1, kNan, 3}}), Contains("/train/ratings: value 1 is not finite"));
-  CHECK_THAT(ratings({.columns = {0, 1}}), Contains("/train/items holds 2 values but /train/ratings tells of 3"));
+  CHECK_THAT(ratings({.columns = {0, 1}}), Contains("/train/items holds 2 values but /train/ratings requires 3"));
   CHECK_THAT(ratings({.rows = {}, .columns = {}, .values = {}}), Contains("/train is empty"));
   CHECK_THAT(ratings({.rows = {0, -1, 1}, .row_names = {}}), Contains("/train/users: value 1 is -1"));
   CHECK_THAT(ratings({.rows = {0, std::int64_t{1} << 32, 1}, .row_names = {}}), Contains("/train/users: value 1 is"));

@@ -403,6 +403,6 @@ TEST_CASE("settings that only tables have are refused", "[sparse]") {
     const bool fraction = kind.kind == SetKind::sparse || kind.kind == SetKind::ratings;
     CHECK_THAT(message(kind, [](DataSettings& settings) { settings.validation_fraction = 0.1; }),
                Contains("data.validation_fraction") &&
-                   Contains(fraction ? "has a group 'validation'; remove one" : "none of which can be held back here"));
+                   Contains(fraction ? "has a group 'validation'; remove one" : "which cannot be split here"));
   }
 }

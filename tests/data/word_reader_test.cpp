@@ -52,7 +52,7 @@ TEST_CASE("a line may be longer than memory, and words lie across what is read a
 }
 
 TEST_CASE("what is no text is named by line and byte", "[text]") {
-  CHECK_THAT(refusal("one\ntwo caf\xE9 x"), Contains("f:2:8: the byte 0xE9 is no part of a UTF-8 character"));
+  CHECK_THAT(refusal("one\ntwo caf\xE9 x"), Contains("f:2:8: the byte 0xE9 is not part of a UTF-8 character"));
   CHECK_THAT(refusal("\xEF\xBB\xBF\n\n\xFF"), Contains("f:3:1: the byte 0xFF"));
   CHECK_THAT(refusal(std::string("a\nb\0c", 5)), Contains("f:2:2: a zero byte"));
   CHECK_THAT(refusal("x " + std::string(100000, 'y')), Contains("f:1:3: a word of more than 64 KiB"));

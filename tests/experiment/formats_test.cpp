@@ -46,8 +46,9 @@ TEST_CASE("word2vec's binary has floats behind each word", "[formats]") {
 TEST_CASE("word2vec's formats refuse names with blanks", "[formats]") {
   for (const auto format : {write_word2vec_text, write_word2vec_binary}) {
     CHECK_THROWS_AS(written(format, {"a", "Toy Story"}), DataError);
-    CHECK_THROWS_WITH(written(format, {"a", "Toy Story"}),
-                      Contains("the name 'Toy Story' (number 1) is empty or holds a blank") && Contains("npy or csv"));
+    CHECK_THROWS_WITH(
+        written(format, {"a", "Toy Story"}),
+        Contains("the name 'Toy Story' (number 1) is empty or contains a space") && Contains("npy or csv"));
     CHECK_THROWS_WITH(written(format, {""}), Contains("number 0"));
   }
 }
@@ -73,7 +74,7 @@ TEST_CASE("a file of names has a line each", "[formats]") {
   file.finish();
   CHECK(bytes_of(folder.path("names")) == "Toy Story\nb\n");
   NewFile other(folder.path("other"), false);
-  CHECK_THROWS_WITH(write_names({"a\nb"}, other), Contains("of several lines"));
+  CHECK_THROWS_WITH(write_names({"a\nb"}, other), Contains("has several lines"));
 }
 
 }  // namespace

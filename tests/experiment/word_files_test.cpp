@@ -45,9 +45,10 @@ TEST_CASE("pairs have a score", "[word_files]") {
 TEST_CASE("what is wrong with pairs is said with file and line", "[word_files]") {
   const ScratchFolder folder;
   CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "a b 1\na b c d\n")), Contains("p.txt:2: has 4 words"));
-  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "Word1 Word2 Score\n")), Contains("p.txt:1: 'Score' is no number"));
-  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "a b nan\n")), Contains("'nan' is no number"));
-  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "a b 1x\n")), Contains("'1x' is no number"));
+  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "Word1 Word2 Score\n")),
+                    Contains("p.txt:1: 'Score' is not a number"));
+  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "a b nan\n")), Contains("'nan' is not a number"));
+  CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "a b 1x\n")), Contains("'1x' is not a number"));
   CHECK_THROWS_WITH(read_pairs(folder.file("p.txt", "\n")), Contains("p.txt: holds no lines of two words"));
 }
 

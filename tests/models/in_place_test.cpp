@@ -305,7 +305,8 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
       if (other == trial.inputs.kind || tables) continue;
       InPlaceTrial wrong = trial;
       wrong.inputs.kind = other;
-      CHECK_THROWS_WITH(TrialModel(wrong, sets), Catch::Contains("but the set holds " + std::string(name_of(other))));
+      CHECK_THROWS_WITH(TrialModel(wrong, sets),
+                        Catch::Contains("but the data set holds " + std::string(name_of(other))));
     }
     for (const std::string rule : {"sgd", "adagrad", "adam"}) {
       const bool fits =
@@ -314,7 +315,7 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
       InPlaceTrial wrong = trial;
       wrong.rule = rule;
       CHECK_THROWS_WITH(TrialModel(wrong, sets), Catch::Contains("optimizer.kind = \"" + rule + "\"") &&
-                                                     Catch::Contains("is updated in place, by"));
+                                                     Catch::Contains("is updated in place, which supports only"));
     }
   }
 }

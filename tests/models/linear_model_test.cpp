@@ -494,12 +494,14 @@ TEST_CASE("losses that the data cannot serve are refused, and auto takes one tha
   CHECK(make("auto", 0, 1) == "squared");
   CHECK(make("softmax", 2, 0) == "softmax");
   CHECK(make("squared", 2, 1) == "squared");
-  CHECK_THROWS_WITH(make("auto", 0, 0), "model.loss = \"auto\": the set has neither labels nor one target an example");
+  CHECK_THROWS_WITH(make("auto", 0, 0),
+                    "model.loss = \"auto\": the data set has neither labels nor one target per example");
   CHECK_THROWS_WITH(make("auto", 0, 2), Catch::Contains("neither labels nor one target"));
-  CHECK_THROWS_WITH(make("squared", 2, 0), Catch::Contains("takes one target an example"));
+  CHECK_THROWS_WITH(make("squared", 2, 0), Catch::Contains("needs one target per example"));
   CHECK_THROWS_WITH(make("hinge", 3, 0),
-                    "model.loss = \"hinge\": it takes two classes, and the set has 3; use \"softmax\"");
-  CHECK_THROWS_WITH(make("logistic", 0, 1), Catch::Contains("takes labels, and the set has none; use \"squared\""));
+                    "model.loss = \"hinge\": it needs two classes, but the data set has 3; use \"softmax\"");
+  CHECK_THROWS_WITH(make("logistic", 0, 1),
+                    Catch::Contains("needs labels, but the data set has none; use \"squared\""));
 }
 
 TEST_CASE("the area under the curve, by hand", "[linear]") {

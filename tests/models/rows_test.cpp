@@ -50,7 +50,8 @@ TEST_CASE("a block of rows, or of a number each", "[rows]") {
 TEST_CASE("an update rule is one of a model's", "[rows]") {
   CHECK_NOTHROW(require_rule("sgd", {"sgd", "adagrad"}, "factorization"));
   CHECK_THROWS_WITH(require_rule("adam", {"sgd", "adagrad"}, "factorization"),
-                    "optimizer.kind = \"adam\": model.kind = \"factorization\" is updated in place, by sgd or adagrad");
+                    "optimizer.kind = \"adam\": model.kind = \"factorization\" is updated in place, which supports "
+                    "only sgd or adagrad");
 }
 
 TEST_CASE("a kernel's sums are added, a value an example", "[rows]") {

@@ -132,8 +132,8 @@ TEST_CASE("global batch statistics are refused where ranks drift apart", "[shape
   norm.statistics = "global";
   CHECK(error_of({norm}, {4, 1, 1}, true) == "none");
   CHECK_THAT(error_of({norm}, {4, 1, 1}, false),
-             Equals("model.layers[0] 'batch_norm1': statistics = \"global\" needs ranks that stay in step, but this "
-                    "strategy lets them drift apart; say \"auto\" or \"local\""));
+             Equals("model.layers[0] 'batch_norm1': statistics = \"global\" needs a strategy that keeps the "
+                    "ranks in step, and this one does not; use \"auto\" or \"local\""));
 }
 
 TEST_CASE("a network needs layers, and something to train", "[shapes]") {

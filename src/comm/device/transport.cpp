@@ -12,7 +12,7 @@ std::string obstacle(const std::vector<DeviceOfRank>& ranks) {
     if (!ranks[rank].nccl_missing.empty()) return fmt::format("rank {}: {}", rank, ranks[rank].nccl_missing);
     for (std::size_t other = 0; other < rank; ++other) {
       if (ranks[other].identity == ranks[rank].identity) {
-        return fmt::format("ranks {} and {} share a GPU, which NCCL does not take", other, rank);
+        return fmt::format("ranks {} and {} share a GPU, which NCCL does not support", other, rank);
       }
     }
   }
@@ -28,7 +28,7 @@ DeviceTransport choose_device_transport(const std::string& wanted, const std::ve
   if (reason.empty()) return {true, nccl};
   if (wanted == "nccl") {
     throw CommunicationError(
-        fmt::format("communication.device_transport = \"nccl\" cannot be had: {}; set it to \"auto\"", reason));
+        fmt::format("communication.device_transport = \"nccl\" is not available: {}; set it to \"auto\"", reason));
   }
   return {false, fmt::format("plain memory ({})", reason)};
 }

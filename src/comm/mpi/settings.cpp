@@ -4,25 +4,29 @@
 namespace unisono {
 
 void CommunicationSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "timeout_seconds",
-                 .meaning = "a rank that does not arrive at a collective within this time is named and ends the job",
-                 .unit = "s",
-                 .minimum = 0,
-                 .minimum_excluded = true},
-                timeout_seconds);
-  visitor.field({.name = "bucket_bytes",
-                 .meaning = "gradients per started allreduce; 0: chosen by where the ranks are",
-                 .unit = "bytes",
-                 .minimum = 0,
-                 .maximum = 0x1p50},
-                bucket_bytes);
-  visitor.field({.name = "shared_memory", .meaning = "ranks of a node reduce in memory that they share"},
-                shared_memory);
-  visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters get from GPU to GPU"},
+  visitor.field(
+      {.name = "timeout_seconds",
+       .meaning =
+           "how long ranks wait for each other; if a rank takes longer, the job ends with an error that names it",
+       .unit = "s",
+       .minimum = 0,
+       .minimum_excluded = true},
+      timeout_seconds);
+  visitor.field(
+      {.name = "bucket_bytes",
+       .meaning = "size of a gradient bucket, which is sent as soon as it is complete; 0: chosen automatically",
+       .unit = "bytes",
+       .minimum = 0,
+       .maximum = 0x1p50},
+      bucket_bytes);
+  visitor.field(
+      {.name = "shared_memory", .meaning = "ranks of a node compute sums in shared memory instead of sending messages"},
+      shared_memory);
+  visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters are transferred between GPUs"},
                  device_transport,
-                 {{"auto", "by NCCL where every rank has a GPU of its own and NCCL is found, else staged"},
-                  {"nccl", "by NCCL; an error where it cannot be had"},
-                  {"staged", "through plain memory, as between CPUs"}});
+                 {{"auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
+                  {"nccl", "with NCCL; an error if it is not available"},
+                  {"staged", "through host memory, as between CPUs"}});
 }
 
 }  // namespace unisono

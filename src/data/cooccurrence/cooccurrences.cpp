@@ -18,9 +18,9 @@ constexpr std::uint64_t kLeastMemory = 1 << 20;
 
 void check_options(const CooccurrenceOptions& options) {
   if (options.window < 1 || options.window > kWidestWindow)
-    throw ConfigError(fmt::format("--window {}: it is from 1 to {} words", options.window, kWidestWindow));
+    throw ConfigError(fmt::format("--window {}: it must be from 1 to {} words", options.window, kWidestWindow));
   if (options.memory_bytes < kLeastMemory)
-    throw ConfigError(fmt::format("--memory {}: counting takes at least 1 MiB", options.memory_bytes));
+    throw ConfigError(fmt::format("--memory {}: counting needs at least 1 MiB", options.memory_bytes));
 }
 
 /// The sentences of a set's training text, one word at a time.
@@ -170,7 +170,7 @@ std::uint64_t write_entries(PairCounter& counter, const Weights& weights, bool s
 void check_text(const hdf5::File& file) {
   for (const char* dataset : {"train/words", "train/sentences", "dictionary/words", "dictionary/counts"}) {
     if (file.exists(dataset)) continue;
-    throw DataError(fmt::format("{}: has no /{}; it is no set of text, which 'unisono data import text' makes",
+    throw DataError(fmt::format("{}: has no /{}; it is not a text set, as made by 'unisono data import text'",
                                 file.path(), dataset));
   }
 }
@@ -198,7 +198,7 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
   count_pairs(text, options, weights, counter);
   counter.finish();
   const std::uint64_t entries = write_entries(counter, weights, options.symmetric, writer);
-  if (entries == 0) throw DataError(text_path + ": no sentence has two words");
+  if (entries == 0) throw DataError(text_path + ": no sentence has two or more words");
   writer.file().write_strings("dictionary/words", words);
   writer.file().write("dictionary/counts", file.read<std::int64_t>("dictionary/counts"));
   writer.finish();

@@ -68,7 +68,7 @@ std::unique_ptr<ByteSource> open_bytes(const std::string& path) {
   if (!std::filesystem::exists(path, error)) throw DataError(path + ": there is no such file; check the path");
   if (std::filesystem::is_directory(path, error)) throw DataError(path + ": this is a folder, not a file");
   if (!std::filesystem::is_regular_file(path, error)) {
-    throw DataError(path + ": this is no plain file, which it should be, for it is read more than once");
+    throw DataError(path + ": this is not a regular file; it must be one, because it is read more than once");
   }
   return std::make_unique<FileBytes>(path);
 }

@@ -19,11 +19,12 @@ constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 
 
 void check_options(const LibsvmOptions& options) {
   if (options.base != "auto" && options.base != "0" && options.base != "1")
-    throw ConfigError(fmt::format("--base '{}': it is auto, 0 or 1", options.base));
+    throw ConfigError(fmt::format("--base '{}': it must be auto, 0 or 1", options.base));
   if (options.task != "auto" && options.task != "classes" && options.task != "regression")
-    throw ConfigError(fmt::format("--task '{}': it is auto, classes or regression", options.task));
+    throw ConfigError(fmt::format("--task '{}': it must be auto, classes or regression", options.task));
   if (options.columns < 0 || options.columns > kMostColumns)
-    throw ConfigError(fmt::format("--columns {}: it is a number from 1 to 2³² − 1, or 0 to find it", options.columns));
+    throw ConfigError(
+        fmt::format("--columns {}: it must be a number from 1 to 2³² − 1, or 0 to detect it", options.columns));
 }
 
 using Classes = std::map<double, std::int32_t>;
@@ -230,7 +231,7 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   const RowSplit split(training.size(), shares);
   const std::array<GroupSize, 3> sizes = measure_groups(training, test, split);
   if (sizes[0].rows == 0)
-    throw DataError(fmt::format("{}: of its {} examples none is left for training", paths[0], training.size()));
+    throw DataError(fmt::format("{}: none of its {} examples is left for training", paths[0], training.size()));
   write_groups([&](const VisitRow& visit) { for_each_example(training, test, split, visit); }, sizes, plan, writer);
   const SparseSummary summary = summarize(plan, sizes, output.path);
   write_classes(summary.classes, writer.file());

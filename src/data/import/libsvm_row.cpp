@@ -65,12 +65,12 @@ double read_label(Scanner& scan) {
   double label = 0;
   const bool read = scan.read(label);
   if (read && scan.rest().starts_with(','))
-    scan.fail(begin, fmt::format("'{}' are several labels; a line has one", scan.word_at(begin)));
+    scan.fail(begin, fmt::format("'{}' has several labels; only one label per line is supported", scan.word_at(begin)));
   if (read && scan.rest().starts_with(':'))
-    scan.fail(begin, fmt::format("begins with '{}', but a label comes first; put a 0 where there is none",
+    scan.fail(begin, fmt::format("begins with '{}', but a line must begin with a label; write 0 if there is none",
                                  scan.word_at(begin)));
   if (!read || !scan.at_end_of_word() || !fits_float(label))
-    scan.fail(begin, fmt::format("the label '{}' is no number that a float32 can hold", scan.word_at(begin)));
+    scan.fail(begin, fmt::format("the label '{}' is not a number in the range of float32", scan.word_at(begin)));
   return label + 0.0;  // −0 is 0
 }
 
@@ -78,12 +78,11 @@ std::uint32_t read_index(Scanner& scan) {
   const std::size_t begin = scan.at();
   if (scan.rest().starts_with("qid:")) {
     scan.fail(begin,
-              "'qid:' is of sets for ranking, which no model here is for; take it out, for example with "
-              "\"sed 's/ qid:[0-9]*//'\"");
+              "'qid:' is for ranking, which no model supports; remove it, for example with \"sed 's/ qid:[0-9]*//'\"");
   }
   std::uint64_t index = 0;
   if (!scan.read(index) || !scan.take(':'))
-    scan.fail(begin, fmt::format("'{}' is no index:value", scan.word_at(begin)));
+    scan.fail(begin, fmt::format("'{}' is not of the form index:value", scan.word_at(begin)));
   if (index > std::numeric_limits<std::uint32_t>::max())
     scan.fail(begin, fmt::format("the index {} is beyond 2³² − 1, the largest one", index));
   return static_cast<std::uint32_t>(index);
@@ -93,7 +92,7 @@ float read_value(Scanner& scan, std::size_t begin) {
   double value = 0;
   const std::size_t at = scan.at();
   if (scan.read(value) && scan.at_end_of_word() && fits_float(value)) return static_cast<float>(value);
-  scan.fail(at, fmt::format("the value of '{}' is no number that a float32 can hold", scan.word_at(begin)));
+  scan.fail(at, fmt::format("the value of '{}' is not a number in the range of float32", scan.word_at(begin)));
 }
 
 }  // namespace
@@ -109,7 +108,7 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
     const std::size_t begin = scan.at();
     const std::uint32_t index = read_index(scan);
     if (!row.indices.empty() && index <= row.indices.back()) {
-      scan.fail(begin, fmt::format("the index {} follows {}; indices ascend, and none comes twice", index,
+      scan.fail(begin, fmt::format("the index {} follows {}; indices must ascend, and none may come twice", index,
                                    row.indices.back()));
     }
     row.indices.push_back(index);

@@ -30,7 +30,7 @@ void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOption
   const bool whole = label == std::trunc(label) && std::abs(label) < kMostLabel;
   if (!whole && options.task == "classes")
     fail(line, row.label_at,
-         fmt::format("the label {} is no whole number, which classes are; say --task regression", label));
+         fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
   found.whole_labels = found.whole_labels && whole;
   if (found.too_many_labels || !found.whole_labels || options.task == "regression") return;
   found.labels.emplace(label, 0);
@@ -116,7 +116,7 @@ std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& op
   const std::int64_t base = decide_base(found, options);
   const std::int64_t needed = found.largest_at.empty() ? 0 : std::int64_t{found.largest} - base + 1;
   if (options.columns == 0 && needed == 0)
-    throw DataError(path + ": no example has a value; say --columns to have them so");
+    throw DataError(path + ": no example has a value; if that is intended, set --columns");
   if (needed > kMostColumns)
     throw DataError(fmt::format("{}: the index {} makes more than 2³² − 1 columns, counted from {}", found.largest_at,
                                 found.largest, base));

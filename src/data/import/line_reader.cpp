@@ -32,7 +32,7 @@ bool LineReader::next_raw(std::string& line) {
     const auto* newline = std::find(from, stop, '\n');
     line.append(from, newline);
     if (line.size() > kLongestLine) {
-      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is no table", name(), number_ + 1,
+      throw DataError(fmt::format("{}:{}: the line is longer than {} MiB; this is not a table", name(), number_ + 1,
                                   kLongestLine >> 20));
     }
     at_ = static_cast<std::size_t>(newline - buffer_.data());
@@ -50,7 +50,7 @@ bool LineReader::next(std::string& line) {
   while (next_raw(line)) {
     if (++number_ == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (const std::size_t at = line.find('\0'); at != std::string::npos) {
-      throw DataError(fmt::format("{}:{}:{}: a zero byte; this is no text", name(), number_, at + 1));
+      throw DataError(fmt::format("{}:{}:{}: a zero byte; this is not a text file", name(), number_, at + 1));
     }
     if (line.find_first_not_of(" \t") != std::string::npos) return true;
   }

@@ -45,16 +45,16 @@ std::string detect_delimiter(const std::string& name, const std::vector<std::str
   for (const char* delimiter : {"::", "\t", ",", ";", "|", " "}) {
     if (common_fields(sample, delimiter) > 0) return delimiter;
   }
-  throw DataError(
-      fmt::format("{}: neither '::', tabs, commas, semicolons, bars nor blanks cut most of the first lines into user, "
-                  "item, rating (and time); say --delimiter, and put a 1 where there is no rating",
-                  name));
+  throw DataError(fmt::format(
+      "{}: no delimiter found: neither '::' nor tabs, commas, semicolons, bars or spaces split most of the first lines "
+      "into user, item, rating (and time); set --delimiter; if there are no ratings, add a column of ones",
+      name));
 }
 
 std::string parse_delimiter(const std::string& delimiter) {
   if (delimiter == "tab" || delimiter == "\\t") return "\t";
   if (delimiter == "::" || (delimiter.size() == 1 && delimiter != "\n" && delimiter != "\r")) return delimiter;
-  throw ConfigError(fmt::format("--delimiter '{}': it is one character, '::', 'tab' or 'auto'", delimiter));
+  throw ConfigError(fmt::format("--delimiter '{}': it must be one character, '::', 'tab' or 'auto'", delimiter));
 }
 
 /// Whether the first line has a word wherever all lines below have numbers, at least in one place.
@@ -82,7 +82,7 @@ bool detect_header(const std::vector<std::string>& sample, std::string_view deli
 void check_id(const LineReader& line, std::size_t column, std::string_view id) {
   if (id.empty()) fail(line, column, "is empty");
   if (find_invalid_utf8(id) != std::string_view::npos)
-    fail(line, column, "is no UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
+    fail(line, column, "is not UTF-8; convert the file, for example with 'iconv -f latin1 -t utf-8'");
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ std::size_t split_rating(std::string_view text, std::string_view delimiter, Rati
 RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
                               const std::string& header) {
   if (header != "auto" && header != "yes" && header != "no")
-    throw ConfigError(fmt::format("--header '{}': it is auto, yes or no", header));
+    throw ConfigError(fmt::format("--header '{}': it must be auto, yes or no", header));
   const auto lines = open();
   RatingsDialect dialect;
   if (delimiter != "auto") dialect.delimiter = parse_delimiter(delimiter);
@@ -130,11 +130,11 @@ Rating parse_rating(const LineReader& line, std::string_view text, const Ratings
   check_id(line, 1, rating.item);
   const auto value = parse_number(fields[2]);
   if (!value || std::abs(*value) > double{std::numeric_limits<float>::max()})
-    fail(line, 2, fmt::format("'{}' is no number that a float32 can hold", fields[2]));
+    fail(line, 2, fmt::format("'{}' is not a number in the range of float32", fields[2]));
   rating.value = static_cast<float>(*value);
   if (count < 4) return rating;
   const auto time = parse_number(fields[3]);
-  if (!time) fail(line, 3, fmt::format("'{}' is no number; write times as seconds", fields[3]));
+  if (!time) fail(line, 3, fmt::format("'{}' is not a number; write times as seconds", fields[3]));
   rating.time = *time;
   return rating;
 }

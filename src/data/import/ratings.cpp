@@ -19,12 +19,13 @@ void check_options(const RatingsOptions& options) {
   check_shares({options.validation_fraction, options.test_fraction, options.seed}, "ratings", options.test_file);
   const bool known = options.split == "none" || options.split == "random" || options.split == "leave_one_out" ||
                      options.split == "time";
-  if (!known) throw ConfigError(fmt::format("--split '{}': it is none, random, leave_one_out or time", options.split));
+  if (!known)
+    throw ConfigError(fmt::format("--split '{}': it must be none, random, leave_one_out or time", options.split));
   if (options.split == "none" && options.validation_fraction + options.test_fraction > 0)
-    throw ConfigError("--split none leaves all ratings for training; take the fractions out, or say --split random");
+    throw ConfigError("--split none leaves all ratings for training; remove the fractions, or use --split random");
   if (options.split != "leave_one_out") return;
   if (options.test_fraction > 0)
-    throw ConfigError("--split leave_one_out tests with one rating of each user; take --test-fraction out");
+    throw ConfigError("--split leave_one_out uses one rating of each user for the test; remove --test-fraction");
   if (!options.test_file.empty()) throw ConfigError("--split leave_one_out and --test-file exclude each other");
 }
 
@@ -62,7 +63,7 @@ void read_ratings(const std::string& path, const RatingsOptions& options, Rating
         found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
     ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
   }
-  if (ratings.size() == before) throw DataError(path + ": holds no rating below its names");
+  if (ratings.size() == before) throw DataError(path + ": holds no rating below its header line");
 }
 
 class RatingGroupWriter {
@@ -143,13 +144,13 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
   SpilledRatings training(output.path), test(output.path);
   for (const std::string& path : paths) read_ratings(path, options, found, training);
   if (options.split == "time" && found.fields < 4)
-    throw DataError(paths[0] + ": has no times, which --split time goes by");
+    throw DataError(paths[0] + ": has no times, which --split time needs");
   if (!options.test_file.empty()) read_ratings(options.test_file, options, found, test);
 
   const std::vector<Split> splits = split_ratings(training, found.users.size(), options);
   const std::array<std::uint64_t, 3> sizes = count_groups(splits, test.size());
   if (sizes[0] == 0)
-    throw DataError(fmt::format("{}: of its {} ratings none is left for training", paths[0], training.size()));
+    throw DataError(fmt::format("{}: none of its {} ratings is left for training", paths[0], training.size()));
   write_groups(training, test, splits, sizes, found, writer);
   writer.file().write_strings("dictionary/users", found.users.strings());
   writer.file().write_strings("dictionary/items", found.items.strings());

@@ -11,7 +11,7 @@ namespace unisono::data {
 void check_shares(const Shares& shares, const std::string& what, const std::string& test_file) {
   for (const double fraction : {shares.validation, shares.test}) {
     if (!(fraction >= 0 && fraction < 1))
-      throw ConfigError(fmt::format("a fraction of {} of the {}: it lies in [0, 1)", fraction, what));
+      throw ConfigError(fmt::format("a fraction of {} of the {}: it must lie in [0, 1)", fraction, what));
   }
   if (shares.validation + shares.test >= 1) {
     throw ConfigError(fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));

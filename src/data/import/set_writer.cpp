@@ -54,7 +54,7 @@ SetWriter::SetWriter(const ImportOutput& output)
   }
   if (std::filesystem::exists(output.path, ignored) && !hdf5::is_hdf5(output.path)) {
     throw OutputError(
-        fmt::format("{}: is no HDF5 set, and is not replaced by one; choose another --output", output.path));
+        fmt::format("{}: is not an HDF5 data set, and is not replaced by one; choose another --output", output.path));
   }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
   remove_abandoned(output_.path);

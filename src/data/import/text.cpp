@@ -16,11 +16,11 @@ namespace {
 
 void check_options(const TextOptions& options) {
   if (options.minimum_count < 1)
-    throw ConfigError(fmt::format("--minimum-count {}: it is at least 1", options.minimum_count));
+    throw ConfigError(fmt::format("--minimum-count {}: it must be at least 1", options.minimum_count));
   if (options.maximum_words < 0)
-    throw ConfigError(fmt::format("--maximum-words {}: it is at least 0", options.maximum_words));
+    throw ConfigError(fmt::format("--maximum-words {}: it must be at least 0", options.maximum_words));
   if (options.sentence_length < 1)
-    throw ConfigError(fmt::format("--sentence-length {}: it is at least 1", options.sentence_length));
+    throw ConfigError(fmt::format("--sentence-length {}: it must be at least 1", options.sentence_length));
   check_shares({0, options.test_fraction, options.seed}, "sentences", "");
 }
 
@@ -163,7 +163,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   std::vector<std::uint32_t> chosen = choose_words(text.words, text.counts, options);
   if (text.words.size() == 0) throw DataError(paths[0] + ": holds no word");
   if (chosen.empty()) {
-    throw DataError(fmt::format("{}: of its {} words none occurs {} times; lower --minimum-count", paths[0],
+    throw DataError(fmt::format("{}: none of its {} words occurs {} times; lower --minimum-count", paths[0],
                                 text.words.size(), options.minimum_count));
   }
   const TextPlan plan = deal_sentences(text, number_words(chosen, text.words.size()), chosen.size(), options);

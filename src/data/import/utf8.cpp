@@ -78,7 +78,7 @@ std::size_t find_invalid_utf8(std::string_view text) {
 
 Lowercase::Lowercase() : locale_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
   if (locale_ == nullptr)
-    throw DataError("--lowercase: this system has no locale C.UTF-8; make the text's letters small beforehand");
+    throw DataError("--lowercase: this system has no locale C.UTF-8; convert the text to lower case beforehand");
 }
 
 Lowercase::~Lowercase() { freelocale(locale_); }

@@ -70,7 +70,7 @@ std::size_t WordReader::find_end() {
   for (;;) {
     while (end < end_ && kind_of(buffer_[end]) == plain) ++end;
     if (end - at_ > kLongestWord)
-      fail(at_, fmt::format("a word of more than {} KiB begins here; this is no text", kLongestWord >> 10));
+      fail(at_, fmt::format("a word of more than {} KiB begins here; this is not a text file", kLongestWord >> 10));
     if (end < end_) return end;
     end -= at_;
     if (!fill()) return end;
@@ -82,10 +82,10 @@ void WordReader::check_word() const {
   const bool simple = std::all_of(word_.begin(), word_.end(), [](char c) { return static_cast<signed char>(c) > 0; });
   if (simple) return;
   if (const std::size_t zero = word_.find('\0'); zero != std::string_view::npos)
-    fail(at_ + zero, "a zero byte; this is no text");
+    fail(at_ + zero, "a zero byte; this is not a text file");
   const std::size_t invalid = find_invalid_utf8(word_);
   if (invalid == std::string_view::npos) return;
-  fail(at_ + invalid, fmt::format("the byte 0x{:02X} is no part of a UTF-8 character; convert the file, for example "
+  fail(at_ + invalid, fmt::format("the byte 0x{:02X} is not part of a UTF-8 character; convert the file, for example "
                                   "with 'iconv -f latin1 -t utf-8'",
                                   static_cast<unsigned char>(word_[invalid])));
 }

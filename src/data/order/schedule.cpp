@@ -23,8 +23,8 @@ Schedule::Schedule(std::int64_t examples, const SourceOptions& options, bool fix
   }
   if (options.batch_size < options.size) {
     throw ConfigError(
-        fmt::format("train.batch_size = {} leaves some of the {} ranks without examples for ever under "
-                    "data.partition = \"fixed\"; make it at least {}, or use \"global\"",
+        fmt::format("train.batch_size = {} leaves some of the {} ranks without any examples, because of data.partition "
+                    "= \"fixed\"; make it at least {}, or use \"global\"",
                     options.batch_size, options.size, options.size));
   }
   share_ = part_of(examples, options.rank, options.size);

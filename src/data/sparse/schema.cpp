@@ -37,7 +37,7 @@ void require_integers(const hdf5::File& file, const std::string& dataset) {
 void require_length(const hdf5::File& file, const std::string& dataset, std::int64_t length, const std::string& other,
                     std::int64_t expected) {
   if (length == expected) return;
-  fail(file, dataset, fmt::format("holds {} values but /{} tells of {}", length, other, expected));
+  fail(file, dataset, fmt::format("holds {} values but /{} requires {}", length, other, expected));
 }
 
 std::int64_t length_like(const hdf5::File& file, const SparseGroup& group, std::string_view dataset,
@@ -61,11 +61,11 @@ void read_answers(const hdf5::File& file, SparseGroup& group) {
 
 Index read_width(const hdf5::File& file, const std::string& group) {
   if (!file.has_attribute(group, "columns")) {
-    fail(file, group, "has no attribute 'columns', which says how many columns the matrix has");
+    fail(file, group, "has no attribute 'columns' (the number of columns of the matrix)");
   }
   const auto columns = file.read_attribute<std::int64_t>(group, "columns");
   if (columns < 1 || static_cast<std::uint64_t>(columns) > kLargestColumn) {
-    fail(file, group, fmt::format("has {} columns; it takes 1 to {}", columns, kLargestColumn));
+    fail(file, group, fmt::format("has {} columns; the number must be 1 to {}", columns, kLargestColumn));
   }
   return columns;
 }
@@ -132,7 +132,7 @@ void read_dictionary_sizes(const hdf5::File& file, SparseSchema& schema) {
   }
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
     schema.rows = schema.columns = dictionary_size(file, "words");
-    if (schema.rows == 0) fail(file, "dictionary/words", "is missing or empty: it names the words");
+    if (schema.rows == 0) fail(file, "dictionary/words", "is missing or empty; it must hold the names of the words");
   }
 }
 

@@ -24,14 +24,13 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
     }
   };
   refuse(settings.targets == "features", "targets", "which cannot be its own target");
-  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization",
-         "which would no longer be sparse");
-  refuse(settings.reader == "streaming", "reader", "which is always resident");
-  refuse(settings.partition == "fixed", "partition", "of which a node has one copy");
+  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization", "which would no longer be sparse after normalisation");
+  refuse(settings.reader == "streaming", "reader", "which is always read into memory");
+  refuse(settings.partition == "fixed", "partition", "which the ranks of a node share in memory");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
   if (settings.validation_fraction == 0) return;
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
-    refuse(true, "validation_fraction", "none of which can be held back here");
+    refuse(true, "validation_fraction", "which cannot be split here");
   }
   if (schema.group(Split::validation)) {
     throw ConfigError(fmt::format("data.validation_fraction = {} but {} has a group 'validation'; remove one of them",

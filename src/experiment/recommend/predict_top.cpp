@@ -25,7 +25,8 @@ std::vector<std::string> asked_users(const TopOptions& options) {
   if (options.users_file.empty()) return names;
   std::ifstream file(options.users_file);
   if (!file)
-    throw DataError(fmt::format("{}: cannot be read; give a file of users, one in each line", options.users_file));
+    throw DataError(
+        fmt::format("{}: cannot be read; it must be a text file with one user per line", options.users_file));
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);
@@ -59,13 +60,13 @@ struct Names {
 
 void require_ratings(const TrainedModel& model) {
   if (model.checkpoint.header.inputs.kind == SetKind::ratings) return;
-  throw ConfigError(fmt::format("--top: {} was trained on {}, but only a model of ratings has items to recommend",
+  throw ConfigError(fmt::format("--top: {} was trained on {}, but only a model of ratings can recommend items",
                                 model.checkpoint.path, name_of(model.checkpoint.header.inputs.kind)));
 }
 
 void require_ending(const std::string& path) {
   if (path.ends_with(".h5") || path.ends_with(".csv")) return;
-  throw ConfigError(fmt::format("--output {}: predictions go to FILE.h5 or FILE.csv", path));
+  throw ConfigError(fmt::format("--output {}: predictions can be written to FILE.h5 or FILE.csv", path));
 }
 
 /// This rank's users, by all its threads. \return [users, top]

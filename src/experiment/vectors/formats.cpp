@@ -24,8 +24,7 @@ void require_none_of(const char* characters, const std::vector<std::string>& nam
 
 void require_words(const std::vector<std::string>& names) {
   require_none_of(kBlanks, names,
-                  "is empty or holds a blank, which word2vec's formats cannot tell from the end of a name; use "
-                  "--format npy or csv");
+                  "is empty or contains a space, which word2vec's formats use to end a name; use --format npy or csv");
 }
 
 /// Each row with its name.
@@ -90,7 +89,8 @@ void write_csv(const NamedRows& rows, NewFile& file) {
 }
 
 void write_names(const std::vector<std::string>& names, NewFile& file) {
-  require_none_of("\r\n", names, "is empty or of several lines, and a file of names has a line each; use --format csv");
+  require_none_of("\r\n", names,
+                  "is empty or has several lines, but a file of names has one line per name; use --format csv");
   for (const std::string& name : names) file.write(name + '\n');
 }
 

@@ -15,7 +15,7 @@ VectorTable choose_table(const TrainedModel& model, const std::string& name) {
   const std::vector<VectorTable> tables = model.parts->model->vectors(model.parts->state().parameters);
   if (tables.empty()) {
     throw ConfigError(
-        fmt::format("{}: this model of model.kind = \"{}\" has no vectors of words, users, items or features",
+        fmt::format("{}: a model with model.kind = \"{}\" has no vectors of words, users, items or features",
                     model.checkpoint.path, model.config.model.kind));
   }
   if (name.empty() && tables.size() == 1) return tables.front();

@@ -62,7 +62,7 @@ double score_of(const std::string& text, const std::string& path, std::int64_t l
   double score = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), score);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(score)) {
-    fail(path, line, fmt::format("'{}' is no number; a line is two words and a score", text));
+    fail(path, line, fmt::format("'{}' is not a number; each line must be two words and a score", text));
   }
   return score;
 }
@@ -75,7 +75,8 @@ QuestionFile read_questions(const std::string& path) {
     if (words[0].starts_with(':')) return file.sections.push_back(section_of(words));
     if (words.size() != 4) {
       fail(path, line,
-           fmt::format("has {} words; an analogy has four, and a section's line begins with ':'", words.size()));
+           fmt::format("has {} words; an analogy has four words, and the line of a section begins with ':'",
+                       words.size()));
     }
     if (file.sections.empty()) file.sections.emplace_back("without a section");
     file.questions.push_back({.words = {words[0], words[1], words[2], words[3]}, .section = file.sections.size() - 1});
@@ -90,7 +91,8 @@ std::vector<RatedPair> read_pairs(const std::string& path) {
     if (words[0].starts_with('#')) return;
     if (words.size() != 3) {
       fail(path, line,
-           fmt::format("has {} words; a line is two words and a score, with tabs or blanks between", words.size()));
+           fmt::format("has {} words; each line must be two words and a score, separated by tabs or spaces",
+                       words.size()));
     }
     pairs.push_back({.first = words[0], .second = words[1], .score = score_of(words[2], path, line)});
   });

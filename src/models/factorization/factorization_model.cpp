@@ -23,7 +23,7 @@ FactorizationModel::FactorizationModel(const FactorizationSettings& settings, co
       adagrad_(context.update_rule == "adagrad") {
   if (inputs.kind != SetKind::ratings) {
     throw ConfigError(
-        fmt::format("model.kind = \"factorization\" takes ratings, but the set holds {}", name_of(inputs.kind)));
+        fmt::format("model.kind = \"factorization\" needs ratings, but the data set holds {}", name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"sgd", "adagrad"}, kind_);
   users_ = declare("users", user_count_);

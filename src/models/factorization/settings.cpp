@@ -3,17 +3,20 @@
 namespace unisono {
 
 void FactorizationSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "dimension", .meaning = "factors of a user and of an item", .minimum = 1, .maximum = 65536},
-                dimension);
   visitor.field(
-      {.name = "user_l2", .meaning = "penalty l2/2 · (‖p_u‖² + b_u²) with each rating of the user", .minimum = 0},
-      user_l2);
-  visitor.field(
-      {.name = "item_l2", .meaning = "penalty l2/2 · (‖q_i‖² + c_i²) with each rating of the item", .minimum = 0},
-      item_l2);
-  visitor.field({.name = "biases", .meaning = "whether users and items have a bias each"}, biases);
+      {.name = "dimension", .meaning = "number of factors of each user and item", .minimum = 1, .maximum = 65536},
+      dimension);
+  visitor.field({.name = "user_l2",
+                 .meaning = "L2 regularisation of users: user_l2/2 · (‖p_u‖² + b_u²) for each rating",
+                 .minimum = 0},
+                user_l2);
+  visitor.field({.name = "item_l2",
+                 .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²) for each rating",
+                 .minimum = 0},
+                item_l2);
+  visitor.field({.name = "biases", .meaning = "give each user and each item a bias"}, biases);
   visitor.field({.name = "initial_range",
-                 .meaning = "factors begin at random in ±range/√dimension, biases at 0",
+                 .meaning = "initial factors are random within ±initial_range/√dimension; biases start at 0",
                  .minimum = 0,
                  .minimum_excluded = true},
                 initial_range);

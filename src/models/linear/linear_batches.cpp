@@ -153,7 +153,7 @@ void LinearModel::add_penalty_gradient(float share, View parameters, MutableView
 void LinearModel::require_gradient() const {
   if (!settings_.averaged) return;
   throw ConfigError(
-      "model.averaged: the strategy trains on gradients of batches, and only updates in place can be averaged; set "
+      "model.averaged: this strategy trains with gradients of batches, but only in-place updates can be averaged; set "
       "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
 }
 

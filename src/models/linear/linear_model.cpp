@@ -27,23 +27,23 @@ LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInput
     throw ConfigError(fmt::format("model.loss = \"{}\": {}", loss, why));
   };
   if (inputs.kind != SetKind::table && inputs.kind != SetKind::sparse) {
-    throw ConfigError(fmt::format("model.kind = \"linear\" takes sparse rows or a table, but the set holds {}",
+    throw ConfigError(fmt::format("model.kind = \"linear\" needs sparse rows or a table, but the data set holds {}",
                                   name_of(inputs.kind)));
   }
   const bool classes = inputs.classes > 0;
   if (loss == "auto") {
     if (classes) return inputs.classes == 2 ? Kind::logistic : Kind::softmax;
     if (inputs.target_size == 1) return Kind::squared;
-    refuse("the set has neither labels nor one target an example");
+    refuse("the data set has neither labels nor one target per example");
   }
   if (loss == "squared") {
-    if (inputs.target_size != 1) refuse("it takes one target an example, and the set has none, or more");
+    if (inputs.target_size != 1) refuse("it needs one target per example, but the data set has none, or several");
     return Kind::squared;
   }
-  if (!classes) refuse("it takes labels, and the set has none; use \"squared\" for targets");
+  if (!classes) refuse("it needs labels, but the data set has none; use \"squared\" for targets");
   if (loss == "softmax") return Kind::softmax;
   if (inputs.classes != 2) {
-    refuse(fmt::format("it takes two classes, and the set has {}; use \"softmax\"", inputs.classes));
+    refuse(fmt::format("it needs two classes, but the data set has {}; use \"softmax\"", inputs.classes));
   }
   return loss == "hinge" ? Kind::hinge : Kind::logistic;
 }

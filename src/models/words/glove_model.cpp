@@ -24,16 +24,15 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
       learning_rate_(context.learning_rate) {
   if (inputs.kind != SetKind::cooccurrences) {
     throw ConfigError(
-        fmt::format("model.kind = \"glove\" takes co-occurrences, but the set holds {}; 'unisono data cooccurrences' "
-                    "counts those of a "
-                    "text",
+        fmt::format("model.kind = \"glove\" needs co-occurrences, but the data set holds {}; 'unisono data "
+                    "cooccurrences' counts those of a text",
                     name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"adagrad"}, kind_);
   if (learning_rate_ < kLeastRate) {
     throw ConfigError(
-        fmt::format("optimizer.learning_rate = {:g}: model.kind = \"glove\", whose sums of squares begin "
-                    "at 1 / rate², takes at least {:g}",
+        fmt::format("optimizer.learning_rate = {:g}: model.kind = \"glove\" needs at least {:g}, because its sums of "
+                    "squares start at 1 / rate²",
                     learning_rate_, kLeastRate));
   }
   word_rows_ = declare("words");

@@ -37,7 +37,8 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
       width_(round_up_to_line(settings.dimension)),
       cbow_(settings.architecture == "cbow") {
   if (inputs.kind != SetKind::text) {
-    throw ConfigError(fmt::format("model.kind = \"word2vec\" takes text, but the set holds {}", name_of(inputs.kind)));
+    throw ConfigError(
+        fmt::format("model.kind = \"word2vec\" needs text, but the data set holds {}", name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"sgd"}, kind_);
   inputs_ = layout_.add_rows({{row_block("words.input", words_, dimension_, Role::weight), 0}}, width_);
@@ -45,7 +46,7 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
   outputs_ = layout_.add_rows({{row_block("words.output", outputs, dimension_, Role::weight), 0}}, width_);
   const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
   if (context.occurrences && counts.empty()) {
-    throw DataError("the set has no dictionary/counts, which word2vec draws words by; import the text again");
+    throw DataError("the data set has no dictionary/counts, which word2vec needs to draw words; import the text again");
   }
   if (!counts.empty()) sampler_.emplace(settings, counts);
 }

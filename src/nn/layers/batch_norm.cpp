@@ -86,25 +86,28 @@ void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.choice({.name = "statistics", .meaning = "what mean and variance are taken over while training"},
-                 settings.statistics,
-                 {{"auto", "global where the strategy keeps the ranks in step, else local"},
-                  {"global", "all ranks' parts of the micro-batch, so that P ranks equal one"},
-                  {"local", "this rank's part of the micro-batch"}});
+  visitor.choice(
+      {.name = "statistics", .meaning = "over which examples mean and variance are computed during training"},
+      settings.statistics,
+      {{"auto", "global if the strategy keeps the ranks in step, otherwise local"},
+       {"global",
+        "the micro-batch of all ranks, so that P ranks give the result of one (synchronised batch normalisation)"},
+       {"local", "only this rank's part of the micro-batch"}});
   visitor.field({.name = "momentum",
-                 .meaning = "weight of a new micro-batch in the running statistics",
+                 .meaning = "weight of the newest micro-batch in the running statistics",
                  .minimum = 0,
                  .maximum = 1},
                 settings.momentum);
-  visitor.field({.name = "epsilon", .meaning = "added to the variance", .minimum = 1e-30}, settings.epsilon);
+  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
+                settings.epsilon);
 }
 
 std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "batch_norm");
   if (settings.statistics == "global" && !context.steps_together) {
     throw ConfigError(
-        "statistics = \"global\" needs ranks that stay in step, but this strategy lets them drift apart; say \"auto\" "
-        "or \"local\"");
+        "statistics = \"global\" needs a strategy that keeps the ranks in step, and this one does not; use \"auto\" or "
+        "\"local\"");
   }
   const bool global = settings.statistics == "global" || (settings.statistics == "auto" && context.steps_together);
   return std::make_unique<BatchNorm>(

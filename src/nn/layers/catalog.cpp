@@ -21,24 +21,24 @@ void no_fields(LayerSettings&, ConfigVisitor&) {}
 
 const std::vector<LayerKind>& layer_kinds() {
   static const std::vector<LayerKind> kinds = {
-      {"dense", "fully connected: y = x Wᵀ + b; takes images, too, as rows of values", describe_dense, make_dense},
-      {"convolution", "cross-correlation with learned kernels, as everywhere in this field", describe_convolution,
+      {"dense", "fully connected layer: y = x Wᵀ + b; an image is flattened", describe_dense, make_dense},
+      {"convolution", "2D convolution (a cross-correlation, as in other frameworks)", describe_convolution,
        make_convolution},
-      {"max_pool", "the largest value of each window", describe_pool, make_max_pool},
-      {"average_pool", "the mean of each window; padding does not count", describe_pool, make_average_pool},
-      {"global_average_pool", "the mean of each channel over height and width", no_fields, make_global_average_pool},
-      {"batch_norm", "each channel normalised over the micro-batch (Ioffe & Szegedy 2015)", describe_batch_norm,
+      {"max_pool", "maximum of each window", describe_pool, make_max_pool},
+      {"average_pool", "mean of each window, without the padding", describe_pool, make_average_pool},
+      {"global_average_pool", "mean of each channel over height and width", no_fields, make_global_average_pool},
+      {"batch_norm", "normalises each channel over the micro-batch (Ioffe & Szegedy 2015)", describe_batch_norm,
        make_batch_norm},
-      {"layer_norm", "each example normalised over its own values (Ba et al. 2016)", describe_layer_norm,
+      {"layer_norm", "normalises each example over its own values (Ba et al. 2016)", describe_layer_norm,
        make_layer_norm},
       {"relu", "max(x, 0)", no_fields, make_activation<Activation::relu>},
       {"gelu", "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)", no_fields,
        make_activation<Activation::gelu>},
       {"tanh", "hyperbolic tangent", no_fields, make_activation<Activation::tanh>},
       {"sigmoid", "1 / (1 + exp(−x))", no_fields, make_activation<Activation::sigmoid>},
-      {"dropout", "zeroes values at random while training, scales up the others (Srivastava et al. 2014)",
+      {"dropout", "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
        describe_dropout, make_dropout},
-      {"flatten", "says that from here on an image is a row of values; moves nothing", no_fields, nullptr},
+      {"flatten", "turns an image into a vector; costs nothing", no_fields, nullptr},
       {"residual", "layers whose outputs are added to their inputs (He et al. 2016)", describe_residual, nullptr},
   };
   return kinds;

@@ -96,33 +96,42 @@ void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field(
-      {.name = "channels", .meaning = "output channels", .minimum = 1, .maximum = kLargestSize, .required = true},
-      settings.channels);
+  visitor.field({.name = "channels",
+                 .meaning = "number of output channels",
+                 .minimum = 1,
+                 .maximum = kLargestSize,
+                 .required = true},
+                settings.channels);
   visitor.field({.name = "kernel",
                  .meaning = "size of the kernel: one number, or [height, width]",
                  .minimum = 1,
                  .maximum = kLargestSize,
                  .required = true},
                 settings.kernel);
-  visitor.field(
-      {.name = "stride", .meaning = "step from output to output; 1 if left out", .minimum = 1, .maximum = kLargestSize},
-      settings.stride);
-  visitor.field(
-      {.name = "padding", .meaning = "zeros added on each side; 0 if left out", .minimum = 0, .maximum = kLargestSize},
-      settings.padding);
-  visitor.field({.name = "dilation",
-                 .meaning = "distance of the kernel's taps; 1 if left out",
+  visitor.field({.name = "stride",
+                 .meaning = "stride: one number, or [height, width]; 1 if left out",
                  .minimum = 1,
                  .maximum = kLargestSize},
-                settings.dilation);
+                settings.stride);
+  visitor.field({.name = "padding",
+                 .meaning = "zeros that are added on each side: one number, or [height, width]; 0 if left out",
+                 .minimum = 0,
+                 .maximum = kLargestSize},
+                settings.padding);
+  visitor.field(
+      {.name = "dilation",
+       .meaning = "distance between the elements of the kernel: one number, or [height, width]; 1 if left out",
+       .minimum = 1,
+       .maximum = kLargestSize},
+      settings.dilation);
   visitor.field({.name = "groups",
-                 .meaning = "groups of channels that are convolved apart; both numbers of channels are multiples of it",
+                 .meaning = "number of groups of channels that are convolved separately; must divide the numbers of "
+                            "input and output channels",
                  .minimum = 1,
                  .maximum = kLargestSize},
                 settings.groups);
-  visitor.field({.name = "bias", .meaning = "whether b is there; useless before a batch_norm"}, settings.bias);
-  visitor.choice({.name = "initialiser", .meaning = "how the weights start"}, settings.initialiser,
+  visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, settings.bias);
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, settings.initialiser,
                  initialiser_choices());
 }
 

@@ -50,10 +50,11 @@ void Dense::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "units", .meaning = "outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
-                settings.units);
-  visitor.field({.name = "bias", .meaning = "whether b is there"}, settings.bias);
-  visitor.choice({.name = "initialiser", .meaning = "how the weights start"}, settings.initialiser,
+  visitor.field(
+      {.name = "units", .meaning = "number of outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
+      settings.units);
+  visitor.field({.name = "bias", .meaning = "add the bias b"}, settings.bias);
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, settings.initialiser,
                  initialiser_choices());
 }
 

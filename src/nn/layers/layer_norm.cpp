@@ -31,7 +31,8 @@ void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
 }
 
 void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "epsilon", .meaning = "added to the variance", .minimum = 1e-30}, settings.epsilon);
+  visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
+                settings.epsilon);
 }
 
 std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shape& in, const LayerContext&) {

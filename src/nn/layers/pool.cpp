@@ -57,20 +57,22 @@ void Pool::backward(const Pass& pass, const BackwardViews& views) const {
 
 void describe_pool(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "size",
-                 .meaning = "of the window: one number, or [height, width]; 2 if left out",
+                 .meaning = "size of the window: one number, or [height, width]; 2 if left out",
                  .minimum = 1,
                  .maximum = kLargestSize},
                 settings.size);
-  visitor.field({.name = "stride",
-                 .meaning = "step from window to window; the window's size if left out",
-                 .minimum = 1,
-                 .maximum = kLargestSize},
-                settings.stride);
-  visitor.field({.name = "padding",
-                 .meaning = "added on each side, at most half a window; 0 if left out",
-                 .minimum = 0,
-                 .maximum = kLargestSize},
-                settings.padding);
+  visitor.field(
+      {.name = "stride",
+       .meaning = "stride between windows: one number, or [height, width]; the size of the window if left out",
+       .minimum = 1,
+       .maximum = kLargestSize},
+      settings.stride);
+  visitor.field(
+      {.name = "padding",
+       .meaning = "padding on each side, at most half a window: one number, or [height, width]; 0 if left out",
+       .minimum = 0,
+       .maximum = kLargestSize},
+      settings.padding);
 }
 
 std::unique_ptr<Layer> make_max_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {

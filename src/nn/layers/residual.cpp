@@ -23,10 +23,13 @@ void describe_inner(const Field& field, std::vector<LayerSettings>& layers, Conf
 }  // namespace
 
 void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
-  describe_inner({.name = "layers", .meaning = "the branch", .required = true}, settings.layers, visitor);
-  describe_inner({.name = "shortcut",
-                  .meaning = "layers in place of the identity, for branches that change the shape; none: the identity"},
-                 settings.shortcut, visitor);
+  describe_inner(
+      {.name = "layers", .meaning = "layers of the branch, whose output is added to the input", .required = true},
+      settings.layers, visitor);
+  describe_inner(
+      {.name = "shortcut",
+       .meaning = "layers that replace the identity, for branches that change the shape; if empty, the identity"},
+      settings.shortcut, visitor);
 }
 
 }  // namespace unisono

@@ -32,7 +32,7 @@ Roles roles_of(const StrategySettings& settings, int ranks) {
   }
   if (settings.servers >= ranks) {
     throw ConfigError(fmt::format(
-        "strategy.servers: {} on {} rank{} leave none to train: start more ranks, or set it to \"colocated\"",
+        "strategy.servers: {} on {} rank{} leave no rank to train: start more ranks, or set it to \"colocated\"",
         settings.servers, ranks, ranks == 1 ? "" : "s"));
   }
   return Roles::of_ranks(ranks, static_cast<int>(settings.servers));
