@@ -25,12 +25,15 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
 }  // namespace
 
 void add_export(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("export", "write a trained model's vectors of words, users or items");
+  CLI::App& command = *app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
   const auto options = add_vector_arguments<ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "the file to make")->required()->type_name("FILE");
-  command.add_option("--format", options->format, "word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv")
+  command
+      .add_option("--format", options->format,
+                  "vectors: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv; all parameters by layer: "
+                  "hdf5 or npz")
       ->required()
-      ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv"}))
+      ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz"}))
       ->type_name("FORMAT");
   command.add_flag("--overwrite", options->overwrite, "replace the file if it is there");
   command.callback([options, &chosen] {

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "evaluator.hpp"
+#include "figures/classification.hpp"
+#include "figures/recommendation.hpp"
 #include "metrics_log.hpp"
 #include "progress.hpp"
 #include "run_dictionary.hpp"
@@ -35,27 +37,50 @@ void require_answers(const TrainedModel& model) {
   }
 }
 
+struct Report {
+  nlohmann::ordered_json& object;
+  std::vector<std::string>& lines;
+
+  template <typename Figures, typename... Names>
+  void add(const Figures& figures, const Names&... names) const {
+    object.update(to_json(figures, names...));
+    for (const std::string& line : to_text(figures, names...)) lines.push_back(line);
+  }
+};
+
+/// What training does not measure.
+void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& options, const EvaluateOptions& how,
+                 const Report& report) {
+  if (const auto reading = class_reading(model)) {
+    const auto figures = classify_split(model, world, *reading);
+    if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
+  }
+  if (model.checkpoint.header.inputs.kind == SetKind::ratings && how.at > 0) {
+    report.add(recommend_split(model, world, how.at, how.relevant));
+  }
+}
+
 }  // namespace
 
-void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& log) {
+void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
   const auto metrics =
       evaluate_split(*model.parts, **model.data, model.split, model.config.train.evaluation_batch_size);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
-  if (json) {
-    nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
-                                     {"step", model.checkpoint.header.step},
-                                     {"data", model.config.data.path},
-                                     {"split", name_of(model.split)},
-                                     {"examples", examples}};
-    object.update(to_json(metrics));
-    log.info(object.dump());
-    return;
-  }
+  nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
+                                   {"step", model.checkpoint.header.step},
+                                   {"data", model.config.data.path},
+                                   {"split", name_of(model.split)},
+                                   {"examples", examples}};
+  object.update(to_json(metrics));
+  std::vector<std::string> lines;
+  for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
+  add_figures(world, model, options, how, {object, lines});
+  if (how.json) return log.info(object.dump());
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
                        name_of(model.split), model.config.data.path, grouped(examples)));
-  for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
+  for (const std::string& line : lines) log.info(line);
 }
 
 }  // namespace unisono
