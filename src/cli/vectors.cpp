@@ -25,7 +25,8 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
 }  // namespace
 
 void add_export(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
+  CLI::App& command =
+      *app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
   const auto options = add_vector_arguments<ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "the file to make")->required()->type_name("FILE");
   command

@@ -75,7 +75,8 @@ void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOp
                                    {"examples", examples}};
   object.update(to_json(metrics));
   std::vector<std::string> lines;
-  for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
+  const int width = class_reading(model) ? 27 : 15;  // of the names below these
+  for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
   add_figures(world, model, options, how, {object, lines});
   if (how.json) return log.info(object.dump());
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,

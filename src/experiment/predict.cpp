@@ -148,9 +148,9 @@ void predict(Communicator& world, const ApplyOptions& options, const PredictOpti
     }
   }
   world.barrier();
-  const std::string of = how.layer.empty() ? "" : fmt::format("outputs of '{}' in ", how.layer);
-  log.info(fmt::format("{}: {} predictions of {}{}, for {} of {}", how.output, grouped(examples), of,
-                       model.checkpoint.path, name_of(model.split), model.config.data.path));
+  const std::string what = how.layer.empty() ? "predictions" : fmt::format("rows of {}'s outputs", how.layer);
+  log.info(fmt::format("{}: {} {} of {}, for {} of {}", how.output, grouped(examples), what, model.checkpoint.path,
+                       name_of(model.split), model.config.data.path));
 }
 
 }  // namespace unisono

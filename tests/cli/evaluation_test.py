@@ -129,17 +129,19 @@ class ScikitLearn(Evaluating):
             means = metrics.precision_recall_fscore_support(labels, predicted, average=mean, zero_division=0)
             for name, value in zip(("precision", "recall", "f1"), means):
                 self.assertAlmostEqual(ours[f"{name}_{mean}"], value, places=12)
-        self.assertAlmostEqual(ours["accuracy" if "accuracy" in ours else "subset_accuracy"],
-                               metrics.accuracy_score(labels, predicted), places=12)
+        accuracy = ours["accuracy" if "accuracy" in ours else "subset_accuracy"]
+        self.assertAlmostEqual(accuracy, metrics.accuracy_score(labels, predicted), places=12)
         onehot = numpy.eye(classes)[labels]
         if binary:
             self.assertAlmostEqual(ours["roc_auc"], metrics.roc_auc_score(labels, scores), places=12)
-            self.assertAlmostEqual(ours["average_precision"], metrics.average_precision_score(labels, scores), places=12)
+            precision = metrics.average_precision_score(labels, scores)
+            self.assertAlmostEqual(ours["average_precision"], precision, places=12)
         else:
             areas = metrics.roc_auc_score(onehot, scores, average=None)
             precisions = metrics.average_precision_score(onehot, scores, average=None)
             numpy.testing.assert_allclose([one["roc_auc"] for one in ours["classes"]], areas, rtol=1e-12)
-            numpy.testing.assert_allclose([one["average_precision"] for one in ours["classes"]], precisions, rtol=1e-12)
+            own = [one["average_precision"] for one in ours["classes"]]
+            numpy.testing.assert_allclose(own, precisions, rtol=1e-12)
             self.assertAlmostEqual(ours["roc_auc"], areas.mean(), places=12)
             self.assertAlmostEqual(ours["average_precision"], precisions.mean(), places=12)
         if not probabilities:
@@ -393,11 +395,13 @@ class Layers(Evaluating):
             theta = {name: item[()] for name, item in file["parameters"].items()}
             running = {name: item[()] for name, item in file["statistics"].items()}
         with h5py.File(self.digits) as file:
-            images = file["test/features"][:].astype("f4").reshape(101, 28, 28) * file["test/features"].attrs.get("scale", 1)
+            features = file["test/features"]
+            images = features[:].astype("f4").reshape(101, 28, 28) * features.attrs.get("scale", 1)
         first = self.layer("convolution1").reshape(101, 4, 12, 12)
         weight, bias = theta["convolution1.weight"], theta["convolution1.bias"]
         patch = images[7, 4:9, 6:11]  # row 2 and column 3 of the outputs, stride 2
-        numpy.testing.assert_allclose(first[7, :, 2, 3], (weight[:, 0] * patch).sum(axis=(1, 2)) + bias, rtol=1e-4, atol=1e-5)
+        expected = (weight[:, 0] * patch).sum(axis=(1, 2)) + bias
+        numpy.testing.assert_allclose(first[7, :, 2, 3], expected, rtol=1e-4, atol=1e-5)
         self.assertLess(first.min(), 0)  # the ReLU behind it is another layer's
         relu = self.layer("relu1").reshape(first.shape)
         numpy.testing.assert_array_equal(relu, numpy.maximum(first, 0))

@@ -55,7 +55,8 @@ TEST_CASE("the area under the ROC curve and average precision, ties among them",
   const std::vector<RankedExample> examples = {{0.5F, true}, {0.9F, true}, {0.1F, false}, {0.7F, false}, {0.5F, false}};
   const RankingFigures figures = rank_figures(examples);
   CHECK(figures.roc_auc == Approx(4.5 / 6));
-  CHECK(figures.average_precision == Approx(0.5 * 1 + 0.5 * 2 / 4));  // recall rises at 0.9, and at 0.5 of four examples
+  CHECK(figures.average_precision ==
+        Approx(0.5 * 1 + 0.5 * 2 / 4));  // recall rises at 0.9, and at 0.5 of four examples
   CHECK(rank_figures({{1, true}, {0, false}}).roc_auc == 1);
   CHECK(rank_figures({{1, false}, {0, true}}).roc_auc == 0);
   CHECK(rank_figures({{1, false}, {1, true}}).roc_auc == 0.5);

@@ -28,7 +28,8 @@ RunRecord record(const std::string& folder, const std::string& seed, const std::
 }
 
 TEST_CASE("an effective config is a list of keys", "[run_table]") {
-  const auto entries = config_entries("seed = 3\n[model]\nlayers = [\n  { kind = \"relu\" },\n]\n[data.augmentation]\nshift = 1\n");
+  const auto entries =
+      config_entries("seed = 3\n[model]\nlayers = [\n  { kind = \"relu\" },\n]\n[data.augmentation]\nshift = 1\n");
   CHECK(entries.at("seed") == "3");
   CHECK(entries.at("model.layers") == "[  { kind = \"relu\" },]");
   CHECK(entries.at("data.augmentation.shift") == "1");
@@ -53,8 +54,9 @@ TEST_CASE("a table has what differs, and means over those that differ by the see
   CHECK(json["runs"][2]["config"]["optimizer.learning_rate"] == "0.2");
   CHECK(json["groups"][0]["metrics"]["test"]["loss"]["mean"] == 2);
   CHECK(json["skipped"][0]["folder"] == "x");
-  CHECK_THAT(to_csv(table), Contains("run,status,seed,optimizer.learning_rate,ranks,threads,epochs,steps,train loss,test "
-                                     "loss,test accuracy,examples_per_second\na,complete,1,0.1,1,0,2,0,0.25,1,0.5,1000\n"));
+  CHECK_THAT(to_csv(table),
+             Contains("run,status,seed,optimizer.learning_rate,ranks,threads,epochs,steps,train loss,test "
+                      "loss,test accuracy,examples_per_second\na,complete,1,0.1,1,0,2,0,0.25,1,0.5,1000\n"));
   CHECK_THAT(to_text(table), Contains("mean ± deviation of 2") && Contains("2 ± 1.4") && Contains("2,000 ± 1,414"));
 }
 

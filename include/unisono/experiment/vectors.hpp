@@ -20,8 +20,9 @@ struct ExportOptions {
   bool overwrite = false;
 };
 
-/// Writes a table of vectors, each with its name, or all parameters by the names of their layers. Of npy the names go to a second file, OUTPUT.names.txt, a line each.
-/// \throws CheckpointError, ConfigError for a model without such vectors, DataError, OutputError
+/// Writes a table of vectors, each with its name, or all parameters by the names of their layers. Of npy the names go
+/// to a second file, OUTPUT.names.txt, a line each. \throws CheckpointError, ConfigError for a model without such
+/// vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);
 
 struct NeighborOptions {

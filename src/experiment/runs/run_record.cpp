@@ -73,7 +73,8 @@ void add_reports(const std::string& path, RunRecord& run) {
     if (!evaluated && json.contains("examples_per_second") && json["examples_per_second"].is_number()) {
       run.examples_per_second = json["examples_per_second"].get<double>();
     }
-    last[evaluated ? json.value("split", "test") : "train"] = std::move(json);
+    const std::string split = evaluated ? json.value("split", "test") : "train";
+    last[split] = std::move(json);
   }
   for (const auto& [split, json] : last) add_metrics(json, split, run);
 }

@@ -12,8 +12,8 @@ struct RunRecord {
   std::string status;  ///< as its summary says (complete, interrupted, …); running; unfinished: it was killed
   std::map<std::string, std::string> config;  ///< {"train.epochs", "10"}: the effective config, values as TOML
   std::int64_t epochs = 0, steps = 0;
-  int ranks = 0, threads = 0;              ///< 0: it did not come so far as to say
-  double examples_per_second = 0;          ///< 0: likewise
+  int ranks = 0, threads = 0;             ///< 0: it did not come so far as to say
+  double examples_per_second = 0;         ///< 0: likewise
   std::map<std::string, double> metrics;  ///< the last ones: "train loss", "test accuracy"
 
   /// "3"; empty where the config does not say.

@@ -34,7 +34,8 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
   visit_blocks("parameters", made.layout(), model.parts->parameters.view(), counting);
   visit_blocks("statistics", made.statistics_layout(), model.parts->statistics.view(), counting);
   const Normalization& normalization = model.checkpoint.header.normalization;
-  for (const auto& [name, values] : {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
+  for (const auto& [name, values] :
+       {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
     if (values->empty()) continue;
     counting("normalization", std::string("normalization.") + name, {static_cast<Index>(values->size())}, *values);
   }
@@ -44,10 +45,9 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
 std::size_t write_npz(TrainedModel& model, const ExportOptions& options) {
   NewFile file(options.output, options.overwrite);
   NpzWriter npz(file);
-  const std::size_t count = visit_arrays(
-      model, [&](const std::string&, const std::string& name, const std::vector<Index>& shape, View values) {
-        npz.add(name, shape, values);
-      });
+  const std::size_t count =
+      visit_arrays(model, [&](const std::string&, const std::string& name, const std::vector<Index>& shape,
+                              View values) { npz.add(name, shape, values); });
   npz.finish();
   file.finish();
   return count;
@@ -59,12 +59,12 @@ std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
   std::size_t count = 0;
   try {
     hdf5::File file(aside, hdf5::File::Mode::create);
-    count = visit_arrays(model, [&](const std::string& group, const std::string& name, const std::vector<Index>& shape,
-                                    View values) {
-      const std::string path = group + "/" + name;
-      file.create<float>(path, {shape.begin(), shape.end()});
-      file.write_rows<float>(path, 0, static_cast<std::uint64_t>(shape.front()), values.data());
-    });
+    count = visit_arrays(
+        model, [&](const std::string& group, const std::string& name, const std::vector<Index>& shape, View values) {
+          const std::string path = group + "/" + name;
+          file.create<float>(path, {shape.begin(), shape.end()});
+          file.write_rows<float>(path, 0, static_cast<std::uint64_t>(shape.front()), values.data());
+        });
     file.write_attribute("", "step", model.checkpoint.header.step);
     file.flush();
   } catch (...) {
