@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "evaluator.hpp"
@@ -50,12 +51,18 @@ struct Report {
 
 /// What training does not measure.
 void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& options, const EvaluateOptions& how,
-                 const Report& report) {
+                 const Report& report, Log& log) {
   if (const auto reading = class_reading(model)) {
     const auto figures = classify_split(model, world, *reading);
     if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
   }
-  if (model.checkpoint.header.inputs.kind == SetKind::ratings && how.at > 0) {
+  const ModelInputs& inputs = model.checkpoint.header.inputs;
+  if (inputs.kind == SetKind::ratings && how.at > 0) {
+    constexpr Index kMany = 2'000'000'000;
+    if (world.is_root() && inputs.rows > kMany / std::max<Index>(1, inputs.columns)) {
+      log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 leaves it out",
+                              grouped(inputs.columns), grouped(inputs.rows)));
+    }
     report.add(recommend_split(model, world, how.at, how.relevant));
   }
 }
@@ -77,7 +84,7 @@ void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOp
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
   for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
-  add_figures(world, model, options, how, {object, lines});
+  add_figures(world, model, options, how, {object, lines}, log);
   if (how.json) return log.info(object.dump());
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
                        name_of(model.split), model.config.data.path, grouped(examples)));

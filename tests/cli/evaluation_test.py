@@ -117,7 +117,7 @@ def calibration_error(confidence, right):
 @unittest.skipIf(metrics is None, "scikit-learn is not there: scripts/install-deps test")
 class ScikitLearn(Evaluating):
     def check(self, labels, scores, classes, probabilities):
-        """All figures of the run's test set, from what it predicts. \\param scores [n, K], or [n] of the second class"""
+        """All figures of the run's test set, from what it predicts: scores [n, K], or [n] of the second class."""
         binary = scores.ndim == 1
         predicted = (scores > (0.5 if probabilities else 0)).astype(int) if binary else scores.argmax(axis=1)
         ours = self.figures()

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "run_dictionary.hpp"
-#include "unisono/base/errors.hpp"
 
 namespace unisono {
 
@@ -27,13 +26,9 @@ std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOp
   if (model.checkpoint.header.names == 0) {  // the training set had no names, or an earlier version did not keep them
     return options.data.empty() && model.data ? (*model.data)->class_names() : std::vector<std::string>{};
   }
-  try {
-    const Dictionary dictionary = dictionary_of(model.checkpoint, model.config);
-    const NameTable* const classes = find_table(dictionary, "classes");
-    return classes == nullptr ? std::vector<std::string>{} : classes->names;
-  } catch (const DataError&) {
-    return {};  // numbers say it, too
-  }
+  const Dictionary dictionary = dictionary_of(model.checkpoint, model.config);
+  const NameTable* const classes = find_table(dictionary, "classes");
+  return classes == nullptr ? std::vector<std::string>{} : classes->names;
 }
 
 AnswerKind answer_kind(const TrainedModel& model) {

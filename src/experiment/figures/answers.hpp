@@ -13,7 +13,7 @@ namespace unisono {
 std::optional<ClassReading> class_reading(const TrainedModel& model);
 
 /// What the classes are called, by the run, or where it does not say by the set that it was trained on; empty: they
-/// have no names. Reads files: for rank 0.
+/// have no names. Reads files: for rank 0. \throws DataError where the names that the run was trained with are gone
 std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options);
 
 /// What the examples of a split are to be compared with.

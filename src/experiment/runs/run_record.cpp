@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 #include "config_entries.hpp"
 #include "run_folder.hpp"
@@ -60,23 +60,31 @@ void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
   }
 }
 
-/// The last line of each kind that metrics.jsonl holds; one that was cut short is passed over.
+/// A line of metrics.jsonl; one that was cut short is passed over.
+void add_report(const std::string& line, RunRecord& run) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return;
+  run.steps = std::max(run.steps, integer(json, "step"));
+  run.epochs = std::max(run.epochs, integer(json, "epoch"));
+  if (json.value("event", "") == "evaluation") return add_metrics(json, json.value("split", "test"), run);
+  const auto speed = json.find("examples_per_second");
+  if (speed != json.end() && speed->is_number()) run.examples_per_second = speed->get<double>();
+  add_metrics(json, "train", run);
+}
+
+/// The last evaluations and the last report. Of the many reports only the last two are parsed: the last may be cut
+/// short.
 void add_reports(const std::string& path, RunRecord& run) {
   std::ifstream file(path);
-  std::map<std::string, Json> last;
+  std::array<std::string, 2> reports;
   for (std::string line; std::getline(file, line);) {
-    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) continue;
-    run.steps = integer(json, "step");
-    run.epochs = integer(json, "epoch");
-    const bool evaluated = json.value("event", "") == "evaluation";
-    if (!evaluated && json.contains("examples_per_second") && json["examples_per_second"].is_number()) {
-      run.examples_per_second = json["examples_per_second"].get<double>();
+    if (line.find("\"event\":\"train\"") == std::string::npos) {
+      add_report(line, run);
+    } else {
+      reports[0] = std::exchange(reports[1], line);
     }
-    const std::string split = evaluated ? json.value("split", "test") : "train";
-    last[split] = std::move(json);
   }
-  for (const auto& [split, json] : last) add_metrics(json, split, run);
+  for (const std::string& line : reports) add_report(line, run);
 }
 
 /// Where there is one, and it is of the run's last steps.
