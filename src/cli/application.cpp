@@ -102,8 +102,8 @@ int run(int argc, char** argv, const ModelKinds& models) {
   app.require_subcommand(1);
   app.set_version_flag("--version", UNISONO_VERSION);
   Chosen chosen{.models = models};
-  for (const auto add : {add_train, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_info,
-                         add_bench, add_data, add_config}) {
+  for (const auto add : {add_train, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_compare,
+                         add_runs, add_info, add_bench, add_data, add_config}) {
     add(app, chosen);
   }
   if (const std::string problem = unknown_command(app, argc, argv); !problem.empty()) return usage_error(problem);

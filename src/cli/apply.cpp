@@ -10,8 +10,8 @@ namespace {
 
 struct Arguments {
   ApplyOptions options;
-  bool json = false;
-  std::string output;
+  EvaluateOptions evaluate;
+  PredictOptions predict;
   WordTestOptions words;
   TopOptions top;
 };
@@ -93,7 +93,15 @@ CLI::Option& add_top(CLI::App& command, TopOptions& options) {
 void add_evaluate(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("evaluate", "evaluate a trained model on a data set, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  command.add_flag("--json", arguments->json, "print the result as one JSON object");
+  command.add_flag("--json", arguments->evaluate.json, "print the result as one JSON object");
+  command.add_option("--at", arguments->evaluate.at, "for ratings: judge each user's best K items; 0: do not")
+      ->capture_default_str()
+      ->check(kNotNegative)
+      ->type_name("K");
+  command
+      .add_option("--relevant", arguments->evaluate.relevant,
+                  "for ratings: the lowest rating that makes an item relevant (default: the mean training rating)")
+      ->type_name("RATING");
   add_word_tests(command, arguments->words);
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](MpiSession& session, Log& log) {
@@ -101,9 +109,9 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
       WordTestOptions& words = arguments->words;
       words.model = arguments->options;
       if (words.analogies.empty() && words.similarity.empty()) {
-        evaluate(*world, arguments->options, arguments->json, log);
+        evaluate(*world, arguments->options, arguments->evaluate, log);
       } else {
-        evaluate_words(*world, words, arguments->json, log);
+        evaluate_words(*world, words, arguments->evaluate.json, log);
       }
       world->barrier();  // whoever does not come to the end is missed here
       return ExitCode::success;
@@ -115,19 +123,25 @@ void add_predict(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       *app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  command.add_option("--output", arguments->output, "file to write: FILE.h5 or FILE.csv")
-      ->required()
-      ->type_name("FILE");
-  const CLI::Option& top = add_top(command, arguments->top);
+  PredictOptions& predicted = arguments->predict;
+  command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv")->required()->type_name("FILE");
+  command.add_flag("--overwrite", predicted.overwrite, "replace earlier predictions");
+  CLI::Option& top = add_top(command, arguments->top);
+  command
+      .add_option("--layer", predicted.layer,
+                  "for networks: write this layer's outputs in place of the model's; 'unisono info' lists the layers")
+      ->excludes(&top)
+      ->type_name("NAME");
   command.callback([arguments, &top, &chosen] {
     chosen.together = [arguments, &top](MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
       if (top.count() == 0) {
-        predict(*world, arguments->options, arguments->output, log);
+        predict(*world, arguments->options, arguments->predict, log);
         return ExitCode::success;
       }
       arguments->top.model = arguments->options;
-      arguments->top.output = arguments->output;
+      arguments->top.output = arguments->predict.output;
+      arguments->top.overwrite = arguments->predict.overwrite;
       predict_top(*world, arguments->top, log);
       return ExitCode::success;
     };

@@ -26,15 +26,16 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
 }  // namespace
 
 void add_export(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand(
-      "export", "write the vectors of a trained model (of words, users, items or features) to a file");
+  CLI::App& command =
+      *app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
   const auto options = add_vector_arguments<ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "file to write")->required()->type_name("FILE");
   command
       .add_option("--format", options->format,
-                  "file format: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv")
+                  "vectors: word2vec-text, word2vec-binary, npy (with FILE.names.txt) or csv; all parameters by layer: "
+                  "hdf5 or npz")
       ->required()
-      ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv"}))
+      ->check(CLI::IsMember({"word2vec-text", "word2vec-binary", "npy", "csv", "hdf5", "npz"}))
       ->type_name("FORMAT");
   command.add_flag("--overwrite", options->overwrite, "replace the file if it exists");
   command.callback([options, &chosen] {

@@ -160,11 +160,7 @@ std::string config_reference(ReferenceFormat format, const ModelKinds& models) {
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
 
-namespace {
-
-/// {"train.epochs", "10"} and so on, of an effective config: one key a line below its section's header; values that go
-/// over several lines belong to the key above them.
-std::map<std::string, std::string> entries(const std::string& effective) {
+std::map<std::string, std::string> config_entries(const std::string& effective) {
   std::map<std::string, std::string> found;
   std::istringstream lines(effective);
   std::string section, key;
@@ -182,6 +178,8 @@ std::map<std::string, std::string> entries(const std::string& effective) {
   }
   return found;
 }
+
+namespace {
 
 bool may_change(const std::string& key) {
   constexpr std::array free = {"name",
@@ -204,7 +202,7 @@ bool may_change(const std::string& key) {
 }  // namespace
 
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
-  const auto old_entries = entries(before), new_entries = entries(after);
+  const auto old_entries = config_entries(before), new_entries = config_entries(after);
   std::vector<std::string> changed;
   for (const auto& [key, value] : new_entries) {
     const auto old = old_entries.find(key);

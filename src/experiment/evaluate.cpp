@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "evaluator.hpp"
+#include "figures/classification.hpp"
+#include "figures/recommendation.hpp"
 #include "metrics_log.hpp"
 #include "progress.hpp"
 #include "run_dictionary.hpp"
@@ -35,27 +38,57 @@ void require_answers(const TrainedModel& model) {
   }
 }
 
+struct Report {
+  nlohmann::ordered_json& object;
+  std::vector<std::string>& lines;
+
+  template <typename Figures, typename... Names>
+  void add(const Figures& figures, const Names&... names) const {
+    object.update(to_json(figures, names...));
+    for (const std::string& line : to_text(figures, names...)) lines.push_back(line);
+  }
+};
+
+/// What training does not measure.
+void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& options, const EvaluateOptions& how,
+                 const Report& report, Log& log) {
+  if (const auto reading = class_reading(model)) {
+    const auto figures = classify_split(model, world, *reading);
+    if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
+  }
+  const ModelInputs& inputs = model.checkpoint.header.inputs;
+  if (inputs.kind == SetKind::ratings && how.at > 0) {
+    constexpr Index kMany = 2'000'000'000;
+    if (world.is_root() && inputs.rows > kMany / std::max<Index>(1, inputs.columns)) {
+      log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 leaves it out",
+                              grouped(inputs.columns), grouped(inputs.rows)));
+    }
+    report.add(recommend_split(model, world, how.at, how.relevant));
+  }
+}
+
 }  // namespace
 
-void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& log) {
+void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
   const auto metrics =
       evaluate_split(*model.parts, **model.data, model.split, model.config.train.evaluation_batch_size);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
-  if (json) {
-    nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
-                                     {"step", model.checkpoint.header.step},
-                                     {"data", model.source},
-                                     {"split", name_of(model.split)},
-                                     {"examples", examples}};
-    object.update(to_json(metrics));
-    log.info(object.dump());
-    return;
-  }
+  nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
+                                   {"step", model.checkpoint.header.step},
+                                   {"data", model.source},
+                                   {"split", name_of(model.split)},
+                                   {"examples", examples}};
+  object.update(to_json(metrics));
+  std::vector<std::string> lines;
+  const int width = class_reading(model) ? 27 : 15;  // of the names below these
+  for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
+  add_figures(world, model, options, how, {object, lines}, log);
+  if (how.json) return log.info(object.dump());
   log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
                        name_of(model.split), model.source, grouped(examples)));
-  for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
+  for (const std::string& line : lines) log.info(line);
 }
 
 }  // namespace unisono

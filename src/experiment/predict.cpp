@@ -7,6 +7,7 @@
 
 #include "csv_field.hpp"
 #include "evaluator.hpp"
+#include "figures/answers.hpp"
 #include "prediction_sink.hpp"
 #include "progress.hpp"
 #include "trained_model.hpp"
@@ -22,6 +23,7 @@ constexpr int kRoot = 0, kTag = 72;
 struct Rows {
   std::array<std::int64_t, 2> range = {0, 0};  ///< first example, and how many: 0 at the end of this rank's part
   std::vector<float> values;                   ///< [count, K]
+  std::vector<float> answers;                  ///< [count, A]
 };
 
 class Predictor {
@@ -40,6 +42,7 @@ class Predictor {
     rows.range = {next_, batch->size};
     rows.values.resize(static_cast<std::size_t>(batch->size * model_.parts->model->output_size()));
     model_.parts->model->predict(*batch, model_.parts->state(), rows.values);
+    if (answer_kind(model_).width > 0) rows.answers = answers_of(*batch);
     next_ += batch->size;
     return rows;
   }
@@ -52,29 +55,35 @@ class Predictor {
 
 void send_rows(Communicator& world, const Rows& rows) {
   world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
-  if (rows.range[1] > 0) world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
+  if (rows.range[1] == 0) return;
+  world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
+  if (!rows.answers.empty()) world.send(std::as_bytes(std::span(rows.answers)), kRoot, kTag);
 }
 
-Rows receive_rows(Communicator& world, int rank, Index outputs) {
+/// \param outputs K \param answers A
+Rows receive_rows(Communicator& world, int rank, Index outputs, Index answers) {
   Rows rows;
   world.receive(std::as_writable_bytes(std::span(rows.range)), rank, kTag);
   rows.values.resize(static_cast<std::size_t>(rows.range[1] * outputs));
-  if (rows.range[1] > 0) world.receive(std::as_writable_bytes(std::span(rows.values)), rank, kTag);
+  rows.answers.resize(static_cast<std::size_t>(rows.range[1] * answers));
+  if (!rows.values.empty()) world.receive(std::as_writable_bytes(std::span(rows.values)), rank, kTag);
+  if (!rows.answers.empty()) world.receive(std::as_writable_bytes(std::span(rows.answers)), rank, kTag);
   return rows;
 }
 
 /// Round by round, each rank's next batch: all ranks compute at once, and no rank holds more than a batch of each.
-void collect(Communicator& world, Predictor& predictor, Index outputs, PredictionSink& sink) {
+void collect(Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
   std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
   const auto take = [&](int rank, const Rows& rows) {
     open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
-    if (rows.range[1] > 0) sink.write(rank, rows.range[0], rows.values);
+    if (rows.range[1] > 0) sink.write(rank, rows.range[0], rows.values, rows.answers);
   };
   for (bool any = true; any;) {
     if (open[kRoot]) take(kRoot, predictor.next());
     any = open[kRoot];
     for (int rank = 1; rank < world.size(); ++rank) {
-      if (open[static_cast<std::size_t>(rank)]) take(rank, receive_rows(world, rank, outputs));
+      if (open[static_cast<std::size_t>(rank)])
+        take(rank, receive_rows(world, rank, options.outputs, options.answer_width));
       any = any || open[static_cast<std::size_t>(rank)];
     }
   }
@@ -102,13 +111,19 @@ class RatingLabels {
   std::optional<Batch> batch_;  ///< all of the split
 };
 
-SinkOptions sink_options(TrainedModel& model, const std::string& output, int ranks) {
-  SinkOptions options{.path = output,
+SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how, int ranks) {
+  const AnswerKind answer = answer_kind(model);
+  SinkOptions options{.path = how.output,
                       .examples = examples_of((*model.data)->info(), model.split),
                       .outputs = model.parts->model->output_size(),
-                      .classes = model.checkpoint.header.inputs.classes > 0,
+                      .classes = class_reading(model),
+                      .answer = answer.name,
+                      .answer_width = answer.width,
+                      .layer = how.layer,
+                      .overwrite = how.overwrite,
                       .ranks = ranks};
-  if (model.checkpoint.header.inputs.kind == SetKind::ratings && output.ends_with(".csv")) {
+  if (options.classes || answer.name == "label") options.class_names = class_names_of(model, apply);
+  if (model.checkpoint.header.inputs.kind == SetKind::ratings && how.output.ends_with(".csv")) {
     options.label_names = ",user,item";
     options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
   }
@@ -117,14 +132,15 @@ SinkOptions sink_options(TrainedModel& model, const std::string& output, int ran
 
 }  // namespace
 
-void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log) {
+void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
   TrainedModel model(world, options, log);
-  const Index outputs = model.parts->model->output_size();
+  if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   Predictor predictor(model, world);
   if (world.is_root()) {
-    const auto sink = make_prediction_sink(sink_options(model, output, world.size()));
-    collect(world, predictor, outputs, *sink);
+    const SinkOptions to = sink_options(model, options, how, world.size());
+    const auto sink = make_prediction_sink(to);
+    collect(world, predictor, to, *sink);
   } else {
     for (Rows rows = predictor.next();; rows = predictor.next()) {
       send_rows(world, rows);
@@ -132,7 +148,8 @@ void predict(Communicator& world, const ApplyOptions& options, const std::string
     }
   }
   world.barrier();
-  log.info(fmt::format("{}: {} predictions of {}, for {} of {}", output, grouped(examples), model.checkpoint.path,
+  const std::string what = how.layer.empty() ? "predictions" : fmt::format("rows of {}'s outputs", how.layer);
+  log.info(fmt::format("{}: {} {} of {}, for {} of {}", how.output, grouped(examples), what, model.checkpoint.path,
                        name_of(model.split), model.source));
 }
 

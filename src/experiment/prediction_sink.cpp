@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <vector>
 
+#include "csv_field.hpp"
 #include "seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
@@ -22,8 +23,22 @@ namespace {
       fmt::format("{}: the predictions cannot be written: {}; choose another file with --output", path, reason));
 }
 
-std::int32_t class_of(View row) {
-  return static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+bool has_labels(const SinkOptions& options) { return options.answer == "label"; }
+
+/// Of the n-th output: p of a class's probability, margin of its margin, y of a value.
+std::string output_name(const SinkOptions& options, Index n) {
+  if (!options.classes) return fmt::format("y{}", n);
+  const Index label = options.outputs == 1 ? 1 : n;
+  return fmt::format("{}{}", options.classes->probabilities ? "p" : "margin", label);
+}
+
+std::vector<std::int32_t> classes_of(const SinkOptions& options, View rows) {
+  const auto outputs = static_cast<std::size_t>(options.outputs);
+  std::vector<std::int32_t> classes;
+  for (std::size_t first = 0; first < rows.size(); first += outputs) {
+    classes.push_back(options.classes->class_of(rows.subspan(first, outputs)));
+  }
+  return classes;
 }
 
 class Hdf5Sink final : public PredictionSink {
@@ -31,7 +46,17 @@ class Hdf5Sink final : public PredictionSink {
   explicit Hdf5Sink(const SinkOptions& options) : options_(options), file_(open(aside())) {
     const auto examples = static_cast<std::uint64_t>(options.examples);
     file_->create<float>("predictions", {examples, static_cast<std::uint64_t>(options.outputs)});
+    const bool probabilities = options.classes && options.classes->probabilities;
+    const std::string_view kind = probabilities ? "probabilities" : options.classes ? "margins" : "values";
+    file_->write_attribute("predictions", "outputs", std::string(kind));
+    if (!options.layer.empty()) file_->write_attribute("predictions", "layer", options.layer);
     if (options.classes) file_->create<std::int32_t>("classes", {examples});
+    if (has_labels(options)) {
+      file_->create<std::int32_t>("labels", {examples});
+    } else if (options.answer_width > 0) {
+      file_->create<float>(answers(), {examples, static_cast<std::uint64_t>(options.answer_width)});
+    }
+    if (!options.class_names.empty()) file_->write_strings("class_names", options.class_names);
   }
 
   ~Hdf5Sink() override {
@@ -40,15 +65,20 @@ class Hdf5Sink final : public PredictionSink {
     std::filesystem::remove(aside(), ignored);
   }
 
-  void write(int, std::int64_t first, View rows) override {
-    const auto outputs = static_cast<std::size_t>(options_.outputs);
-    const std::size_t count = rows.size() / outputs;
+  void write(int, std::int64_t first_example, View rows, View answers_of) override {
+    const auto first = static_cast<std::uint64_t>(first_example);
+    const std::size_t count = rows.size() / static_cast<std::size_t>(options_.outputs);
     try {
-      file_->write_rows<float>("predictions", static_cast<std::uint64_t>(first), count, rows.data());
-      if (!options_.classes) return;
-      std::vector<std::int32_t> classes;
-      for (std::size_t i = 0; i < count; ++i) classes.push_back(class_of(rows.subspan(i * outputs, outputs)));
-      file_->write_rows<std::int32_t>("classes", static_cast<std::uint64_t>(first), count, classes.data());
+      file_->write_rows<float>("predictions", first, count, rows.data());
+      if (options_.classes) {
+        file_->write_rows<std::int32_t>("classes", first, count, classes_of(options_, rows).data());
+      }
+      if (has_labels(options_)) {
+        const std::vector<std::int32_t> labels(answers_of.begin(), answers_of.end());
+        file_->write_rows<std::int32_t>("labels", first, count, labels.data());
+      } else if (options_.answer_width > 0) {
+        file_->write_rows<float>(answers(), first, count, answers_of.data());
+      }
     } catch (const Error& error) {
       fail(options_.path, error.what());
     }
@@ -75,6 +105,7 @@ class Hdf5Sink final : public PredictionSink {
     }
   }
   std::string aside() const { return options_.path + ".tmp"; }
+  std::string answers() const { return options_.answer + "s"; }
 
   SinkOptions options_;
   std::unique_ptr<hdf5::File> file_;
@@ -97,14 +128,16 @@ class CsvSink final : public PredictionSink {
     }
   }
 
-  void write(int rank, std::int64_t first, View rows) override {
+  void write(int rank, std::int64_t first, View rows, View answers) override {
     const auto outputs = static_cast<std::size_t>(options_.outputs);
+    const auto width = static_cast<std::size_t>(options_.answer_width);
     fmt::memory_buffer text;
     for (std::size_t i = 0; i < rows.size() / outputs; ++i) {
       const View row = rows.subspan(i * outputs, outputs);
       const std::int64_t example = first + static_cast<std::int64_t>(i);
       fmt::format_to(std::back_inserter(text), "{}{}", example, options_.label ? options_.label(example) : "");
-      if (options_.classes) fmt::format_to(std::back_inserter(text), ",{}", class_of(row));
+      for (const float value : answers.subspan(i * width, width)) add(value, has_labels(options_), text);
+      if (options_.classes) add(static_cast<float>(options_.classes->class_of(row)), true, text);
       for (const float value : row) fmt::format_to(std::back_inserter(text), ",{}", value);
       text.push_back('\n');
     }
@@ -126,9 +159,23 @@ class CsvSink final : public PredictionSink {
 
  private:
   std::string header() const {
-    std::string text = "example" + options_.label_names + (options_.classes ? ",class" : "");
-    for (Index i = 0; i < options_.outputs; ++i) text += fmt::format(",{}{}", options_.classes ? "p" : "y", i);
+    const bool named = !options_.class_names.empty();
+    std::string text = "example" + options_.label_names;
+    for (Index i = 0; i < options_.answer_width; ++i) {
+      text += "," + options_.answer + (options_.answer_width > 1 ? std::to_string(i) : "");
+    }
+    if (has_labels(options_) && named) text += ",label_name";
+    if (options_.classes) text += named ? ",class,class_name" : ",class";
+    for (Index i = 0; i < options_.outputs; ++i) text += "," + output_name(options_, i);
     return text + "\n";
+  }
+  /// A value; of a class with its name where classes have names.
+  void add(float value, bool is_class, fmt::memory_buffer& text) const {
+    fmt::format_to(std::back_inserter(text), ",{}", value);
+    if (!is_class || options_.class_names.empty()) return;
+    const auto label = static_cast<std::size_t>(value);
+    const bool known = label < options_.class_names.size();
+    fmt::format_to(std::back_inserter(text), ",{}", known ? csv_field(options_.class_names[label]) : "");
   }
   std::string part(int rank) const { return fmt::format("{}.{}.tmp", options_.path, rank); }
 
@@ -149,14 +196,19 @@ bool holds_predictions(const std::string& path) {
 
 }  // namespace
 
-void require_replaceable(const std::string& path) {
+void require_replaceable(const std::string& path, bool overwrite) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return;
+  if (!overwrite) {
+    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", path));
+  }
   if (!std::filesystem::is_regular_file(path) || holds_predictions(path)) return;
   throw OutputError(fmt::format(
       "{}: there is such a file, which holds no predictions and is left alone; choose another with --output", path));
 }
 
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options) {
-  require_replaceable(options.path);
+  require_replaceable(options.path, options.overwrite);
   if (options.path.ends_with(".h5")) return std::make_unique<Hdf5Sink>(options);
   if (options.path.ends_with(".csv")) return std::make_unique<CsvSink>(options);
   throw ConfigError(fmt::format("--output {}: predictions go to FILE.h5 or FILE.csv", options.path));

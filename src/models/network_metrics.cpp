@@ -17,13 +17,10 @@ void add_classification(const LossSums& sums, Index classes, std::vector<Metric>
   metrics.push_back({"top5_accuracy", ratio(static_cast<double>(sums.correct_top5), sums.examples), true});
 }
 
-// R² = 1 − Σ(y − t)² / Σ(t − mean t)², over all outputs together; where the targets are all equal there is nothing to
-// explain, and no R².
 void add_regression(const LossSums& sums, std::vector<Metric>& metrics) {
   metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
   metrics.push_back({"mae", ratio(sums.absolute_error, sums.values), false});
-  const double spread = sums.target_squared_sum - ratio(sums.target_sum * sums.target_sum, sums.values);
-  if (spread > 0) metrics.push_back({"r2", 1 - sums.squared_error / spread, true});
+  add_r2(sums, metrics);
 }
 
 }  // namespace

@@ -16,8 +16,10 @@ void initialise_in(Allocator& memory, const ParameterLayout& layout, std::uint64
 }  // namespace
 
 NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
-    : context_(context),
-      network_(settings, extent_of(inputs.features), context.backend, context.steps_together),
+    : settings_(settings),
+      in_(extent_of(inputs.features)),
+      context_(context),
+      network_(settings, in_, context.backend, context.steps_together),
       loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
@@ -45,6 +47,10 @@ Workspace NetworkModel::workspace(Index batch, bool training) {
   const auto [entry, is_new] = plans_.try_emplace({batch, training});
   WorkspacePlan& plan = entry->second;
   if (is_new) plan = network_.plan(batch, training);
+  return memory_for(plan);
+}
+
+Workspace NetworkModel::memory_for(const WorkspacePlan& plan) {
   if (plan.floats > memory_.size()) {
     memory_ = Buffer();  // gives the old memory back before it asks for more
     memory_ = Buffer(plan.floats, context_.backend.memory());
@@ -74,8 +80,23 @@ void NetworkModel::evaluate(const Batch& batch, ModelState state, LossSums& sums
   context_.backend.collect(sums);
 }
 
+void NetworkModel::predict_layer(const std::string& layer) {
+  layer_ = Network::up_to(layer, settings_, in_, context_.backend);
+}
+
+Prediction NetworkModel::prediction() const {
+  if (layer_) return Prediction::values;
+  if (loss_->gives_probabilities()) return Prediction::probabilities;
+  return loss_->classes() > 0 ? Prediction::margins : Prediction::values;
+}
+
 void NetworkModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
   if (batch.size == 0) return;
+  if (layer_) {
+    const WorkspacePlan plan = layer_->plan(batch.size, /*training=*/false);
+    const View values = layer_->forward(pass(batch, state, /*training=*/false), inputs_of(batch), memory_for(plan));
+    return context_.backend.store(layer_->out().extent, batch.size, values, outputs);
+  }
   context_.backend.store(network_.out().extent, batch.size, infer(batch, state), outputs);
   loss_->to_predictions(outputs);
 }

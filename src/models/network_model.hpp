@@ -28,7 +28,9 @@ class NetworkModel final : public Model {
                          const GradientReady& ready, LossSums& sums) override;
   void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
   void predict(const Batch& batch, ModelState state, MutableView outputs) override;
-  Index output_size() const override { return network_.out().extent.size(); }
+  Index output_size() const override { return layer_ ? layer_->out().extent.size() : network_.out().extent.size(); }
+  Prediction prediction() const override;
+  void predict_layer(const std::string& layer) override;
 
   std::vector<Metric> metrics(const LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
@@ -45,10 +47,14 @@ class NetworkModel final : public Model {
   static Inputs inputs_of(const Batch& batch);
   /// Memory for a batch of this size; what it held before is lost.
   Workspace workspace(Index batch, bool training);
+  Workspace memory_for(const WorkspacePlan& plan);
   View infer(const Batch& batch, ModelState state);
 
+  NetworkSettings settings_;
+  Extent in_;
   ModelContext context_;
   Network network_;
+  std::unique_ptr<Network> layer_;  ///< up to the layer whose outputs are predicted; null: all layers are
   std::unique_ptr<Loss> loss_;
   std::map<std::pair<Index, bool>, WorkspacePlan> plans_;  ///< of batch size and whether training
   Buffer memory_;

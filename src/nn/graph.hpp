@@ -23,7 +23,8 @@ struct Node {
 struct ConfiguredLayer {
   std::string name, kind;
   Shape out;
-  int node = -1;  ///< −1: moves nothing (flatten), or was taken into another layer
+  int node = -1;   ///< −1: moves nothing (flatten), or was taken into another layer
+  int tensor = 0;  ///< that it gives, before anything is fused
 };
 
 /// The layers in the order in which they run, and which tensors they connect.
@@ -43,6 +44,10 @@ struct Graph {
 /// Infers all shapes and connects the layers.
 /// \throws ConfigError "model.layers[3] 'dense1': …"
 Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together);
+
+/// Leaves only what a layer's outputs depend on, which the graph then gives: the parameters that are left keep their
+/// places in θ. Before anything is fused. \throws ConfigError with the names of all layers where there is no such one
+void cut_after(Graph& graph, const std::string& layer);
 
 /// Takes each ReLU that follows a dense, convolution or batch norm layer into that layer's kernel, and each addition of
 /// a residual block whose branch ends with a batch norm into that. Changes no result.

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -80,12 +81,12 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   if (settings.kind == "residual") return residual(settings, inner);
   if (settings.kind == "flatten") {
     shape_.flat = true;
-    graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1});
+    graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1, tensor_});
     return;
   }
   append(kind->make(settings, shape_, context_), inner.prefix);
   ++context_.number;
-  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1});
+  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
 // The shortcut runs first, so that its result is there where the branch's last layer can add it. The gradients of θ
@@ -108,7 +109,7 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
                     text_of(shape_), text_of(shortcut_shape)));
   }
   append(std::make_unique<Addition>(shape_), inner.prefix, shortcut);
-  graph_.configured.push_back({inner.prefix, "residual", shape_, tensor_ - 1});
+  graph_.configured.push_back({inner.prefix, "residual", shape_, tensor_ - 1, tensor_});
 }
 
 /// Of a batch of 2³⁰ examples at most, the bytes can then be counted.
@@ -131,6 +132,19 @@ int Graph::readers(int tensor) const {
   int count = 0;
   for (const Node& node : nodes) count += (node.input == tensor ? 1 : 0) + (node.residual == tensor ? 1 : 0);
   return count;
+}
+
+void cut_after(Graph& graph, const std::string& layer) {
+  const auto named = std::find_if(graph.configured.begin(), graph.configured.end(),
+                                  [&](const ConfiguredLayer& one) { return one.name == layer; });
+  if (named == graph.configured.end()) {
+    std::vector<std::string> names;
+    for (const ConfiguredLayer& one : graph.configured) names.push_back(one.name);
+    throw ConfigError(fmt::format("the network has no layer '{}'; choose from {}", layer, fmt::join(names, ", ")));
+  }
+  // Nodes depend on earlier ones alone, and declare their parts of θ in this order.
+  graph.nodes.resize(static_cast<std::size_t>(named->tensor));
+  graph.configured.erase(named + 1, graph.configured.end());
 }
 
 Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together) {

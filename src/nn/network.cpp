@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "graph.hpp"
 #include "schedule.hpp"
@@ -20,17 +21,27 @@ MutableView view(const Workspace& workspace, int slot) {
 
 }  // namespace
 
-Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together)
-    : backend_(backend), graph_(std::make_unique<Graph>(build_graph(settings, {in}, steps_together))) {
+Network::Network(std::unique_ptr<Graph> graph, const Backend& backend) : backend_(backend), graph_(std::move(graph)) {
   fuse(*graph_);
   for (Node& node : graph_->nodes) {
     node.first = parameters_.size();
     node.layer->declare(node.name, backend, parameters_, statistics_);
     node.last = parameters_.size();
   }
-  if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
   training_ = std::make_unique<Schedule>(make_schedule(*graph_, true));
   inference_ = std::make_unique<Schedule>(make_schedule(*graph_, false));
+}
+
+Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together)
+    : Network(std::make_unique<Graph>(build_graph(settings, {in}, steps_together)), backend) {
+  if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
+}
+
+std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings, const Extent& in,
+                                        const Backend& backend) {
+  auto graph = std::make_unique<Graph>(build_graph(settings, {in}, /*steps_together=*/true));
+  cut_after(*graph, layer);
+  return std::unique_ptr<Network>(new Network(std::move(graph), backend));
 }
 
 Network::~Network() = default;

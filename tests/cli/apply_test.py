@@ -83,15 +83,16 @@ class Applying(BinaryTest):
 
     def test_a_table_of_predictions_has_a_line_an_example(self):
         for ranks in (0, 2):
-            self.succeed("predict", "run", "--output", "out.h5", ranks=ranks)
-            self.succeed("predict", "run", "--output", "out.csv", ranks=ranks)
+            self.succeed("predict", "run", "--output", "out.h5", "--overwrite", ranks=ranks)
+            self.succeed("predict", "run", "--output", "out.csv", "--overwrite", ranks=ranks)
             lines = (self.folder / "out.csv").read_text().splitlines()
-            self.assertEqual(lines[0], "example,class," + ",".join(f"p{i}" for i in range(10)))
+            self.assertEqual(lines[0], "example,label,class," + ",".join(f"p{i}" for i in range(10)))
             table = numpy.array([[float(word) for word in line.split(",")] for line in lines[1:]])
             numpy.testing.assert_array_equal(table[:, 0], numpy.arange(101))
             with h5py.File(self.folder / "out.h5", "r") as file:
-                numpy.testing.assert_array_equal(table[:, 1], file["classes"])
-                numpy.testing.assert_array_equal(table[:, 2:].astype(numpy.float32), file["predictions"])
+                numpy.testing.assert_array_equal(table[:, 1], file["labels"])
+                numpy.testing.assert_array_equal(table[:, 2], file["classes"])
+                numpy.testing.assert_array_equal(table[:, 3:].astype(numpy.float32), file["predictions"])
 
 
 if __name__ == "__main__":

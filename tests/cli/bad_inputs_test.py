@@ -868,21 +868,21 @@ OUTPUTS = [
         "predictions in place of the set",
         OTHER,
         r"set\.h5: there is such a file, which holds no predictions",
-        ("predict", "trained", "--data", "set.h5", "--output", "set.h5"),
+        ("predict", "trained", "--data", "set.h5", "--output", "set.h5", "--overwrite"),
         lambda folder: shutil.copy(folder / "digits.h5", folder / "set.h5"),
     ),
     Case(
         "predictions in place of a table",
         OTHER,
         r"table\.csv: there is such a file, which holds no predictions",
-        ("predict", "trained", "--output", "table.csv"),
+        ("predict", "trained", "--output", "table.csv", "--overwrite"),
         lambda folder: (folder / "table.csv").write_text(TABLE),
     ),
     Case(
         "predictions in place of a checkpoint",
         OTHER,
         r"best\.h5: there is such a file, which holds no predictions",
-        ("predict", "trained", "--output", "trained/checkpoints/best.h5"),
+        ("predict", "trained", "--output", "trained/checkpoints/best.h5", "--overwrite"),
     ),
     Case(
         "predictions in no folder",
@@ -1439,7 +1439,7 @@ VECTORS = [
         "items in place of the set",
         OTHER,
         r"small\.h5: there is such a file, which holds no predictions",
-        *("--top", "2", "--output", "small.h5"),
+        *("--top", "2", "--output", "small.h5", "--overwrite"),
     ),
     recommend(
         "ratings that are gone",

@@ -17,6 +17,8 @@ class Commands(BinaryTest):
             ["train"],
             ["evaluate"],
             ["predict"],
+            ["compare"],
+            ["runs"],
             ["info"],
             ["bench"],
             ["data"],

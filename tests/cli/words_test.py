@@ -347,17 +347,17 @@ class Ratings(Trained):
     def test_predicted_ratings_name_user_and_item(self):
         scores = self.scores()
         for ranks in (0, 2):
-            self.succeed("predict", "run", "--output", "pairs.csv", ranks=ranks)
+            self.succeed("predict", "run", "--output", "pairs.csv", "--overwrite", ranks=ranks)
             head, *rows = self.table("pairs.csv")
-            self.assertEqual(head, ["example", "user", "item", "y0"])
+            self.assertEqual(head, ["example", "user", "item", "rating", "y0"])
             self.assertEqual([row[1:3] for row in rows], [[self.users[u], self.items[i]] for u, i in self.asked])
             numpy.testing.assert_allclose(
-                [float(row[3]) for row in rows], [scores[u, i] for u, i in self.asked], atol=1e-4
+                [float(row[4]) for row in rows], [scores[u, i] for u, i in self.asked], atol=1e-4
             )
-            self.succeed("predict", "run", "--output", "pairs.h5", ranks=ranks)
+            self.succeed("predict", "run", "--output", "pairs.h5", "--overwrite", ranks=ranks)
             with h5py.File(self.folder / "pairs.h5", "r") as file:
                 numpy.testing.assert_array_equal(
-                    file["predictions"][:, 0], numpy.array([row[3] for row in rows], numpy.float32)
+                    file["predictions"][:, 0], numpy.array([row[4] for row in rows], numpy.float32)
                 )
 
     def test_an_evaluation_gives_the_runs_own_figures(self):
@@ -371,7 +371,7 @@ class Ratings(Trained):
 
     def test_the_best_items_are_those_that_a_user_has_not_rated(self):
         for ranks in (0, 2, 3):
-            self.succeed("predict", "run", "--top", "9", "--output", "top.csv", ranks=ranks)
+            self.succeed("predict", "run", "--top", "9", "--output", "top.csv", "--overwrite", ranks=ranks)
             head, *rows = self.table("top.csv")
             self.assertEqual(head, ["user", "rank", "item", "score"])
             expected = [(user, *self.best(user, 9)) for user in range(self.USERS)]

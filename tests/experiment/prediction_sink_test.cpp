@@ -18,23 +18,25 @@ using testing::ScratchFolder;
 /// Three examples of two outputs: rank 0 has the first two, rank 1 the last, which comes first.
 void write_three(PredictionSink& sink) {
   const std::vector<float> last = {0.5F, 0.25F}, first = {0, 1}, second = {0.125F, 3};
-  sink.write(1, 2, last);
-  sink.write(0, 0, first);
-  sink.write(0, 1, second);
+  sink.write(1, 2, last, {});
+  sink.write(0, 0, first, {});
+  sink.write(0, 1, second, {});
   sink.finish();
 }
 
+const ClassReading kTwoClasses = {.classes = 2, .outputs = 2, .probabilities = true};
+
 TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "[prediction_sink]") {
   const ScratchFolder folder;
-  const auto options = [&](const char* name, bool classes) {
+  const auto options = [&](const char* name, std::optional<ClassReading> classes) {
     return SinkOptions{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = classes, .ranks = 2};
   };
-  write_three(*make_prediction_sink(options("a.csv", true)));
+  write_three(*make_prediction_sink(options("a.csv", kTwoClasses)));
   CHECK(bytes_of(folder.path("a.csv")) == "example,class,p0,p1\n0,1,0,1\n1,1,0.125,3\n2,0,0.5,0.25\n");
-  write_three(*make_prediction_sink(options("b.csv", false)));
+  write_three(*make_prediction_sink(options("b.csv", {})));
   CHECK(bytes_of(folder.path("b.csv")) == "example,y0,y1\n0,0,1\n1,0.125,3\n2,0.5,0.25\n");
 
-  write_three(*make_prediction_sink(options("c.h5", true)));
+  write_three(*make_prediction_sink(options("c.h5", kTwoClasses)));
   const hdf5::File file(folder.path("c.h5"), hdf5::File::Mode::read);
   std::vector<float> values(6);
   std::vector<std::int32_t> classes(3);
@@ -53,12 +55,69 @@ TEST_CASE("a table can say what its examples are", "[prediction_sink]") {
   CHECK(bytes_of(options.path) == "example,user,y0,y1\n0,u0,0,1\n1,u10,0.125,3\n2,u20,0.5,0.25\n");
 }
 
+TEST_CASE("classes have their names, and labels stand beside them", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto write = [](const SinkOptions& options) {
+    const auto sink = make_prediction_sink(options);
+    const std::vector<float> rows = {-1, 1, 2, -2}, labels = {1, 1};
+    sink->write(0, 0, rows, labels);
+    sink->finish();
+  };
+  SinkOptions options{.path = folder.path("a.csv"),
+                      .examples = 2,
+                      .outputs = 2,
+                      .classes = ClassReading{.classes = 2, .outputs = 2, .probabilities = false},
+                      .class_names = {"no", "yes, sir"},
+                      .answer = "label",
+                      .answer_width = 1};
+  write(options);
+  CHECK(bytes_of(options.path) ==
+        "example,label,label_name,class,class_name,margin0,margin1\n"
+        "0,1,\"yes, sir\",1,\"yes, sir\",-1,1\n"
+        "1,1,\"yes, sir\",0,no,2,-2\n");
+  options.path = folder.path("a.h5");
+  write(options);
+  const hdf5::File file(options.path, hdf5::File::Mode::read);
+  CHECK(file.read<std::int32_t>("labels") == std::vector<std::int32_t>{1, 1});
+  CHECK(file.read<std::int32_t>("classes") == std::vector<std::int32_t>{1, 0});
+  CHECK(file.read_strings("class_names") == options.class_names);
+  CHECK(file.read_attribute<std::string>("predictions", "outputs") == "margins");
+}
+
+TEST_CASE("one output is the probability of the second class; targets stand before outputs", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto write = [](const SinkOptions& options, const std::vector<float>& answers) {
+    const auto sink = make_prediction_sink(options);
+    const std::vector<float> rows = {0.25F, 0.75F};
+    sink->write(0, 0, rows, answers);
+    sink->finish();
+  };
+  SinkOptions options{.path = folder.path("a.csv"),
+                      .examples = 2,
+                      .outputs = 1,
+                      .classes = ClassReading{.classes = 2, .outputs = 1, .probabilities = true},
+                      .answer = "target",
+                      .answer_width = 1};
+  write(options, {1, 1});
+  CHECK(bytes_of(options.path) == "example,target,class,p1\n0,1,0,0.25\n1,1,1,0.75\n");
+  options = {.path = folder.path("b.csv"), .examples = 2, .outputs = 1, .answer = "target", .answer_width = 2};
+  write(options, {1, 2, 3, 4});
+  CHECK(bytes_of(options.path) == "example,target0,target1,y0\n0,1,2,0.25\n1,3,4,0.75\n");
+  options.path = folder.path("b.h5");
+  write(options, {1, 2, 3, 4});
+  const hdf5::File file(options.path, hdf5::File::Mode::read);
+  CHECK(file.read<float>("targets") == std::vector<float>{1, 2, 3, 4});
+}
+
 TEST_CASE("a file that is not finished never appears under its name", "[prediction_sink]") {
   const ScratchFolder folder;
   for (const char* name : {"a.csv", "a.h5"}) {
-    const SinkOptions options{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = false, .ranks = 2};
+    SinkOptions options{.path = folder.path(name), .examples = 3, .outputs = 2, .ranks = 2};
     write_three(*make_prediction_sink(options));
     const std::string earlier = bytes_of(folder.path(name));
+    CHECK_THROWS_WITH(make_prediction_sink(options), Contains("add --overwrite"));
+    CHECK(bytes_of(folder.path(name)) == earlier);
+    options.overwrite = true;
     make_prediction_sink(options);
     CHECK(bytes_of(folder.path(name)) == earlier);
     write_three(*make_prediction_sink(options));  // earlier predictions are replaced
@@ -71,7 +130,8 @@ TEST_CASE("a file that holds no predictions is left alone", "[prediction_sink]")
   const ScratchFolder folder;
   for (const char* name : {"a.csv", "a.h5"}) {
     folder.file(name, "a set of one's own");
-    CHECK_THROWS_WITH(make_prediction_sink({.path = folder.path(name), .ranks = 1}), Contains("holds no predictions"));
+    const SinkOptions options{.path = folder.path(name), .overwrite = true, .ranks = 1};
+    CHECK_THROWS_WITH(make_prediction_sink(options), Contains("holds no predictions"));
     CHECK(bytes_of(folder.path(name)) == "a set of one's own");
   }
 }

@@ -17,9 +17,9 @@ using testing::ScratchFolder;
 const std::vector<std::string> kUsers = {"ann", "bob, jr."}, kItems = {"tea", "coffee"};
 
 /// Two users; the first has but one item left.
-void write_two(const std::string& path) {
-  const auto sink =
-      make_recommendation_sink({.path = path, .users = 2, .top = 2, .user_names = kUsers, .item_names = kItems});
+void write_two(const std::string& path, bool overwrite = false) {
+  const auto sink = make_recommendation_sink(
+      {.path = path, .users = 2, .top = 2, .user_names = kUsers, .item_names = kItems, .overwrite = overwrite});
   sink->write(std::vector<std::int32_t>{1}, std::vector<Recommendation>{{0, 4.5F}, {}});
   sink->write(std::vector<std::int32_t>{0}, std::vector<Recommendation>{{1, 3}, {0, -1}});
   sink->finish();
@@ -27,17 +27,18 @@ void write_two(const std::string& path) {
 
 TEST_CASE("a table of recommendations has a line for each", "[recommendation_sink]") {
   const ScratchFolder folder;
-  for (int time = 0; time < 2; ++time) {  // an earlier one is replaced
-    write_two(folder.path("top.csv"));
+  for (const bool overwrite : {false, true}) {
+    write_two(folder.path("top.csv"), overwrite);
     CHECK(bytes_of(folder.path("top.csv")) ==
           "user,rank,item,score\n\"bob, jr.\",1,tea,4.5\nann,1,coffee,3\nann,2,tea,-1\n");
   }
+  CHECK_THROWS_WITH(write_two(folder.path("top.csv")), Contains("exists already"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
 TEST_CASE("an HDF5 file of recommendations has a row for each user", "[recommendation_sink]") {
   const ScratchFolder folder;
-  for (int time = 0; time < 2; ++time) write_two(folder.path("top.h5"));
+  for (const bool overwrite : {false, true}) write_two(folder.path("top.h5"), overwrite);
   const hdf5::File file(folder.path("top.h5"), hdf5::File::Mode::read);
   CHECK(file.read<std::int32_t>("users") == std::vector<std::int32_t>{1, 0});
   CHECK(file.read<std::int32_t>("items") == std::vector<std::int32_t>{0, -1, 1, 0});
@@ -51,8 +52,8 @@ TEST_CASE("an HDF5 file of recommendations has a row for each user", "[recommend
 TEST_CASE("other files are left alone", "[recommendation_sink]") {
   const ScratchFolder folder;
   const std::string path = folder.file("ratings.csv", "user,item,rating\n");
-  CHECK_THROWS_AS(write_two(path), OutputError);
-  CHECK_THROWS_WITH(write_two(path), Contains("which holds no predictions and is left alone"));
+  CHECK_THROWS_AS(write_two(path, true), OutputError);
+  CHECK_THROWS_WITH(write_two(path, true), Contains("which holds no predictions and is left alone"));
   CHECK(bytes_of(path) == "user,item,rating\n");
 }
 

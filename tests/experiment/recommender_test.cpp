@@ -59,6 +59,10 @@ TEST_CASE("what a user rated for training is known, and nothing else", "[rated_i
   CHECK(rated.of(0).empty());
   CHECK(std::vector<std::uint32_t>(rated.of(1).begin(), rated.of(1).end()) == std::vector<std::uint32_t>{0, 3});
   CHECK(rated.of(2).empty());
+  const RatedItems liked(*set, 3, Split::train, 4.5), tested(*set, 3, Split::test);
+  CHECK(std::vector<std::uint32_t>(liked.of(1).begin(), liked.of(1).end()) == std::vector<std::uint32_t>{3});
+  CHECK(tested.of(0).size() == 1);
+  CHECK(tested.of(1).empty());
 }
 
 TEST_CASE("a user's best items are those that the user has not rated", "[recommender]") {

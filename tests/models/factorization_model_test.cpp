@@ -79,6 +79,8 @@ TEST_CASE("evaluations and predictions of ratings, by hand", "[factorization]") 
   CHECK(metric(metrics, "loss") == Approx(2.5 / 3));
   CHECK(metric(metrics, "rmse") == Approx(std::sqrt(5.0 / 3)));
   CHECK(metric(metrics, "mae") == 1);
+  // Ratings 5.125, 2.75 and 12 have the mean 6.625: 1.5², 3.875² and 5.375², of which errors leave 0, 2² and 1².
+  CHECK(metric(metrics, "r2") == Approx(1 - 5 / (2.25 + 15.015625 + 28.890625)));
   std::vector<float> predictions(3);
   trial.model.predict(batch, trial.state(), predictions);
   CHECK(predictions == std::vector<float>{11, 5.125F, 0.75F});

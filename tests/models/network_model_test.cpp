@@ -1,5 +1,6 @@
 #include "network_model.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
@@ -150,6 +151,27 @@ TEST_CASE("predictions are probabilities in the order of the examples", "[model]
   setup.model.evaluate(setup.batch(2, 3), setup.state(), sums);
   CHECK(std::exp(-sums.loss) == Approx(all[7 * 2 + static_cast<std::size_t>(setup.labels[2])]).epsilon(0x1p-22));
   setup.model.predict(setup.batch(2, 2), setup.state(), {});
+}
+
+TEST_CASE("a layer's outputs are predicted in place of the model's", "[model]") {
+  Setup setup(settings_of(kLayers), kImages, 5);
+  const auto outputs = [&](const std::string& name) {
+    if (!name.empty()) setup.model.predict_layer(name);
+    std::vector<float> values(5 * static_cast<std::size_t>(setup.model.output_size()));
+    setup.model.predict(setup.all(), setup.state(), values);
+    return values;
+  };
+  CHECK(setup.model.prediction() == Prediction::probabilities);
+  const auto probabilities = outputs("");
+  const auto normed = outputs("batch_norm1"), relu = outputs("relu1"), logits = outputs("dense1");
+  CHECK(setup.model.prediction() == Prediction::values);
+  REQUIRE(normed.size() == 5 * 3 * 2 * 2);
+  CHECK(*std::min_element(normed.begin(), normed.end()) < 0);  // though the ReLU is fused into it elsewhere
+  for (std::size_t i = 0; i < normed.size(); ++i) CHECK(relu[i] == std::max(normed[i], 0.0F));
+  CHECK(outputs("dropout1") == relu);
+  CHECK(probabilities[1] / probabilities[0] == Approx(std::exp(logits[1] - logits[0])).epsilon(0x1p-20));
+  CHECK_THROWS_WITH(setup.model.predict_layer("relu9"),
+                    Catch::Contains("'relu9'; choose from convolution1, batch_norm1, relu1, dropout1, dense1"));
 }
 
 TEST_CASE("the memory that is predicted is the memory that is allocated", "[model]") {

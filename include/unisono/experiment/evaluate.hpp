@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,17 @@ struct ApplyOptions {
   ModelKinds models = {};      ///< of one's own
 };
 
-/// Prints the model's figures on a split. Collective; every example counts exactly once.
-/// \param json print them as one JSON object
-/// \throws CheckpointError, DataError
-void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& log);
+struct EvaluateOptions {
+  bool json = false;               ///< print one JSON object
+  std::int64_t at = 10;            ///< of ratings: the length of the lists that are judged; 0: none are
+  std::optional<double> relevant;  ///< of ratings: the least that makes an item relevant; default: their training mean
+};
+
+/// Prints the model's figures on a split: its loss and the figures of its training; of classifiers also the confusion
+/// matrix, precision, recall, F1, ROC-AUC, average precision and calibration; of ratings precision, recall and NDCG of
+/// the best items (docs/evaluation.md). Collective; every example counts exactly once. \throws CheckpointError,
+/// DataError
+void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log);
 
 struct WordTestOptions {
   ApplyOptions model;                   ///< without its data
@@ -40,10 +48,17 @@ struct WordTestOptions {
 /// \throws CheckpointError, ConfigError for a model without words, DataError naming file and line
 void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
+struct PredictOptions {
+  std::string output;  ///< FILE.csv or FILE.h5
+  bool overwrite = false;
+  std::string layer;  ///< whose outputs are written in place of the model's; empty: the model's
+};
+
 /// Writes the model's outputs for a split, in the set's order, to FILE.h5 (dataset "predictions" [n, K], and "classes"
-/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item). Collective; every
-/// example is written exactly once. \throws CheckpointError, DataError, OutputError
-void predict(Communicator& world, const ApplyOptions& options, const std::string& output, Log& log);
+/// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item), with labels or
+/// targets where the set has them, and with the classes' names. Collective; every example is written exactly once.
+/// \throws ConfigError for a layer that there is not, CheckpointError, DataError, OutputError
+void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
 
 struct TopOptions {
   ApplyOptions model;
@@ -51,6 +66,7 @@ struct TopOptions {
   std::string output;              ///< FILE.csv (user,rank,item,score) or FILE.h5 (users, items, scores)
   std::vector<std::string> users;  ///< their names; with none in the file either: all users
   std::string users_file;          ///< a name each line
+  bool overwrite = false;
 };
 
 /// Writes for each user the items that the model thinks best of, without those that the user rated in the set's

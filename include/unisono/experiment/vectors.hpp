@@ -16,12 +16,13 @@ struct ExportOptions {
   ApplyOptions model;
   std::string table;  ///< words, users, items, …; empty: the only one
   std::string output;
-  std::string format;  ///< word2vec-text, word2vec-binary, npy, csv
+  std::string format;  ///< of a table: word2vec-text, word2vec-binary, npy, csv; of all parameters: hdf5, npz
   bool overwrite = false;
 };
 
-/// Writes a table of vectors, each with its name. Of npy the names go to a second file, OUTPUT.names.txt, a line each.
-/// \throws CheckpointError, ConfigError for a model without such vectors, DataError, OutputError
+/// Writes a table of vectors, each with its name, or all parameters by the names of their layers. Of npy the names go
+/// to a second file, OUTPUT.names.txt, a line each. \throws CheckpointError, ConfigError for a model without such
+/// vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);
 
 struct NeighborOptions {

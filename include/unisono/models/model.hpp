@@ -48,6 +48,13 @@ struct VectorTable {
   std::vector<Part> parts = {};
 };
 
+/// What the numbers are that a model predicts of an example.
+enum class Prediction {
+  values,         ///< of targets, or of what a layer computes
+  probabilities,  ///< of classes, or of independent yes-or-no questions
+  margins         ///< of classes: the largest one decides; no probabilities
+};
+
 class InPlace;
 
 /// Something with parameters, a loss and a gradient. Knows nothing of ranks.
@@ -82,6 +89,11 @@ class Model {
   /// regressions
   virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
+  /// What `predict` gives. Classifiers of one's own that give probabilities say so here.
+  virtual Prediction prediction() const { return Prediction::values; }
+  /// From now on `predict` gives the outputs of a layer, in its canonical order, and output_size() their number.
+  /// \param layer a name of `summary` \throws ConfigError with the names that there are, or where there are no layers
+  virtual void predict_layer(const std::string& layer);
 
   /// What can be exported, and searched for neighbours, of these parameters.
   virtual std::vector<VectorTable> vectors(View) const { return {}; }

@@ -36,6 +36,8 @@ class Loss {
   virtual void to_predictions(MutableView outputs) const = 0;
   /// Whether it counts hits, so that there is an accuracy.
   virtual bool counts_hits() const = 0;
+  /// Whether to_predictions gives probabilities.
+  virtual bool gives_probabilities() const { return counts_hits(); }
   /// The number of classes that exclude each other, of which an example has one; 0: no such classes.
   virtual Index classes() const = 0;
 };

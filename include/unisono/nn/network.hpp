@@ -42,6 +42,10 @@ class Network {
   /// \param steps_together whether "auto" batch statistics may be global
   /// \throws ConfigError naming the layer that does not fit
   Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together);
+  /// The same network up to a layer, whose outputs it gives: for inference, with the whole one's θ and statistics.
+  /// \throws ConfigError with the names of all layers where there is no such one
+  static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings, const Extent& in,
+                                        const Backend& backend);
   ~Network();
 
   const Extent& in() const;
@@ -69,6 +73,7 @@ class Network {
                 const std::function<void(Index, Index)>& ready) const;
 
  private:
+  Network(std::unique_ptr<Graph> graph, const Backend& backend);
   void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient, Write write) const;
   void fill_row(int i, Index batch, LayerRow& row) const;
 

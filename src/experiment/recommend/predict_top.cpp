@@ -114,7 +114,8 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
                                      .users = users.size(),
                                      .top = top,
                                      .user_names = names->users.names,
-                                     .item_names = names->items.names});
+                                     .item_names = names->items.names,
+                                     .overwrite = options.overwrite});
   }
   world.broadcast_vector(users);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -8,10 +9,12 @@
 
 namespace unisono {
 
-/// Which items each user has rated in a set's training group.
+/// Which items each user has rated in one of a set's groups.
 class RatedItems {
  public:
-  RatedItems(Dataset& ratings, Index users);
+  /// \param least only ratings of so much or more
+  RatedItems(Dataset& ratings, Index users, Split split = Split::train,
+             double least = -std::numeric_limits<double>::infinity());
 
   /// Ascending.
   std::span<const std::uint32_t> of(Index user) const {

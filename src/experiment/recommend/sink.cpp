@@ -94,7 +94,7 @@ class Hdf5Sink final : public RecommendationSink {
 }  // namespace
 
 std::unique_ptr<RecommendationSink> make_recommendation_sink(const RecommendationOptions& options) {
-  require_replaceable(options.path);
+  require_replaceable(options.path, options.overwrite);
   if (options.path.ends_with(".h5")) return std::make_unique<Hdf5Sink>(options);
   return std::make_unique<CsvSink>(options);
 }

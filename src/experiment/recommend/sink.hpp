@@ -20,10 +20,11 @@ class RecommendationSink {
 };
 
 struct RecommendationOptions {
-  std::string path;  ///< FILE.h5 or FILE.csv; earlier predictions are replaced
+  std::string path;  ///< FILE.h5 or FILE.csv
   std::size_t users = 0, top = 0;
   const std::vector<std::string>& user_names;
   const std::vector<std::string>& item_names;
+  bool overwrite = false;  ///< replace earlier predictions
 };
 
 /// \throws ConfigError for another ending, OutputError where it cannot be written

@@ -3,6 +3,7 @@
 #include "progress.hpp"
 #include "unisono/experiment/vectors.hpp"
 #include "vectors/formats.hpp"
+#include "vectors/parameters.hpp"
 #include "vectors/tables.hpp"
 
 namespace unisono {
@@ -35,6 +36,11 @@ void write_rows(const NamedRows& rows, const ExportOptions& options) {
 void export_vectors(const ExportOptions& options, Log& log) {
   const auto alone = make_self_communicator();
   TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
+  if (options.format == "hdf5" || options.format == "npz") {
+    const std::size_t arrays = export_parameters(model, options);
+    log.info(fmt::format("{}: {} arrays of {}", options.output, arrays, model.checkpoint.path));
+    return;
+  }
   const VectorTable table = choose_table(model, options.table);
   const NameTable names = names_of(model, table);
   const View parameters = model.parts->parameters.view();

@@ -7,6 +7,7 @@
 
 #include "csv_field.hpp"
 #include "unisono/base/errors.hpp"
+#include "vectors/npz.hpp"
 
 namespace unisono {
 namespace {
@@ -68,16 +69,8 @@ void write_word2vec_binary(const NamedRows& rows, NewFile& file) {
   });
 }
 
-/// The header's length, and with it the place of the first number, is a multiple of 64.
 void write_npy(const NamedRows& rows, NewFile& file) {
-  constexpr std::size_t kAlignment = 64, kPrefix = 10;
-  std::string header =
-      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows.names.size(), rows.width);
-  header.resize((kPrefix + header.size()) / kAlignment * kAlignment + kAlignment - kPrefix - 1, ' ');
-  header += '\n';
-  file.write(std::string_view("\x93NUMPY\x01\x00", 8));
-  file.write({std::string{static_cast<char>(header.size() & 0xFFU), static_cast<char>(header.size() >> 8U)}});
-  file.write(header);
+  file.write(npy_header({static_cast<Index>(rows.names.size()), rows.width}));
   visit(rows, [&](const std::string&, View vector) { file.write(bytes_of(vector)); });
 }
 

@@ -116,6 +116,8 @@ void FactorizationModel::evaluate_part(SparseEntries entries, const TableParts& 
     sums.loss += error * error / 2;
     sums.squared_error += error * error;
     sums.absolute_error += std::abs(error);
+    sums.target_sum += static_cast<double>(entry.value);
+    sums.target_squared_sum += static_cast<double>(entry.value) * static_cast<double>(entry.value);
   }
   sums.examples += static_cast<std::int64_t>(entries.size());
   sums.values += static_cast<std::int64_t>(entries.size());
@@ -132,9 +134,11 @@ void FactorizationModel::predict(const Batch& batch, ModelState state, MutableVi
 }
 
 std::vector<Metric> FactorizationModel::metrics(const LossSums& sums) const {
-  return {{"loss", ratio(sums.loss, sums.examples), false},
-          {"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false},
-          {"mae", ratio(sums.absolute_error, sums.values), false}};
+  std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false},
+                                 {"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false},
+                                 {"mae", ratio(sums.absolute_error, sums.values), false}};
+  add_r2(sums, metrics);
+  return metrics;
 }
 
 std::vector<LayerSummary> FactorizationModel::summary(Index) const {

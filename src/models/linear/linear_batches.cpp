@@ -84,6 +84,10 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
       sums.squared_error += error * error;
       sums.absolute_error += std::abs(error);
       ++sums.values;
+      if (collect) {  // of evaluations alone: in place nobody adds these up
+        sums.target_sum += static_cast<double>(answer);
+        sums.target_squared_sum += static_cast<double>(answer) * static_cast<double>(answer);
+      }
       if (gradient) z = static_cast<float>(error);
     } else {
       const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);

@@ -32,6 +32,11 @@ class LinearModel final : public Model, public InPlace {
   void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
   void predict(const Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
+  Prediction prediction() const override {
+    return loss_ == Kind::squared ? Prediction::values
+           : loss_ == Kind::hinge ? Prediction::margins
+                                  : Prediction::probabilities;
+  }
 
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,

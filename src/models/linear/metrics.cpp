@@ -30,6 +30,7 @@ std::vector<Metric> LinearModel::metrics(const LossSums& sums) const {
   if (loss_ == Kind::squared) {
     metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
     metrics.push_back({"mae", ratio(sums.absolute_error, sums.values), false});
+    add_r2(sums, metrics);
     return metrics;
   }
   metrics.push_back({"accuracy", ratio(static_cast<double>(sums.correct), sums.examples), true});

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/tensor/allocator.hpp"
+
+namespace unisono {
+
+/// How the outputs of a model are read as classes that exclude each other.
+struct ClassReading {
+  Index classes = 0;           ///< K, at least 2
+  Index outputs = 0;           ///< K; 1: that of the second of two classes
+  bool probabilities = false;  ///< else margins
+
+  /// The class of the largest output, the first of equals; of one output the second class above ½ (margins: above 0).
+  std::int32_t class_of(View row) const;
+  /// The probability of that class. \pre probabilities
+  double confidence(View row) const;
+};
+
+}  // namespace unisono
