@@ -10,8 +10,8 @@
 #include <fstream>
 #include <vector>
 
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {

@@ -90,6 +90,14 @@ void File::State::check_unchanged(const std::string& object) const {
   fail_read(object, "was being read when the file was changed; leave a set alone while it is in use");
 }
 
+RawFile File::State::raw() const {
+  void* descriptor = nullptr;
+  if (!version) H5Fflush(file.get(), H5F_SCOPE_LOCAL);
+  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr)
+    fail_read("", "cannot be read as plain bytes");
+  return {path, *static_cast<int*>(descriptor)};
+}
+
 bool File::State::exists(const std::string& object) const {
   for (std::size_t end = 0; end != std::string::npos && !object.empty();) {
     end = object.find('/', end + 1);  // H5Lexists demands that all groups above exist

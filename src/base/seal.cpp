@@ -1,4 +1,4 @@
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "raw_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono {
 namespace {
