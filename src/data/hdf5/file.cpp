@@ -7,7 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "hdf5/driver.hpp"
 #include "hdf5/state.hpp"
+#include "hdf5/structure.hpp"
 #include "hdf5/types.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -41,6 +43,15 @@ Handle access_properties() {
   return properties;
 }
 
+/// \throws DataError where the file is so damaged that the library would crash
+void require_structure(const std::string& path) {
+  try {
+    check_structure(path);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}; make the file again", path, error.what()));
+  }
+}
+
 Handle open_existing(const std::string& path, unsigned flags) {
   check_readable(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) {
@@ -48,6 +59,10 @@ Handle open_existing(const std::string& path, unsigned flags) {
         fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
   }
   const Handle properties = access_properties();  // outlives the reason below: every call clears the last one's
+  if (flags == H5F_ACC_RDONLY) {
+    read_without_accumulator(properties, path.c_str());
+    require_structure(path);
+  }
   Handle file{H5Fopen(path.c_str(), flags, properties.get()), H5Fclose};
   if (!file.valid()) {
     throw DataError(fmt::format("{}: cannot be opened{}; the file may be damaged or still being written", path,

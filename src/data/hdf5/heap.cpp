@@ -16,14 +16,13 @@ namespace {
 constexpr std::uint64_t kHeader = 16, kObjectHeader = 16;
 constexpr std::uint64_t kNowhere = UINT64_MAX;
 
-/// \param bytes of a little-endian number
+}  // namespace
+
 std::uint64_t number_at(const std::byte* at, int bytes) {
   std::uint64_t number = 0;
   for (int i = bytes - 1; i >= 0; --i) number = number << 8 | static_cast<std::uint64_t>(at[i]);
   return number;
 }
-
-}  // namespace
 
 HeapReference decode_reference(const std::byte* stored) {
   return {.address = number_at(stored + 4, 8), .index = static_cast<std::uint32_t>(number_at(stored + 12, 4))};

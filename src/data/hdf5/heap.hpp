@@ -10,6 +10,9 @@
 
 namespace unisono::hdf5 {
 
+/// A little-endian number of so many bytes, as HDF5 stores them.
+std::uint64_t number_at(const std::byte* at, int bytes);
+
 /// Where a string of variable length lies: an object of a collection of the file's global heap.
 struct HeapReference {
   static constexpr std::size_t kBytes = 16;  ///< as it is stored, where addresses have 8 bytes

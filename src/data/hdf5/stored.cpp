@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "hdf5/chunks.hpp"
 #include "hdf5/heap.hpp"
 #include "hdf5/selection.hpp"
 #include "hdf5/state.hpp"
@@ -36,8 +37,9 @@ bool is_deflated_at_most(hid_t properties) {
   return true;
 }
 
-/// What a dataset's values can take at most, by its share of the file.
-std::uint64_t most_bytes(hid_t dataset, hid_t properties, std::uint64_t file_bytes) {
+/// What a dataset's values can take at most, by its share of the file; where it has none, its rows by the file.
+std::uint64_t most_bytes(hid_t dataset, hid_t properties, bool empty, std::uint64_t file_bytes) {
+  if (empty) return file_bytes;
   const H5D_layout_t layout = H5Pget_layout(properties);
   if (layout == H5D_VIRTUAL || H5Pget_external_count(properties) > 0) return kNoLimit;  // they lie in other files
   const std::uint64_t stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset), file_bytes);
@@ -53,8 +55,12 @@ void File::State::check_extent(const std::string& dataset, hid_t handle) const {
   const std::size_t size =
       H5Tis_variable_str(type.get()) > 0 ? HeapReference::kBytes : std::max<std::size_t>(1, H5Tget_size(type.get()));
   const auto bytes = bytes_of(extent, size);
-  if (!extent.empty() && extent[0] == 0) return;
-  if (bytes && *bytes <= most_bytes(handle, properties.get(), static_cast<std::uint64_t>(version->bytes))) return;
+  const bool empty = std::find(extent.begin(), extent.end(), 0) != extent.end();
+  const auto file_bytes = static_cast<std::uint64_t>(version->bytes);
+  const bool chunked = H5Pget_layout(properties.get()) == H5D_CHUNKED && is_deflated_at_most(properties.get());
+  if (bytes && *bytes <= most_bytes(handle, properties.get(), empty, file_bytes) &&
+      (!chunked || empty || chunks_fit(handle, properties.get(), size, file_bytes)))
+    return;
   fail_read(dataset,
             fmt::format("has extents {}, for which the file holds too little: it is damaged; make it again", extent));
 }
