@@ -12,22 +12,22 @@ namespace {
 
 constexpr std::uint64_t kFletcherBytes = 4;
 
-/// Bytes that a stream of zlib's unpacks to; more than `most`: just more. 0 where it is none.
-std::uint64_t inflated_bytes(std::vector<std::uint8_t>& stream, std::uint64_t most) {
+/// Whether a stream of zlib's unpacks to so many bytes, or is none, as the library will say when it reads the chunk.
+bool inflates_to(std::vector<std::uint8_t>& stream, std::uint64_t expected) {
   z_stream unpacking{};
-  if (inflateInit(&unpacking) != Z_OK) return 0;
+  if (inflateInit(&unpacking) != Z_OK) return true;
   std::array<std::uint8_t, 1 << 14> out{};
   unpacking.next_in = stream.data();
   unpacking.avail_in = static_cast<uInt>(stream.size());
   int result = Z_OK;
-  while (result == Z_OK && unpacking.total_out <= most) {
+  while (result == Z_OK && unpacking.total_out <= expected) {
     unpacking.next_out = out.data();
     unpacking.avail_out = static_cast<uInt>(out.size());
     result = inflate(&unpacking, Z_NO_FLUSH);
   }
   const std::uint64_t bytes = unpacking.total_out;
   inflateEnd(&unpacking);
-  return result == Z_OK || result == Z_STREAM_END ? bytes : 0;
+  return bytes == expected || (result != Z_OK && result != Z_STREAM_END);
 }
 
 /// Whether a filter of the pipeline was applied to a chunk. \param skipped the chunk's mask
@@ -58,7 +58,7 @@ bool first_chunk_fits(hid_t dataset, hid_t properties, std::uint64_t bytes, std:
     chunk.resize(chunk.size() - kFletcherBytes);
   }
   if (!has_filter(properties, H5Z_FILTER_DEFLATE, skipped)) return chunk.size() == bytes;
-  return inflated_bytes(chunk, bytes) == bytes;
+  return inflates_to(chunk, bytes);
 }
 
 }  // namespace

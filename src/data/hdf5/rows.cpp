@@ -102,6 +102,8 @@ void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint6
   const Handle handle = state_->open_dataset(dataset);
   const std::vector<hsize_t> extent = extent_of(handle.get());
   if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_read(dataset, wrong);
+  const Handle stored{H5Dget_type(handle.get()), H5Tclose};
+  if (!is_number(type_of(stored.get()))) state_->fail_read(dataset, "holds values that are no plain numbers");
   if (count == 0) return;
   const RowSelection rows = select_rows(handle.get(), extent, first, count);
   const Handle type = memory_type<T>();

@@ -79,6 +79,7 @@ void Walk::run() {
   const std::byte* const addresses = front.data() + 24 + (version == 1 ? 4 : 0);
   base_ = number_at(addresses, 8);
   if (base_ > bytes_) fail("the superblock", at);
+  if (number_at(addresses + 16, 8) > bytes_ - base_) return;  // where it should end: the library says that it is cut
   look_at_entry(addresses + 32);
   while (!tasks_.empty()) {
     const Task task = tasks_.back();

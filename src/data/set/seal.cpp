@@ -104,8 +104,9 @@ void seal_set(const std::string& path) {
 
 void check_seal(const std::string& path, int node_rank, int node_size) {
   static Checked checked;
-  const std::string version = version_of(path);
-  if (version.empty() || checked.contains(version)) return;  // opening it says why it cannot be read
+  const std::string version = version_of(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
+  // Where there is none, opening it says why it cannot be read.
+  if (version.empty() || checked.contains(version) || checked.contains(part)) return;
   const auto seal = read_seal(RawFile(path, RawFile::Mode::read));
   if (!seal) return;
   if (!seal->fits) fail(path, "its checksum itself is damaged");
@@ -115,7 +116,7 @@ void check_seal(const std::string& path, int node_rank, int node_size) {
     if (hash_segment(path, seal->bytes, segment) == seal->segments[segment]) continue;
     fail(path, "its checksum does not fit its bytes");
   }
-  checked.add(version);
+  checked.add(node_size == 1 ? version : part);
 }
 
 }  // namespace unisono::data
