@@ -60,7 +60,7 @@ class DamagedSets(BinaryTest):
     # A place in the heap that leads nowhere, a string longer than its heap, one without end, a heap that is none.
     DAMAGES = (
         (8, struct.pack("<Q", 2**63)),
-        (16, struct.pack("<H", 9)),
+        (16, struct.pack("<H", 0)),
         (24, struct.pack("<Q", 2**64 - 16)),
         (24, struct.pack("<Q", 2**40)),
         (0, b"xxxx"),
