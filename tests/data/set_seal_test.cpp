@@ -89,6 +89,14 @@ TEST_CASE("sets that were made are sealed, and refused when they were changed", 
     writer.finish();
   }
   CHECK_FALSE(describe_set(path).empty());
+  const std::uint64_t all = std::filesystem::file_size(path);
+  std::filesystem::copy(path, folder / "b.h5");
+  for (const std::uint64_t cut : {1, 24, 32}) {  // of 33 bytes of checksum
+    std::filesystem::resize_file(folder / "b.h5", all - cut);
+    CHECK_THAT(said(folder / "b.h5"), Contains("its checksum is cut off or damaged"));
+  }
+  std::filesystem::resize_file(folder / "b.h5", all - 33);
+  CHECK(said(folder / "b.h5").empty());
   DataSettings settings;
   settings.path = path;
   flip(path, std::filesystem::file_size(path) / 2);

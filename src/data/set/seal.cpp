@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -57,6 +58,25 @@ std::optional<Seal> read_seal(const RawFile& file) {
   return seal;
 }
 
+/// Where HDF5's bytes end, by a superblock of version 0 (which SetWriter's files have); 0 where there is none.
+std::uint64_t end_of_hdf5(const RawFile& file) {
+  constexpr std::string_view kFront("\x89HDF\r\n\x1a\n\0", 9);  // and the version
+  constexpr std::uint64_t kEndAt = 40;
+  char front[kEndAt + sizeof(std::uint64_t)];
+  if (file.size() < sizeof front) return 0;
+  file.read(0, std::as_writable_bytes(std::span(front)));
+  if (std::string_view(front, kFront.size()) != kFront) return 0;
+  std::uint64_t end = 0;
+  std::memcpy(&end, front + kEndAt, sizeof end);
+  return end;
+}
+
+/// Whether as many bytes as a seal's, or less, come behind HDF5's.
+bool has_rest_of_seal(const RawFile& file) {
+  const std::uint64_t end = end_of_hdf5(file), size = file.size();
+  return end > 0 && size > end && size - end <= count_segments(end) * kHashBytes + kTrailerBytes;
+}
+
 [[noreturn]] void fail(const std::string& path, const std::string& what) {
   throw DataError(
       fmt::format("{}: was changed or damaged since it was written: {}; make it again, or, if the change "
@@ -107,7 +127,9 @@ void check_seal(const std::string& path, int node_rank, int node_size) {
   const std::string version = version_of(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
   // Where there is none, opening it says why it cannot be read.
   if (version.empty() || checked.contains(version) || checked.contains(part)) return;
-  const auto seal = read_seal(RawFile(path, RawFile::Mode::read));
+  const RawFile file(path, RawFile::Mode::read);
+  const auto seal = read_seal(file);
+  if (!seal && has_rest_of_seal(file)) fail(path, "its checksum is cut off or damaged");
   if (!seal) return;
   if (!seal->fits) fail(path, "its checksum itself is damaged");
   const std::uint64_t all = seal->segments.size(), most = std::min(all, kMostChecked);
