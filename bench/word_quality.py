@@ -69,6 +69,14 @@ def analogies(vectors, words, path):
     return right / len(questions)
 
 
+def read_names(names):
+    """A list of strings, as unisono writes it, or of h5py's."""
+    if isinstance(names, h5py.Dataset):
+        return [name.decode() for name in names[:]]
+    text, ends = names["bytes"][:].tobytes(), names["offsets"][:]
+    return [text[begin:end].decode() for begin, end in zip(ends, ends[1:])]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("vectors")
@@ -79,7 +87,7 @@ def main():
     arguments = parser.parse_args()
     vectors = read_vectors(arguments.vectors)
     with h5py.File(arguments.set) as file:
-        words = [word.decode() for word in file["dictionary/words"][: arguments.words]]
+        words = read_names(file["dictionary/words"])[: arguments.words]
     result = {"similarity": [similarity(vectors, path) for path in arguments.similarity]}
     if arguments.analogies:
         result["analogies"] = analogies(vectors, words, arguments.analogies)

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "checkpoint_header.hpp"
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {

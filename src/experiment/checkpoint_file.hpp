@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "held_rows.hpp"
-#include "raw_file.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/experiment/checkpoint.hpp"
 
 // One rank's dealings with the HDF5 file that a checkpoint is (see checkpoint.hpp).

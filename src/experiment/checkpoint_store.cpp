@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 namespace {

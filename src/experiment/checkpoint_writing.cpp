@@ -8,8 +8,8 @@
 #include <random>
 #include <utility>
 
-#include "seal.hpp"
 #include "shared_file.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 namespace {

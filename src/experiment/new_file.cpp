@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 

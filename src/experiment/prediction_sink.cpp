@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "csv_field.hpp"
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {

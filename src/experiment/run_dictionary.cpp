@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 namespace {

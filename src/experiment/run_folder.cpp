@@ -14,8 +14,8 @@
 #include <iterator>
 #include <utility>
 
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono {
 namespace {

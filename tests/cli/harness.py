@@ -220,3 +220,11 @@ def ranks_of(process):
 def messages(result):
     """The lines in which unisono says what went wrong."""
     return re.findall(r"^unisono: .*error: .*$", result.out + "\n" + result.err, re.MULTILINE)
+
+
+def names_in(item):
+    """A list of strings, as unisono writes it, or as users of h5py do."""
+    if isinstance(item, h5py.Dataset):
+        return list(item.asstr()[:])
+    text, ends = item["bytes"][:].tobytes(), item["offsets"][:]
+    return [text[a:b].decode() for a, b in zip(ends, ends[1:])]

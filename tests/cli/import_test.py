@@ -13,7 +13,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest, messages
+from harness import BinaryTest, messages, names_in
 
 DATA = os.environ.get("UNISONO_DATA")
 
@@ -27,10 +27,6 @@ def dense(group, columns):
         part = slice(indptr[row], indptr[row + 1])
         matrix[row, indices[part]] = values[part]
     return matrix
-
-
-def texts(dataset):
-    return [text.decode() for text in dataset[:]]
 
 
 def needed(name):
@@ -63,7 +59,7 @@ class Libsvm(BinaryTest):
             self.assertEqual(file["train/labels"].dtype, "i4")
             self.assertEqual(list(file["train/labels"]), [0, 1, 0])
             self.assertEqual(list(file["test/labels"]), [1])
-            self.assertEqual(list(file.attrs["class_names"]), ["2", "7"])
+            self.assertEqual(list(file.attrs["class_names"]), [b"2", b"7"])
 
     def test_options_change_what_is_found(self):
         self.write("a.svm", "1 1:1\n2 2:1\n")
@@ -97,7 +93,7 @@ class Ratings(BinaryTest):
             "columns separated by ',', header line 'userId,movieId,rating,timestamp'\n",
         )
         with h5py.File(self.folder / "r.h5", "r") as file:
-            users, items = texts(file["dictionary/users"]), texts(file["dictionary/items"])
+            users, items = names_in(file["dictionary/users"]), names_in(file["dictionary/items"])
             self.assertEqual((users, items), (["7", "3"], ["Amélie", "Brazil"]))
             train, test = file["train"], file["test"]
             types = [train[name].dtype for name in ("users", "items", "ratings", "times")]
@@ -155,7 +151,7 @@ class Text(BinaryTest):
         with h5py.File(self.folder / "text.h5", "r") as file:
             words, ends = file["train/words"][:], file["train/sentences"][:]
             self.assertEqual((words.dtype, ends.dtype), ("i4", "u8"))
-            dictionary = texts(file["dictionary/words"])
+            dictionary = names_in(file["dictionary/words"])
             self.assertEqual(dictionary, kept)
             self.assertEqual(list(file["dictionary/counts"]), [counts[word] for word in kept])
             expected = [[word for word in sentence if counts[word] >= 20] for sentence in self.sentences]
@@ -169,7 +165,7 @@ class Text(BinaryTest):
         said = self.succeed("data", "import", "text", "texts", *options).out
         self.assertIn("3 training words in 3 sentences", said)
         with h5py.File(self.folder / "t.h5", "r") as file:
-            self.assertEqual(texts(file["dictionary/words"]), ["äpfel"])
+            self.assertEqual(names_in(file["dictionary/words"]), ["äpfel"])
 
     def test_co_occurrences_are_those_of_counting_every_pair_in_any_memory(self):
         self.import_words("--minimum-count", "1")
@@ -182,7 +178,7 @@ class Text(BinaryTest):
         with h5py.File(self.folder / "a.h5", "r") as a, h5py.File(self.folder / "b.h5", "r") as b:
             for name in ("rows", "columns", "counts"):
                 self.assertEqual(a["train/" + name][:].tobytes(), b["train/" + name][:].tobytes())
-            words = texts(a["dictionary/words"])
+            words = names_in(a["dictionary/words"])
             entries = zip(a["train/rows"], a["train/columns"], a["train/counts"])
             counts = {(words[row], words[column]): float(count) for row, column, count in entries}
         expected = count_pairs(self.sentences, 10)

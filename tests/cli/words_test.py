@@ -10,7 +10,7 @@ import unittest
 import h5py
 import numpy
 
-from harness import BinaryTest, messages
+from harness import BinaryTest, messages, names_in
 
 TEXT_CONFIG = """
 name = "words"
@@ -118,7 +118,7 @@ class WordVectors(Trained):
 
     def words(self):
         with h5py.File(self.folder / "text.h5", "r") as file:
-            return list(file["dictionary/words"].asstr()[:])
+            return names_in(file["dictionary/words"])
 
     def parameters(self):
         return self.vectors("run")["parameters/words.input"]
@@ -127,7 +127,7 @@ class WordVectors(Trained):
 
     def test_a_run_needs_its_set_no_longer(self):
         with h5py.File(self.folder / "run/dictionary.h5", "r") as kept, h5py.File(self.folder / "text.h5", "r") as own:
-            self.assertEqual(list(kept["dictionary/words"]), list(own["dictionary/words"]))
+            self.assertEqual(names_in(kept["dictionary/words"]), names_in(own["dictionary/words"]))
             numpy.testing.assert_array_equal(kept["dictionary/counts"], own["dictionary/counts"])
         (self.folder / "text.h5").rename(self.folder / "away.h5")
         self.succeed("neighbors", "run", "w1")
@@ -320,8 +320,8 @@ class Ratings(Trained):
         if not (self.folder / "ratings.h5").exists():
             return
         with h5py.File(self.folder / "ratings.h5", "r") as file:
-            self.users = list(file["dictionary/users"].asstr()[:])
-            self.items = list(file["dictionary/items"].asstr()[:])
+            self.users = names_in(file["dictionary/users"])
+            self.items = names_in(file["dictionary/items"])
             self.rated = {tuple(pair) for pair in zip(file["train/users"][:], file["train/items"][:])}
             self.asked = list(zip(file["test/users"][:], file["test/items"][:]))
             self.mean = file["train/ratings"][:].astype("f8").mean()

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "checkpoint_writing.hpp"
-#include "seal.hpp"
 #include "shared_file.hpp"
+#include "unisono/base/seal.hpp"
 
 namespace unisono::testing {
 

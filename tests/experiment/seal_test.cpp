@@ -1,13 +1,13 @@
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 
 #include <catch2/catch.hpp>
 #include <expect.hpp>
 #include <filesystem>
 #include <fstream>
 
-#include "raw_file.hpp"
 #include "scratch_folder.hpp"
 #include "shared_file.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono {
 namespace {

@@ -65,10 +65,13 @@ class File {
   template <typename T>
   std::vector<T> read(const std::string& dataset) const;
 
-  /// Rows [first, first + count) of a one-dimensional dataset of strings, of variable or fixed length.
-  std::vector<std::string> read_strings(const std::string& dataset, std::uint64_t first, std::uint64_t count) const;
-  /// All of them.
-  std::vector<std::string> read_strings(const std::string& dataset) const;
+  /// How many strings a list has: a one-dimensional dataset of strings, of variable or fixed length, or what
+  /// `write_names` made.
+  std::uint64_t count_strings(const std::string& list) const;
+  /// Strings [first, first + count) of a list.
+  std::vector<std::string> read_strings(const std::string& list, std::uint64_t first, std::uint64_t count) const;
+  /// All of them; their hash, where there is one, is checked.
+  std::vector<std::string> read_strings(const std::string& list) const;
 
   /// Makes an empty group (and the groups above it).
   void create_group(const std::string& group);
@@ -86,7 +89,11 @@ class File {
   /// Makes a one-dimensional, contiguous dataset and writes it.
   template <typename T>
   void write(const std::string& dataset, const std::vector<T>& values);
-  /// Makes a one-dimensional dataset of UTF-8 strings of variable length, which hold no zero byte, and writes it.
+  /// Makes a group `list` with the strings as plain numbers: 'bytes' (uint8), all of them one behind the other, and
+  /// 'offsets' (uint64), where each begins and the last ends; its attribute 'xxh3' is the hash of both.
+  void write_names(const std::string& list, const std::vector<std::string>& values);
+  /// Makes a one-dimensional dataset of UTF-8 strings of variable length, which hold no zero byte, and writes it: for
+  /// other programs to read.
   void write_strings(const std::string& dataset, const std::vector<std::string>& values);
 
   /// Of a dataset or a group; "" is the root. T: std::int64_t, double, std::string, std::vector<std::string>.
@@ -103,6 +110,9 @@ class File {
 
  private:
   struct State;
+  void check_stored(const std::string& dataset) const;
+  std::vector<std::string> read_names(const std::string& list, std::uint64_t first, std::uint64_t count) const;
+
   std::unique_ptr<State> state_;
 };
 

@@ -7,6 +7,7 @@
 #include "cooccurrence/pair_counter.hpp"
 #include "import/column_reader.hpp"
 #include "import/column_writer.hpp"
+#include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/import_sparse.hpp"
 
@@ -188,6 +189,7 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
   if (std::error_code ignored; std::filesystem::equivalent(text_path, output.path, ignored)) {
     throw ConfigError(fmt::format("--output {}: that is the text itself; choose another file", output.path));
   }
+  check_seal(text_path);
   const hdf5::File file(text_path, hdf5::File::Mode::read);
   check_text(file);
   SetWriter writer(output);
@@ -199,7 +201,7 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
   counter.finish();
   const std::uint64_t entries = write_entries(counter, weights, options.symmetric, writer);
   if (entries == 0) throw DataError(text_path + ": no sentence has two or more words");
-  writer.file().write_strings("dictionary/words", words);
+  writer.file().write_names("dictionary/words", words);
   writer.file().write("dictionary/counts", file.read<std::int64_t>("dictionary/counts"));
   writer.finish();
   return {.path = output.path,

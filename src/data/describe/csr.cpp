@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "describe/figures.hpp"
 #include "describe/sparse_sets.hpp"
@@ -38,13 +39,13 @@ std::string rows_text(const hdf5::File& file, const std::string& features, std::
 
 std::string columns_text(const hdf5::File& file, const std::string& features, std::int64_t columns) {
   ColumnReader<std::uint32_t> indices(file, features + "/indices");
-  std::vector<bool> used(static_cast<std::size_t>(columns));
+  std::unordered_set<std::uint32_t> used;
   for (std::uint32_t index = 0; indices.next(index);) {
     if (index >= columns)
       fail(file, features + "/indices", fmt::format("holds column {}, but there are {}", index, columns));
-    used[index] = true;
+    used.insert(index);
   }
-  return fmt::format("            {} columns have a value\n", grouped(std::count(used.begin(), used.end(), true)));
+  return fmt::format("            {} columns have a value\n", grouped(static_cast<std::int64_t>(used.size())));
 }
 
 Tally tally_of(const hdf5::File& file, const std::string& dataset) {

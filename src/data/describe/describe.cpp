@@ -12,6 +12,7 @@
 #include "describe/survey.hpp"
 #include "describe/tally.hpp"
 #include "set/convert.hpp"
+#include "set/seal.hpp"
 
 namespace unisono::data {
 namespace {
@@ -98,6 +99,7 @@ namespace unisono {
 
 std::string describe_set(const std::string& path) {
   using namespace data;
+  check_seal(path);
   const hdf5::File file(path, hdf5::File::Mode::read);
   if (const auto sparse = describe_sparse(file)) return *sparse;
   const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false, .layout = "chw"});

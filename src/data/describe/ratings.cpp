@@ -116,7 +116,7 @@ std::string group_text(const hdf5::File& file, const std::string& group, std::ui
 }  // namespace
 
 std::string describe_ratings(const hdf5::File& file) {
-  const std::uint64_t users = file.shape("dictionary/users").rows(), items = file.shape("dictionary/items").rows();
+  const std::uint64_t users = file.count_strings("dictionary/users"), items = file.count_strings("dictionary/items");
   std::string text =
       title_text(file) + fmt::format("ratings of {} items by {} users\n", grouped(static_cast<std::int64_t>(items)),
                                      grouped(static_cast<std::int64_t>(users)));

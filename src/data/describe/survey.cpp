@@ -7,11 +7,13 @@
 #include "describe/tally.hpp"
 #include "set/convert.hpp"
 #include "set/labels.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 256;
+constexpr std::size_t kMostClasses = 1 << 24;  // that a description counts
 
 /// Calls visit for the rows of evenly spread blocks. \return how many rows these are
 template <typename Visit>
@@ -63,6 +65,10 @@ std::vector<std::int64_t> count_labels(const hdf5::File& file, const GroupSchema
     std::vector<std::int32_t> labels(static_cast<std::size_t>(rows.size()));
     read_labels(file, group.labels_path(), rows, labels.data());
     const auto largest = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
+    if (largest >= kMostClasses) {
+      throw DataError(fmt::format("{}: /{}: a label is {}; labels are class numbers from 0 up", file.path(),
+                                  group.labels_path(), largest));
+    }
     if (largest >= counts.size()) counts.resize(largest + 1);
     for (const std::int32_t label : labels) ++counts[static_cast<std::size_t>(label)];
   }

@@ -51,7 +51,7 @@ std::string word_at(const hdf5::File& file, std::uint32_t number) {
 std::string describe_text(const hdf5::File& file) {
   std::string text =
       title_text(file) + fmt::format("text of {} distinct words\n",
-                                     grouped(static_cast<std::int64_t>(file.shape("dictionary/words").rows())));
+                                     grouped(static_cast<std::int64_t>(file.count_strings("dictionary/words"))));
   for (const std::string group : {"train", "validation", "test"}) {
     if (file.exists(group + "/sentences")) text += sentences_text(file, group);
   }
@@ -59,7 +59,7 @@ std::string describe_text(const hdf5::File& file) {
 }
 
 std::string describe_cooccurrences(const hdf5::File& file) {
-  const std::uint64_t entries = file.shape("train/counts").rows(), words = file.shape("dictionary/words").rows();
+  const std::uint64_t entries = file.shape("train/counts").rows(), words = file.count_strings("dictionary/words");
   ColumnReader<float> counts(file, "train/counts");
   Tally tally;
   for (float count = 0; counts.next(count);) tally.add(count);

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "import/utf8.hpp"
+#include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
 
@@ -30,6 +31,7 @@ NameTable read_table(const hdf5::File& file, const std::string& table) {
 }  // namespace
 
 Dictionary read_dictionary(const std::string& path) {
+  data::check_seal(path);
   const hdf5::File file(path, hdf5::File::Mode::read);
   Dictionary dictionary;
   for (const std::string table : kTables) {
@@ -42,13 +44,16 @@ Dictionary read_dictionary(const std::string& path) {
 }
 
 void write_dictionary(const std::string& path, const Dictionary& dictionary) {
-  hdf5::File file(path, hdf5::File::Mode::create);
-  file.create_group("dictionary");
-  for (const NameTable& table : dictionary) {
-    file.write_strings(path_of(table.table), table.names);
-    if (!table.counts.empty()) file.write(kCounts, table.counts);
+  {
+    hdf5::File file(path, hdf5::File::Mode::create);
+    file.create_group("dictionary");
+    for (const NameTable& table : dictionary) {
+      file.write_names(path_of(table.table), table.names);
+      if (!table.counts.empty()) file.write(kCounts, table.counts);
+    }
+    file.flush();
   }
-  file.flush();
+  data::seal_set(path);
 }
 
 const NameTable* find_table(const Dictionary& dictionary, const std::string& table) {

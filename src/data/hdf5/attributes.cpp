@@ -1,32 +1,12 @@
 #include <fmt/format.h>
 
-#include "hdf5/library_text.hpp"
+#include <algorithm>
+
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
 namespace unisono::hdf5 {
 namespace {
-
-std::vector<std::string> read_variable_texts(hid_t attribute, hid_t stored, std::size_t count, bool& failed) {
-  LibraryText text(count);
-  failed = H5Aread(attribute, text_type(H5Tget_cset(stored)).get(), text.pointers.data()) < 0;
-  return text.strings();
-}
-
-std::vector<std::string> read_fixed_texts(hid_t attribute, hid_t stored, std::size_t count, bool& failed) {
-  const std::size_t length = H5Tget_size(stored);
-  std::string text(length * count, '\0');
-  failed = H5Aread(attribute, stored, text.data()) < 0;
-  return cut_fixed(text, length);
-}
-
-std::vector<std::string> read_texts(hid_t attribute, std::size_t count, bool& failed) {
-  const Handle stored{H5Aget_type(attribute), H5Tclose};
-  failed = H5Tget_class(stored.get()) != H5T_STRING;
-  if (failed) return {};
-  return H5Tis_variable_str(stored.get()) > 0 ? read_variable_texts(attribute, stored.get(), count, failed)
-                                              : read_fixed_texts(attribute, stored.get(), count, failed);
-}
 
 std::size_t count_of(hid_t attribute) {
   const Handle space{H5Aget_space(attribute), H5Sclose};
@@ -43,23 +23,27 @@ T read_number(hid_t attribute, bool (*allowed)(Type), bool& failed) {
   return value;
 }
 
+/// \param texts what reads the strings of an attribute
+using ReadTexts = std::function<std::vector<std::string>(hid_t stored, std::uint64_t count)>;
 template <typename T>
-T read_value(hid_t attribute, bool& failed);
+T read_value(hid_t attribute, const ReadTexts& texts, bool& failed);
 template <>
-std::int64_t read_value(hid_t attribute, bool& failed) {
+std::int64_t read_value(hid_t attribute, const ReadTexts&, bool& failed) {
   return read_number<std::int64_t>(attribute, is_integer, failed);
 }
 template <>
-double read_value(hid_t attribute, bool& failed) {
+double read_value(hid_t attribute, const ReadTexts&, bool& failed) {
   return read_number<double>(attribute, is_number, failed);
 }
 template <>
-std::vector<std::string> read_value(hid_t attribute, bool& failed) {
-  return read_texts(attribute, count_of(attribute), failed);
+std::vector<std::string> read_value(hid_t attribute, const ReadTexts& texts, bool& failed) {
+  const Handle stored{H5Aget_type(attribute), H5Tclose};
+  failed = H5Tget_class(stored.get()) != H5T_STRING;
+  return failed ? std::vector<std::string>{} : texts(stored.get(), count_of(attribute));
 }
 template <>
-std::string read_value(hid_t attribute, bool& failed) {
-  const std::vector<std::string> values = read_value<std::vector<std::string>>(attribute, failed);
+std::string read_value(hid_t attribute, const ReadTexts& texts, bool& failed) {
+  const std::vector<std::string> values = read_value<std::vector<std::string>>(attribute, texts, failed);
   failed = failed || values.size() != 1;
   return failed ? "" : values[0];
 }
@@ -74,11 +58,6 @@ Encoded encode(const std::int64_t& value) {
   return {memory_type<std::int64_t>(), {H5Screate(H5S_SCALAR), H5Sclose}, &value};
 }
 Encoded encode(const double& value) { return {memory_type<double>(), {H5Screate(H5S_SCALAR), H5Sclose}, &value}; }
-Encoded encode(const char* const& text) { return {text_type(), {H5Screate(H5S_SCALAR), H5Sclose}, &text}; }
-Encoded encode(const std::vector<const char*>& texts) {
-  const hsize_t count = texts.size();
-  return {text_type(), {H5Screate_simple(1, &count, nullptr), H5Sclose}, texts.data()};
-}
 
 bool write_encoded(hid_t object, const std::string& name, const Encoded& encoded) {
   if (H5Aexists(object, name.c_str()) > 0) H5Adelete(object, name.c_str());
@@ -91,16 +70,41 @@ template <typename T>
 bool write_value(hid_t object, const std::string& name, const T& value) {
   return write_encoded(object, name, encode(value));
 }
+/// As strings of one length, filled up with zeros, which lie in the object's header.
+bool write_fixed(hid_t object, const std::string& name, Handle space, const std::vector<std::string>& values,
+                 std::size_t length) {
+  Handle type{H5Tcopy(H5T_C_S1), H5Tclose};
+  H5Tset_size(type.get(), length);
+  H5Tset_strpad(type.get(), H5T_STR_NULLPAD);
+  H5Tset_cset(type.get(), H5T_CSET_UTF8);
+  std::string bytes(length * values.size(), '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) values[i].copy(bytes.data() + i * length, length);
+  return write_encoded(object, name, {std::move(type), std::move(space), bytes.data()});
+}
+
+/// As strings of any length, which lie in the file's heap: an object's header has no room for more than 64 KiB.
+bool write_variable(hid_t object, const std::string& name, Handle space, const std::vector<std::string>& values) {
+  std::vector<const char*> texts;
+  for (const std::string& value : values) texts.push_back(value.c_str());
+  return write_encoded(object, name, {text_type(), std::move(space), texts.data()});
+}
+
+bool write_texts(hid_t object, const std::string& name, Handle space, const std::vector<std::string>& values) {
+  constexpr std::size_t kMostFixed = 60000;
+  std::size_t length = 1;
+  for (const std::string& value : values) length = std::max(length, value.size());
+  return length * values.size() <= kMostFixed ? write_fixed(object, name, std::move(space), values, length)
+                                              : write_variable(object, name, std::move(space), values);
+}
+
 template <>
 bool write_value(hid_t object, const std::string& name, const std::string& value) {
-  const char* text = value.c_str();
-  return write_encoded(object, name, encode(text));
+  return write_texts(object, name, {H5Screate(H5S_SCALAR), H5Sclose}, {value});
 }
 template <>
 bool write_value(hid_t object, const std::string& name, const std::vector<std::string>& values) {
-  std::vector<const char*> texts;
-  for (const std::string& value : values) texts.push_back(value.c_str());
-  return write_encoded(object, name, encode(texts));
+  const hsize_t count = values.size();
+  return write_texts(object, name, {H5Screate_simple(1, &count, nullptr), H5Sclose}, values);
 }
 
 }  // namespace
@@ -125,7 +129,12 @@ T File::read_attribute(const std::string& object, const std::string& name) const
   if (H5Aexists(handle.get(), name.c_str()) <= 0) state_->fail_read(object, fmt::format("has no attribute '{}'", name));
   const Handle attribute{H5Aopen(handle.get(), name.c_str(), H5P_DEFAULT), H5Aclose};
   bool failed = !attribute.valid();
-  T value = failed ? T{} : read_value<T>(attribute.get(), failed);
+  const ReadTexts texts = [&](hid_t stored, std::uint64_t count) {
+    const auto read = [&](hid_t type, void* to) { return H5Aread(attribute.get(), type, to) >= 0; };
+    const std::string what = fmt::format("attribute '{}' ", name);
+    return state_->read_texts({.object = object, .what = what, .stored = stored, .count = count, .read = read});
+  };
+  T value = failed ? T{} : read_value<T>(attribute.get(), texts, failed);
   if (failed)
     state_->fail_read(object, fmt::format("attribute '{}' is not of the type or size that it should be", name));
   return value;

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "hdf5/driver.hpp"
 #include "hdf5/state.hpp"
+#include "hdf5/structure.hpp"
 #include "hdf5/types.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -41,6 +43,15 @@ Handle access_properties() {
   return properties;
 }
 
+/// \throws DataError where the file is so damaged that the library would crash
+void require_structure(const std::string& path) {
+  try {
+    check_structure(path);
+  } catch (const DataError& error) {
+    throw DataError(fmt::format("{}: {}; make the file again", path, error.what()));
+  }
+}
+
 Handle open_existing(const std::string& path, unsigned flags) {
   check_readable(path);
   if (H5Fis_hdf5(path.c_str()) <= 0) {
@@ -48,6 +59,10 @@ Handle open_existing(const std::string& path, unsigned flags) {
         fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
   }
   const Handle properties = access_properties();  // outlives the reason below: every call clears the last one's
+  if (flags == H5F_ACC_RDONLY) {
+    read_without_accumulator(properties, path.c_str());
+    require_structure(path);
+  }
   Handle file{H5Fopen(path.c_str(), flags, properties.get()), H5Fclose};
   if (!file.valid()) {
     throw DataError(fmt::format("{}: cannot be opened{}; the file may be damaged or still being written", path,
@@ -88,6 +103,14 @@ void File::State::fail_write(const std::string& object, const std::string& what)
 void File::State::check_unchanged(const std::string& object) const {
   if (!version || version_of(file.get()) == version) return;
   fail_read(object, "was being read when the file was changed; leave a set alone while it is in use");
+}
+
+RawFile File::State::raw() const {
+  void* descriptor = nullptr;
+  if (!version) H5Fflush(file.get(), H5F_SCOPE_LOCAL);
+  if (H5Fget_vfd_handle(file.get(), H5P_DEFAULT, &descriptor) < 0 || descriptor == nullptr)
+    fail_read("", "cannot be read as plain bytes");
+  return {path, *static_cast<int*>(descriptor)};
 }
 
 bool File::State::exists(const std::string& object) const {

@@ -29,6 +29,7 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   const Handle space{H5Dget_space(dataset), H5Sclose};
   if (H5Dget_num_chunks(dataset, space.get(), &stored) < 0) return true;  // reading will say why
   for (std::size_t axis = 0; axis < shape.extent.size(); ++axis) {
+    if (shape.chunk[axis] == 0) return false;
     all *= shape.extent[axis] / shape.chunk[axis] + (shape.extent[axis] % shape.chunk[axis] == 0 ? 0 : 1);
   }
   return stored >= all;
@@ -90,15 +91,19 @@ DatasetShape File::shape(const std::string& dataset) const {
   } else if (layout == H5D_CONTIGUOUS) {
     shape.complete = shape.rows() * shape.row_size() == 0 || H5Dget_storage_size(handle.get()) > 0;
   }
+  if (state_->version && shape.complete) state_->check_extent(dataset, handle.get());
   return shape;
 }
 
 template <typename T>
 void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint64_t count, T* values) const {
   const LibraryLock lock;
+  check_stored(dataset);
   const Handle handle = state_->open_dataset(dataset);
   const std::vector<hsize_t> extent = extent_of(handle.get());
   if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_read(dataset, wrong);
+  const Handle stored{H5Dget_type(handle.get()), H5Tclose};
+  if (!is_number(type_of(stored.get()))) state_->fail_read(dataset, "holds values that are no plain numbers");
   if (count == 0) return;
   const RowSelection rows = select_rows(handle.get(), extent, first, count);
   const Handle type = memory_type<T>();
@@ -112,6 +117,7 @@ void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint6
 template <typename T>
 std::vector<T> File::read(const std::string& dataset) const {
   const LibraryLock lock;
+  check_stored(dataset);
   const DatasetShape found = shape(dataset);
   std::vector<T> values(found.rows() * found.row_size());
   read_rows(dataset, 0, found.rows(), values.data());

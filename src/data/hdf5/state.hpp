@@ -2,10 +2,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "hdf5/handle.hpp"
+#include "hdf5/texts.hpp"
+#include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::hdf5 {
@@ -16,10 +20,14 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
+/// Values in memory take at most so many bytes for each byte of the file: deflate makes no more of one.
+inline constexpr std::uint64_t kMostInflated = 1100;
+
 struct File::State {
   std::string path;
   Handle file;
-  std::optional<Version> version;  ///< of a file that is only read, as it was opened
+  std::optional<Version> version;         ///< of a file that is only read, as it was opened
+  mutable std::set<std::string> checked;  ///< datasets of such a file that are whole
 
   /// \throws DataError "PATH: /OBJECT WHAT (HDF5: REASON)"
   [[noreturn]] void fail_read(const std::string& object, const std::string& what) const;
@@ -28,11 +36,21 @@ struct File::State {
 
   /// \throws DataError where the file was written to since it was opened: HDF5 would give zeros for what was cut off
   void check_unchanged(const std::string& object) const;
+  /// \throws DataError where a dataset of a file that is only read claims more values than the file can hold of it
+  void check_extent(const std::string& dataset, hid_t handle) const;
+  /// The file's bytes, with all that was written to it.
+  RawFile raw() const;
+  /// \throws DataError where a place in the file does not hold what it should
+  std::vector<std::string> read_texts(const Texts& texts) const;
   bool exists(const std::string& object) const;
   Handle open_object(const std::string& object) const;
   Handle open_dataset(const std::string& dataset) const;
   void create_dataset(const std::string& dataset, const std::vector<hsize_t>& extent, const Handle& type,
                       const Handle& properties) const;
+
+ private:
+  std::vector<std::string> follow(const Texts& texts, std::span<const std::byte> references,
+                                  const RawFile& bytes_of_file) const;
 };
 
 /// "" is the root's own name, which the library calls "/".

@@ -23,10 +23,24 @@ Type integer_type(std::size_t bytes, bool is_signed) {
   }
 }
 
-bool is_binary16(hid_t datatype) {
-  std::size_t sign = 0, exponent_at = 0, exponent_bits = 0, mantissa_at = 0, mantissa_bits = 0;
-  H5Tget_fields(datatype, &sign, &exponent_at, &exponent_bits, &mantissa_at, &mantissa_bits);
-  return exponent_bits == kExponentBits && mantissa_bits == kMantissaBits;
+/// Whether a number fills its bytes. What a damaged type says else makes the library write beyond its memory.
+bool is_full(hid_t datatype) {
+  return H5Tget_precision(datatype) == 8 * H5Tget_size(datatype) && H5Tget_offset(datatype) == 0;
+}
+
+/// Whether a floating-point type is IEEE's with these fields.
+bool is_ieee(hid_t datatype, std::size_t wanted_exponent, std::size_t wanted_mantissa) {
+  std::size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
+  H5Tget_fields(datatype, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa);
+  return exponent == wanted_exponent && mantissa == wanted_mantissa && mantissa_at == 0 && exponent_at == mantissa &&
+         sign == exponent + mantissa && H5Tget_ebias(datatype) == (std::size_t{1} << (exponent - 1)) - 1 &&
+         H5Tget_norm(datatype) == H5T_NORM_IMPLIED;
+}
+
+Type float_type(hid_t datatype) {
+  if (is_ieee(datatype, kExponentBits, kMantissaBits)) return Type::float16;
+  if (is_ieee(datatype, 8, 23)) return Type::float32;
+  return is_ieee(datatype, 11, 52) ? Type::float64 : Type::other;
 }
 
 Handle copy_of(hid_t native) { return {H5Tcopy(native), H5Tclose}; }
@@ -63,10 +77,9 @@ Type type_of(hid_t datatype) {
   const std::size_t bytes = H5Tget_size(datatype);
   switch (H5Tget_class(datatype)) {
     case H5T_INTEGER:
-      return integer_type(bytes, H5Tget_sign(datatype) == H5T_SGN_2);
+      return is_full(datatype) ? integer_type(bytes, H5Tget_sign(datatype) == H5T_SGN_2) : Type::other;
     case H5T_FLOAT:
-      if (bytes == 2) return is_binary16(datatype) ? Type::float16 : Type::other;
-      return bytes == 4 ? Type::float32 : bytes == 8 ? Type::float64 : Type::other;
+      return is_full(datatype) ? float_type(datatype) : Type::other;
     case H5T_STRING:
       return Type::text;
     default:

@@ -152,8 +152,8 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
   if (sizes[0] == 0)
     throw DataError(fmt::format("{}: none of its {} ratings is left for training", paths[0], training.size()));
   write_groups(training, test, splits, sizes, found, writer);
-  writer.file().write_strings("dictionary/users", found.users.strings());
-  writer.file().write_strings("dictionary/items", found.items.strings());
+  writer.file().write_names("dictionary/users", found.users.strings());
+  writer.file().write_names("dictionary/items", found.items.strings());
   writer.finish();
   return {.path = output.path,
           .train = static_cast<std::int64_t>(sizes[0]),

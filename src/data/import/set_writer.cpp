@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -112,6 +113,7 @@ void SetWriter::scale_to_one(const std::string& group) {
 void SetWriter::finish() {
   file_->flush();
   file_.reset();
+  seal_set(unfinished_);
   sync_to_disk(unfinished_);
   std::error_code error;
   std::filesystem::rename(unfinished_, output_.path, error);

@@ -128,7 +128,7 @@ void write_dictionary(const ReadText& text, const std::vector<std::uint32_t>& ch
     words.emplace_back(text.words[word]);
     chosen_counts.push_back(counts[word]);
   }
-  file.write_strings("dictionary/words", words);
+  file.write_names("dictionary/words", words);
   file.write("dictionary/counts", chosen_counts);
 }
 

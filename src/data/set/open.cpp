@@ -4,6 +4,7 @@
 #include "recipe/fit.hpp"
 #include "set/form.hpp"
 #include "set/resident.hpp"
+#include "set/seal.hpp"
 #include "set/training_statistics.hpp"
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
@@ -179,6 +180,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
                                       const Preprocessing* trained) {
   data::Agreement agreement(share);
   SetKind kind = SetKind::table;
+  agreement.all_do([&] { data::check_seal(settings.path, share.node_rank, share.node_size); });
   agreement.all_do([&] {
     kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
     if (trained == nullptr) data::check_order(settings, kind);
@@ -190,6 +192,7 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
 DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
   data::Agreement agreement(alone);
+  data::check_seal(settings.path);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
   const SetKind kind = data::kind_of(file);
   data::check_order(settings, kind);

@@ -122,7 +122,7 @@ void read_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& group
 }
 
 Index dictionary_size(const hdf5::File& file, const std::string& name) {
-  return file.exists("dictionary/" + name) ? static_cast<Index>(file.shape("dictionary/" + name).rows()) : 0;
+  return file.exists("dictionary/" + name) ? static_cast<Index>(file.count_strings("dictionary/" + name)) : 0;
 }
 
 void read_dictionary_sizes(const hdf5::File& file, SparseSchema& schema) {

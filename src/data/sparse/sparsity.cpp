@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "order/keyed_permutation.hpp"
+#include "set/seal.hpp"
 #include "sparse/columns.hpp"
 #include "sparse/entries.hpp"
 #include "unisono/base/random.hpp"
@@ -117,6 +118,7 @@ Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema,
 }  // namespace data
 
 std::optional<Sparsity> sparsity_of(const DataSettings& settings) {
+  data::check_seal(settings.path);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
   const SetKind kind = data::kind_of(file);
   if (kind != SetKind::sparse && kind != SetKind::ratings) return {};

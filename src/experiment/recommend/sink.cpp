@@ -9,8 +9,8 @@
 #include "csv_field.hpp"
 #include "new_file.hpp"
 #include "prediction_sink.hpp"
-#include "seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {

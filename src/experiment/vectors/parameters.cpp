@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "vectors/npz.hpp"
@@ -33,7 +33,7 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
   const Model& made = *model.parts->model;
   visit_blocks("parameters", made.layout(), model.parts->parameters.view(), counting);
   visit_blocks("statistics", made.statistics_layout(), model.parts->statistics.view(), counting);
-  const Normalization& normalization = model.checkpoint.header.normalization;
+  const Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
   for (const auto& [name, values] :
        {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
     if (values->empty()) continue;

@@ -1,4 +1,4 @@
-#include "seal.hpp"
+#include "unisono/base/seal.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "raw_file.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/raw_file.hpp"
 
 namespace unisono {
 namespace {
@@ -63,16 +63,24 @@ void append_open_trailer(const std::string& path, std::uint64_t number) {
   file.write(file.size(), std::as_bytes(std::span(trailer)));
 }
 
+std::uint64_t count_segments(std::uint64_t bytes) { return (bytes + kSegmentBytes - 1) / kSegmentBytes; }
+
+std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment) {
+  const std::uint64_t at = segment * kSegmentBytes;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const std::uint64_t hash = hash_stream(file, std::min(kSegmentBytes, bytes - at));
+  if (!file) throw DataError(path + ": cannot be read to its end");
+  return hash;
+}
+
 std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers) {
   std::vector<std::uint64_t> hashes;
   const std::uint64_t bytes = std::max(RawFile(path, RawFile::Mode::read).size(), kTrailerBytes) - kTrailerBytes;
-  std::ifstream file(path, std::ios::binary);
-  const std::uint64_t step = kSegmentBytes * static_cast<std::uint64_t>(readers);
-  for (std::uint64_t at = kSegmentBytes * static_cast<std::uint64_t>(reader); at < bytes; at += step) {
-    file.seekg(static_cast<std::streamoff>(at));
-    hashes.push_back(hash_stream(file, std::min(kSegmentBytes, bytes - at)));
-  }
-  if (!file) throw DataError(path + ": cannot be read to its end");
+  const std::uint64_t segments = count_segments(bytes);
+  for (auto segment = static_cast<std::uint64_t>(reader); segment < segments;
+       segment += static_cast<std::uint64_t>(readers))
+    hashes.push_back(hash_segment(path, bytes, segment));
   return hashes;
 }
 

@@ -13,6 +13,8 @@ class RawFile {
  public:
   enum class Mode { read, update };
   RawFile(std::string path, Mode mode);
+  /// Reads a file that is open already. \param path for messages \param descriptor stays the caller's
+  RawFile(std::string path, int descriptor);
   ~RawFile();
   RawFile(const RawFile&) = delete;
   RawFile& operator=(const RawFile&) = delete;

@@ -1,4 +1,4 @@
-#include "raw_file.hpp"
+#include "unisono/base/raw_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,6 +17,11 @@ RawFile::RawFile(std::string path, Mode mode)
     : path_(std::move(path)),
       mode_(mode),
       descriptor_(::open(path_.c_str(), (mode == Mode::read ? O_RDONLY : O_RDWR) | O_CLOEXEC)) {
+  if (descriptor_ < 0) fail("be opened");
+}
+
+RawFile::RawFile(std::string path, int descriptor)
+    : path_(std::move(path)), mode_(Mode::read), descriptor_(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0)) {
   if (descriptor_ < 0) fail("be opened");
 }
 

@@ -17,6 +17,10 @@ void append_open_trailer(const std::string& path, std::uint64_t number);
 /// The hashes of segments `reader`, reader + readers, … \throws DataError where they cannot be read
 std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers);
 
+/// How many segments so many bytes have, and the hash of one of them. \throws DataError where it cannot be read
+std::uint64_t count_segments(std::uint64_t bytes);
+std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment);
+
 /// Puts the seal in the place of the open trailer. \param segments all segments' hashes \throws OutputError
 void seal_file(const std::string& path, std::span<const std::uint64_t> segments);
 

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace unisono::hdf5 {
+
+/// Strings of a dataset or an attribute, of variable or fixed length.
+struct Texts {
+  std::string object;  ///< whose they are, for messages
+  std::string what;    ///< "", or "attribute 'NAME' "
+  hid_t stored;        ///< their type in the file
+  std::uint64_t count;
+  std::function<bool(hid_t type, void* to)> read;  ///< all of them, as this type; false: the library failed
+};
+
+}  // namespace unisono::hdf5

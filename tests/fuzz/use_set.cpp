@@ -1,0 +1,72 @@
+#include "use_set.hpp"
+
+#include <functional>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/data/describe.hpp"
+#include "unisono/data/dictionary.hpp"
+
+namespace unisono::test {
+namespace {
+
+constexpr std::int64_t kMostSteps = 64;          // a damaged extent may tell of very many
+constexpr std::int64_t kMostColumns = 16 << 20;  // a model takes memory for each, and so do their counts
+
+/// Every value of a batch is looked at, so that memory that is not there is noticed.
+double look_at(const Batch& batch) {
+  double sum = 0;
+  for (const float value : batch.features) sum += static_cast<double>(value);
+  for (const float value : batch.targets) sum += static_cast<double>(value);
+  for (const std::int32_t label : batch.labels) sum += label;
+  return sum;
+}
+
+void read_batches(const std::string& path, const std::string& reader) {
+  DataSettings settings;
+  settings.path = path;
+  settings.reader = reader;
+  const auto set = open_dataset(settings, 1);
+  if (set->info().columns < kMostColumns) set->occurrences();
+  const auto source = set->train({.batch_size = 16});
+  volatile double sum = 0;
+  for (std::int64_t step = 0; step < std::min(source->steps_per_epoch(), kMostSteps); ++step)
+    sum = sum + look_at(source->next());
+  for (const Split split : {Split::validation, Split::test}) {
+    if (set->info().answers[static_cast<std::size_t>(split)].labels == false &&
+        (split == Split::validation ? set->info().validation : set->info().test) == 0)
+      continue;
+    const auto evaluation = set->evaluate(split, 0, 1, 16);
+    for (std::int64_t step = 0; step < kMostSteps; ++step) {
+      const auto batch = evaluation->next();
+      if (!batch) break;
+      sum = sum + look_at(*batch);
+    }
+  }
+}
+
+}  // namespace
+
+int use_set(const std::string& path) {
+  int refused = 0;
+  const auto attempt = [&refused](const std::function<void()>& use) {
+    try {
+      use();
+    } catch (const DataError&) {
+      ++refused;
+    } catch (const ConfigError&) {  // a sparse set is not streamed
+    }
+  };
+  attempt([&] { read_dictionary(path); });
+  attempt([&] { describe_set(path); });
+  attempt([&] {
+    DataSettings settings;
+    settings.path = path;
+    inspect_dataset(settings);
+  });
+  attempt([&] { read_batches(path, "resident"); });
+  attempt([&] { read_batches(path, "streaming"); });
+  return refused;
+}
+
+}  // namespace unisono::test
