@@ -293,8 +293,7 @@ std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> mes
 }
 
 void MpiCommunicator::watch(std::string_view name, const std::function<bool()>& done) {
-  constexpr int kNobody = -1;
-  terms_.job->wait(done, {group_, name, 0, kNobody});
+  terms_.job->wait(done, {group_, name, 0, Place::kNobody});
 }
 
 }  // namespace unisono::mpi

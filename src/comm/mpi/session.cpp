@@ -69,6 +69,16 @@ int agreed_code(const mpi::Control& control) {
   return largest;
 }
 
+/// For scripts/launch, which may have to end an mpirun that hangs and then knows no exit code.
+void note_code(int code) {
+  const char* const path = std::getenv("UNISONO_EXIT_CODE_FILE");
+  if (path == nullptr) return;
+  std::FILE* const file = std::fopen(path, "w");
+  if (file == nullptr) return;  // it is on another host
+  fmt::print(file, "{}\n", code);
+  std::fclose(file);
+}
+
 /// Ends the processes that cannot be reached, and this one.
 [[noreturn]] void abort_all(int code) {
   std::fflush(nullptr);
@@ -110,6 +120,7 @@ int MpiSession::finish(int code) {
   const bool met = job_->meet();
   const std::lock_guard lock(job_->progress().mutex());
   const int agreed = agreed_code(job_->control());
+  note_code(agreed);
   if (!met) {
     usleep(1'000'000);  // whoever failed prints first, and aborts
     abort_all(agreed);
@@ -128,6 +139,7 @@ int MpiSession::fail(const std::exception& error, const std::function<void()>& p
   const int agreed = agreed_code(job_->control());
   const bool speaks = job_->control().failed_rank() == rank();
   if (speaks) print();
+  note_code(agreed);
   if (!met) {
     if (!speaks) usleep(1'000'000);
     abort_all(agreed);
