@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "gone_folder.hpp"
 #include "seal.hpp"
 #include "shared_file.hpp"
 
@@ -68,9 +69,8 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
   if (error == errors.end()) return;
   give_up();
   throw OutputError(
-      fmt::format("checkpoint {} could not be written: {}; earlier checkpoints are whole: free some space and go on "
-                  "with --resume",
-                  path_, *error));
+      fmt::format("checkpoint {} could not be written: {}; {}", path_, *error,
+                  advice_about(path_, "earlier checkpoints are whole: free some space and go on with --resume")));
 }
 
 std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {

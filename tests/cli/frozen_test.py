@@ -38,7 +38,8 @@ name = "ratings"
 model = { kind = "factorization", dimension = 4 }
 data.path = "ratings.h5"
 optimizer = { kind = "sgd", learning_rate = 0.01 }
-train = { batch_size = 300, threads = 1 }
+train = { batch_size = 0, threads = 1 }
+checkpoint.every_epochs = 1000000
 """
 
 
@@ -90,7 +91,7 @@ class FrozenRank(BinaryTest):
 
     def test_the_rank_that_was_stopped_is_named_alone(self):
         self.write(
-            "ratings.txt", "".join(f"u{i % 40} i{i * 7 % 31} {1 + i * 13 % 9 / 2}\n" for i in range(3000))
+            "ratings.txt", "".join(f"u{i % 40} i{i * 7 % 31} {1 + i * 13 % 9 / 2}\n" for i in range(8000))
         )
         self.succeed("data", "import", "ratings", "ratings.txt", "--output", "ratings.h5")
         self.write("ratings.toml", RATINGS)

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "check.hpp"
 #include "communicator.hpp"
 #include "job.hpp"
 #include "launch.hpp"
+#include "leftovers.hpp"
 #include "unisono/comm/mpi.hpp"
 
 namespace unisono {
@@ -39,6 +41,7 @@ bool is_initialised() {
 
 void initialise(int& argc, char**& argv) {
   yield_when_idle();
+  if (mpi::is_first_of_node(mpi::process_environment())) mpi::remove_dead_segments();
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
   int size = 0;
@@ -54,6 +57,7 @@ void initialise(int& argc, char**& argv) {
 }
 
 int code_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return static_cast<int>(ExitCode::device);
   const auto* const known = dynamic_cast<const Error*>(&error);
   return static_cast<int>(known != nullptr ? known->code() : ExitCode::other);
 }
@@ -82,6 +86,7 @@ void note_code(int code) {
 /// Ends the processes that cannot be reached, and this one.
 [[noreturn]] void abort_all(int code) {
   std::fflush(nullptr);
+  mpi::remove_segments_of(mpi::process_environment()("PMIX_NAMESPACE"));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }
