@@ -86,7 +86,8 @@ std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
   return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
 }
 
-/// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the batch.
+/// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the
+/// batch.
 std::int64_t estimated_scratch_bytes(const Model& model, Index batch) {
   constexpr Index kGradients = 9;
   std::int64_t most = 0;

@@ -81,8 +81,7 @@ void Control::take_answer(int rank, const Words& words) {
 
 Control::Words Control::answer_about(std::int64_t question, std::uint64_t group) const {
   const auto found = groups_.find(group);
-  Words words{kAnswer, question,
-              static_cast<std::int64_t>(found == groups_.end() ? 0 : found->second->begun.load())};
+  Words words{kAnswer, question, static_cast<std::int64_t>(found == groups_.end() ? 0 : found->second->begun.load())};
   for (const auto& [rank, step] : steps_.known()) {
     words.push_back(rank);
     words.push_back(step);

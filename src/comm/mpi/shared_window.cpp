@@ -109,10 +109,10 @@ SharedWindow::SharedWindow(MPI_Comm node, std::size_t part_bytes) : part_bytes_(
                                            static_cast<void*>(&base), &window_);
   MPI_Info_free(&info);
   if (code != MPI_SUCCESS) {
-    throw DeviceError(
-        fmt::format("a window of {:.1f} MiB of shared memory cannot be had in {}; free some memory, raise what limits it "
-                    "(ulimit -v, the job's memory), or set communication.shared_memory = false",
-                    mebibytes(needed_bytes(part_bytes, size)), backing_folder()));
+    throw DeviceError(fmt::format(
+        "a window of {:.1f} MiB of shared memory cannot be had in {}; free some memory, raise what limits it "
+        "(ulimit -v, the job's memory), or set communication.shared_memory = false",
+        mebibytes(needed_bytes(part_bytes, size)), backing_folder()));
   }
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;

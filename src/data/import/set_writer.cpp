@@ -31,8 +31,7 @@ std::uint64_t chunk_rows_for(std::uint64_t row_bytes) {
   return std::max<std::uint64_t>(1, kChunkBytes / std::max<std::uint64_t>(1, row_bytes));
 }
 
-SetWriter::SetWriter(const ImportOutput& output)
-    : output_(output), unfinished_(unfinished_path(output.path)) {
+SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(unfinished_path(output.path)) {
   std::error_code ignored;
   if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
     throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", output.path));
