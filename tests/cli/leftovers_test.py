@@ -89,7 +89,6 @@ class GoneFolder(BinaryTest):
             self.wait_for_step("run", 10, process)
             while (self.folder / "run").exists():
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
-            os.kill(ranks_of(process)[0], signal.SIGUSR1)
             out, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out)
         said = [line for line in out.splitlines() if line.startswith("unisono: ")]
