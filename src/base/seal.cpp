@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/gone_folder.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/raw_file.hpp"
 
@@ -22,8 +23,9 @@ constexpr std::string_view kSealed = "unisono-xxh3-64M:", kOpen = "unisono-unsea
 constexpr std::size_t kTrailerBytes = kSealed.size() + sizeof(std::uint64_t);
 
 [[noreturn]] void fail(const std::string& path, std::string_view what) {
-  throw OutputError(fmt::format("{}: cannot {}: {}; free some space or choose another folder with --output", path, what,
-                                std::strerror(errno)));
+  const std::string reason = std::strerror(errno);
+  throw OutputError(fmt::format("{}: cannot {}: {}; {}", path, what, reason,
+                                advice_about(path, "free some space or choose another folder with --output")));
 }
 
 std::string trailer_of(std::string_view mark, std::uint64_t number) {

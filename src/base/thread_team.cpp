@@ -1,9 +1,10 @@
 #include "unisono/base/thread_team.hpp"
 
 #include <atomic>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "unisono/base/threads.hpp"
 
 namespace unisono {
 
@@ -12,7 +13,10 @@ struct ThreadTeam::State {
   std::atomic<unsigned> round{0};  ///< grows when there is work, or nothing more to come (work is null)
   std::atomic<int> busy{0};
   std::vector<std::exception_ptr> errors;
-  std::vector<std::thread> threads;
+  Threads threads;
+
+  State(int size, std::string purpose)
+      : errors(static_cast<std::size_t>(size)), threads(std::move(purpose), size - 1) {}
 
   void do_part(int thread) {
     try {
@@ -33,7 +37,7 @@ struct ThreadTeam::State {
 
   void start(const std::function<void(int)>* next) {
     work = next;
-    busy.store(static_cast<int>(threads.size()), std::memory_order_relaxed);
+    busy.store(threads.size(), std::memory_order_relaxed);
     round.fetch_add(1, std::memory_order_release);
     round.notify_all();
   }
@@ -45,17 +49,18 @@ struct ThreadTeam::State {
   }
 };
 
-ThreadTeam::ThreadTeam(int size) : state_(std::make_unique<State>()) {
-  state_->errors.resize(static_cast<std::size_t>(size));
-  for (int thread = 1; thread < size; ++thread) {
-    state_->threads.emplace_back([state = state_.get(), thread] { state->serve(thread); });
+ThreadTeam::ThreadTeam(int size, std::string purpose) : state_(std::make_unique<State>(size, std::move(purpose))) {
+  try {
+    for (int thread = 1; thread < size; ++thread) {
+      state_->threads.start([state = state_.get(), thread] { state->serve(thread); });
+    }
+  } catch (...) {
+    state_->start(nullptr);
+    throw;
   }
 }
 
-ThreadTeam::~ThreadTeam() {
-  state_->start(nullptr);
-  for (std::thread& thread : state_->threads) thread.join();
-}
+ThreadTeam::~ThreadTeam() { state_->start(nullptr); }
 
 int ThreadTeam::size() const { return static_cast<int>(state_->errors.size()); }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <random>
 #include <utility>
 
 #include "shared_file.hpp"
+#include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
 
 namespace unisono {
@@ -43,11 +45,16 @@ CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, cons
   writers_ = shared ? world_.size() : 1;
   if (is_parted(state) && !shared) require_none({std::string(kMustBeShared)});
   copy_rows(state, begins);
-  start_writing();
+  try {
+    start_writing();
+  } catch (...) {
+    give_up();
+    throw;
+  }
 }
 
 CheckpointWriting::~CheckpointWriting() {
-  if (work_.valid()) work_.wait();
+  thread_.join();
   if (stage_ != Stage::finished) give_up();
 }
 
@@ -62,9 +69,8 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
   if (error == errors.end()) return;
   give_up();
   throw OutputError(
-      fmt::format("checkpoint {} could not be written: {}; earlier checkpoints are whole: free some space and go on "
-                  "with --resume",
-                  path_, *error));
+      fmt::format("checkpoint {} could not be written: {}; {}", path_, *error,
+                  advice_about(path_, "earlier checkpoints are whole: free some space and go on with --resume")));
 }
 
 std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {
@@ -131,7 +137,10 @@ void CheckpointWriting::seal() {
 
 void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
   stage_ = stage;
-  work_ = std::async(std::launch::async, [work] { return error_of(work); });
+  const auto task = std::make_shared<std::packaged_task<std::string()>>([work] { return error_of(work); });
+  work_ = task->get_future();
+  thread_.join();
+  thread_.start([task] { (*task)(); });
 }
 
 void CheckpointWriting::start_writing() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint_file.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono {
 
@@ -66,6 +67,7 @@ class CheckpointWriting {
   std::vector<std::uint64_t> hashes_;  ///< this rank's, then all
   Stage stage_ = Stage::writing;
   std::future<std::string> work_;  ///< of the present stage; gives what went wrong
+  Threads thread_{"writing a checkpoint"};
 };
 
 }  // namespace unisono

@@ -1,8 +1,10 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "synthetic_source.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
 
 namespace unisono {
@@ -10,6 +12,7 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
+constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
 
 /// What a run adds to a process that has only read its config, measured on small models: code that is first used,
@@ -76,11 +79,38 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
 }
 
 /// The same for a batch of any size, from small ones: it grows in proportion where it grows at all.
-std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
   if (batch <= kTriedExamples) return scratch_bytes_after(context, batch);
   const std::int64_t half = scratch_bytes_after(context, kTriedExamples / 2);
   const std::int64_t whole = scratch_bytes_after(context, kTriedExamples);
   return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
+}
+
+/// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the
+/// batch.
+std::int64_t estimated_scratch_bytes(const Model& model, Index batch) {
+  constexpr Index kGradients = 9;
+  std::int64_t most = 0;
+  for (const LayerSummary& layer : model.summary(batch)) {
+    const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
+    most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
+  }
+  return most;
+}
+
+/// Tried where that takes little, since a prediction must not take the memory that it is about.
+std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+  const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
+  const std::int64_t bytes = kFloat * (2 * context.model.layout().size() + context.model.statistics_layout().size()) +
+                             context.model.workspace_bytes(std::min(batch, kTriedExamples));
+  if (bytes > kMostTriedBytes) return estimated;
+  try {
+    return tried_scratch_bytes(context, batch);
+  } catch (const DeviceError&) {
+    return estimated;
+  } catch (const std::bad_alloc&) {
+    return estimated;
+  }
 }
 
 }  // namespace

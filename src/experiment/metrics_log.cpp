@@ -9,6 +9,7 @@
 #include <sstream>
 #include <utility>
 
+#include "unisono/base/gone_folder.hpp"
 #include "run_folder.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -55,8 +56,8 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   errno = 0;
   file_ << line.dump() << std::endl;
   if (!file_) {
-    throw OutputError(fmt::format("{}: cannot be written: {}; free some space there and go on with --resume", path_,
-                                  std::strerror(errno)));
+    throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno),
+                                  advice_about(path_, "free some space there and go on with --resume")));
   }
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
 
 namespace unisono {
@@ -59,6 +60,12 @@ void require_choice(const std::string& path, Existing existing) {
   }
 }
 
+/// What a run that was killed was about to write: whoever holds the lock is alone.
+void remove_unfinished(const std::string& path) {
+  std::error_code ignored;
+  for (const std::string name : kResults) fs::remove(fs::path(path) / (name + ".tmp"), ignored);
+}
+
 }  // namespace
 
 RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
@@ -69,6 +76,7 @@ RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path
   lock();
   try {
     require_choice(path_, existing);  // another run may have begun and ended meanwhile
+    remove_unfinished(path_);
   } catch (...) {
     ::close(lock_);
     throw;
@@ -115,7 +123,9 @@ void write_text_file(const std::string& path, const std::string& text) {
     const std::string reason = std::strerror(errno);
     std::error_code ignored;
     fs::remove(aside, ignored);
-    fail(path, "cannot be written", reason);
+    throw OutputError(
+        fmt::format("{}: cannot be written: {}; {}", path, reason,
+                    advice_about(path, "choose another folder with --output, or make this one writable")));
   }
   sync_and_rename(aside, path);
 }

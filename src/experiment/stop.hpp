@@ -7,8 +7,8 @@
 
 namespace unisono {
 
-/// While it lives, SIGTERM, SIGINT and SIGUSR1 mean the wish to stop, and nothing else happens on them. One per
-/// process.
+/// While it lives, SIGTERM, SIGINT and SIGUSR1 mean the wish to stop. A second SIGTERM or SIGINT, a quarter of a second
+/// or more after the first, ends the process at once. One per process.
 class StopSignals {
  public:
   StopSignals();
@@ -16,7 +16,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The first signal that came; 0: none.
+  /// The first signal that came since hold_stop_signals, or else since this one began; 0: none.
   int received() const;
 };
 

@@ -27,6 +27,7 @@ namespace unisono {
 namespace {
 
 constexpr int kStripes = 4096;
+constexpr const char* kPurpose = "hogwild";
 constexpr std::int64_t kWatchedSteps = 64;  // of so many steps in place, one is watched for conflicts
 
 class Hogwild final : public Strategy {
@@ -61,7 +62,7 @@ class InPlaceSteps {
       : run_(run),
         locks_(locks),
         parameters_(parameters),
-        team_(run.threads),
+        team_(run.threads, kPurpose),
         threads_(static_cast<std::size_t>(run.threads)) {
     if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
     for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
@@ -132,7 +133,7 @@ class InPlaceSteps {
 class WorkerSteps {
  public:
   WorkerSteps(TrainContext& run, RowLocks* locks)
-      : run_(run), locks_(locks), team_(run.threads), threads_(static_cast<std::size_t>(run.threads)) {
+      : run_(run), locks_(locks), team_(run.threads, kPurpose), threads_(static_cast<std::size_t>(run.threads)) {
     for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
   }
 

@@ -76,7 +76,7 @@ Division* Stratified::divide(const Model& model, const DatasetInfo& data, Commun
 }
 
 void Stratified::train(TrainContext& run) {
-  ThreadTeam team(run.threads);
+  ThreadTeam team(run.threads, "stratified");
   std::vector<LossSums> sums(
       static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
   bool go_on = true;

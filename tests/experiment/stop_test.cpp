@@ -1,11 +1,17 @@
 #include "stop.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "expect.hpp"
+#include "unisono/experiment/train.hpp"
 
 namespace unisono {
 namespace {
@@ -22,10 +28,31 @@ TEST_CASE("signals mean the wish to stop while somebody listens", "[stop]") {
     CHECK(signals.received() == 0);
     std::raise(signal);
     CHECK(signals.received() == signal);
-    std::raise(SIGTERM);  // a second one changes nothing
+    std::raise(SIGTERM);  // some senders send it twice: that changes nothing
     CHECK(signals.received() == signal);
   }
   CHECK(handler() == before);
+}
+
+TEST_CASE("a second demand ends the process at once", "[stop]") {
+  // The last one must do it: the signals, and whether they end the process.
+  const std::vector<std::pair<std::vector<int>, bool>> cases = {
+      {{SIGTERM, SIGTERM}, true}, {{SIGINT, SIGTERM}, true}, {{SIGUSR1, SIGTERM}, false}, {{SIGTERM, SIGUSR1}, false}};
+  for (const auto& [signals, ends] : cases) {
+    const pid_t child = fork();
+    if (child == 0) {
+      hold_stop_signals();
+      std::raise(signals.front());
+      const StopSignals listening;
+      usleep(300'000);
+      std::raise(signals.back());
+      _exit(listening.received() == signals.front() ? 75 : 1);
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) == ends);
+    CHECK((ends ? WTERMSIG(status) == signals.back() : WEXITSTATUS(status) == 75));
+  }
 }
 
 TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]") {

@@ -8,6 +8,8 @@ import time
 import unittest
 from pathlib import Path
 
+from fakes import ScriptTest
+
 LAUNCH = Path(__file__).resolve().parents[2] / "scripts/launch"
 
 # Ends with 75 at USR1, as a training does; says when it is ready for signals.
@@ -57,6 +59,10 @@ class Launch(unittest.TestCase):
         self.assertEqual(result.returncode, 5)
         self.assertIn("launch: signal 9 (KILL) ended a rank", result.stderr)
 
+    def test_ranks_that_last_are_not_taken_for_a_hanging_mpirun(self):
+        result = launch("-n", "2", "bash", "-c", "[[ $OMPI_COMM_WORLD_RANK == 0 ]] || sleep 9; exit 0")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_one_rank_may_run_on_every_core(self):
         result = launch("-n", "1", "nproc")
         self.assertEqual(int(result.stdout), len(os.sched_getaffinity(0)))
@@ -81,6 +87,39 @@ class Launch(unittest.TestCase):
         result = launch("-n", "2", "./no-such-program")
         self.assertEqual(result.returncode, 127)
         self.assertEqual(result.stderr, "launch: './no-such-program' is not there or cannot be executed\n")
+
+
+# Starts the ranks as mpirun does, and then hangs whatever it is told.
+HANGING = """
+while [[ $1 != -n ]]; do shift; done
+ranks=$2
+shift 2
+for rank in $(seq 0 $((ranks - 1))); do OMPI_COMM_WORLD_RANK=$rank "$@" & done
+wait
+trap '' TERM INT USR1
+exec sleep 50
+"""
+
+
+class HangingLauncher(ScriptTest):
+    def launch_on_it(self, *command):
+        self.fake("mpirun", HANGING)
+        started = time.monotonic()
+        result = self.run_script("scripts/launch", "-n", "2", *command)
+        self.assertLess(time.monotonic() - started, 30)
+        self.assertEqual(result.stderr.count("mpirun had not ended 5 s after the last rank, and was ended"), 1, result)
+        return result.returncode
+
+    def test_it_is_ended_with_the_code_of_the_ranks(self):
+        say = "sleep 1; echo 4 > $UNISONO_EXIT_CODE_FILE"
+        self.assertEqual(self.launch_on_it("bash", "-c", say), 4)
+
+    def test_a_code_that_nobody_knows_is_an_error_of_the_launch(self):
+        self.assertEqual(self.launch_on_it("sleep", "1"), 5)
+
+    def test_a_rank_says_what_it_ends_with(self):
+        (self.folder / "config.toml").write_text("nonsense = 1\n")
+        self.assertEqual(self.launch_on_it(os.environ["UNISONO"], "info", "config.toml"), 2)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,16 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 
 namespace unisono {
 
 /// Threads that wait for work together: the calling thread and `size() − 1` of its own.
 class ThreadTeam {
  public:
-  explicit ThreadTeam(int size);
+  /// \param purpose what needs them, for the message where they cannot be had
+  /// \throws DeviceError then
+  explicit ThreadTeam(int size, std::string purpose = "work in parallel");
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
   ThreadTeam& operator=(const ThreadTeam&) = delete;

@@ -60,11 +60,11 @@ class MpiSession {
   /// \return the code to exit with: that of the lowest rank that failed, else the largest of all
   int finish(int code);
 
-  /// The end of this rank by an exception: an Error has its code, any other is ExitCode::other. The others learn of it
-  /// within a second where they communicate (PeerFailure there), and all meet. Only the lowest of the ranks that
-  /// failed by themselves calls `print`. Where some rank cannot be reached within five seconds, MPI is aborted with the
-  /// code after printing.
-  /// \return the code to exit with, on every rank: that of the rank that prints
+  /// The end of this rank by an exception: an Error has its code, std::bad_alloc is ExitCode::device, any other is
+  /// ExitCode::other. The others learn of it within a second where they communicate (PeerFailure there), and all meet.
+  /// Only the lowest of the ranks that failed by themselves calls `print`. Where some rank cannot be reached within
+  /// five seconds, MPI is aborted with the code after printing. \return the code to exit with, on every rank: that of
+  /// the rank that prints
   int fail(const std::exception& error, const std::function<void()>& print);
 
  private:

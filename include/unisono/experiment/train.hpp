@@ -31,8 +31,8 @@ struct TrainOptions {
   std::string replayed = {};      ///< a run's folder, whose record of events this run keeps to
 };
 
-/// From now on SIGTERM, SIGINT and SIGUSR1 wait until `train` heeds them: one that comes while MPI starts, or while the
-/// set is read, ends the run after its first step. Call it before threads are started.
+/// From now on SIGTERM, SIGINT and SIGUSR1 are remembered until `train` heeds them: one that comes while MPI starts, or
+/// while the set is read, ends the run after its first step. A second SIGTERM or SIGINT ends the process at once.
 void hold_stop_signals();
 
 /// Trains, or goes on with training, as the config says, and leaves everything in its run folder. SIGTERM, SIGINT and

@@ -87,11 +87,11 @@ void MpiCommunicator::share_memory() {
   const bool useful = terms_.settings.shared_memory && topology_.largest_node() > 1;
   bool shares = useful;
   if (useful) {
-    const bool lacks = SharedWindow::needed_bytes(Board::part_bytes(), node_size()) > SharedWindow::room_bytes();
-    shares = max(lacks ? 1 : 0) == 0;
-    if (lacks && node_rank() == 0 && terms_.warn) {
-      terms_.warn(host() + ": no room for shared memory in " + SharedWindow::backing_folder() +
-                  ": all goes through MPI, which is slower; make that file system larger");
+    const auto lack = SharedWindow::lack(SharedWindow::needed_bytes(Board::part_bytes(), node_size()));
+    shares = max(lack ? 1 : 0) == 0;
+    if (lack && node_rank() == 0 && terms_.warn) {
+      terms_.warn(host() + ": no room for shared memory in " + SharedWindow::backing_folder() + " (" + lack->what +
+                  "): all goes through MPI, which is slower; " + lack->remedy);
     }
   }
   shared_ =
@@ -293,8 +293,7 @@ std::vector<std::size_t> MpiCommunicator::wait_any(std::span<Request* const> mes
 }
 
 void MpiCommunicator::watch(std::string_view name, const std::function<bool()>& done) {
-  constexpr int kNobody = -1;
-  terms_.job->wait(done, {group_, name, 0, kNobody});
+  terms_.job->wait(done, {group_, name, 0, Place::kNobody});
 }
 
 }  // namespace unisono::mpi

@@ -9,8 +9,8 @@ namespace {
 /// The first word of a message; what follows it.
 enum Kind : std::int64_t {
   kEnd,       ///< code, how
-  kQuestion,  ///< group
-  kAnswer,    ///< group, begun, and any number of (rank, step)
+  kQuestion,  ///< its number, group
+  kAnswer,    ///< the question's number, begun, and any number of (rank, step)
 };
 
 constexpr int kTag = 0;
@@ -57,29 +57,31 @@ void Control::send(int rank, Words words) {
 }
 
 void Control::receive(int rank, const Words& words) {
-  const auto unsigned_at = [&](std::size_t i) { return static_cast<std::uint64_t>(words[i]); };
   switch (words[0]) {
     case kEnd:
       ends_[static_cast<std::size_t>(rank)] = End{static_cast<int>(words[1]), End::How{words[2]}};
       return;
     case kQuestion:
-      return send(rank, answer_about(unsigned_at(1)));
-    case kAnswer: {
-      if (unsigned_at(1) != asked_) return;
-      Answer& answer = answers_[rank];
-      answer.begun = unsigned_at(2);
-      for (std::size_t i = 3; i + 1 < words.size(); i += 2) answer.steps[static_cast<int>(words[i])] = words[i + 1];
-      return;
-    }
+      return send(rank, answer_about(words[1], static_cast<std::uint64_t>(words[2])));
+    case kAnswer:
+      return take_answer(rank, words);
     default:
       throw CommunicationError("a control message of unknown kind: are all ranks of the same build?");
   }
 }
 
-Control::Words Control::answer_about(std::uint64_t group) const {
+void Control::take_answer(int rank, const Words& words) {
+  const auto question = questions_.find(words[1]);
+  const auto answers = question == questions_.end() ? nullptr : question->second.lock();
+  if (!answers) return;  // nobody waits for it any more
+  Answer& answer = (*answers)[rank];
+  answer.begun = static_cast<std::uint64_t>(words[2]);
+  for (std::size_t i = 3; i + 1 < words.size(); i += 2) answer.steps[static_cast<int>(words[i])] = words[i + 1];
+}
+
+Control::Words Control::answer_about(std::int64_t question, std::uint64_t group) const {
   const auto found = groups_.find(group);
-  Words words{kAnswer, static_cast<std::int64_t>(group),
-              static_cast<std::int64_t>(found == groups_.end() ? 0 : found->second->begun.load())};
+  Words words{kAnswer, question, static_cast<std::int64_t>(found == groups_.end() ? 0 : found->second->begun.load())};
   for (const auto& [rank, step] : steps_.known()) {
     words.push_back(rank);
     words.push_back(step);
@@ -107,12 +109,14 @@ int Control::failed_rank() const {
   return follower;
 }
 
-void Control::ask(std::uint64_t group, std::span<const int> ranks) {
-  asked_ = group;
-  answers_.clear();
-  for (const int rank : ranks) {
-    if (rank != roster_.rank()) send(rank, {kQuestion, static_cast<std::int64_t>(group)});
+std::shared_ptr<const Answers> Control::ask(std::uint64_t group) {
+  std::erase_if(questions_, [](const auto& question) { return question.second.expired(); });
+  const auto answers = std::make_shared<Answers>();
+  questions_[++last_question_] = answers;
+  for (int rank = 0; rank < roster_.size(); ++rank) {
+    if (rank != roster_.rank()) send(rank, {kQuestion, last_question_, static_cast<std::int64_t>(group)});
   }
+  return answers;
 }
 
 }  // namespace unisono::mpi

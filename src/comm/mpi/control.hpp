@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "group.hpp"
@@ -31,6 +31,8 @@ struct Answer {
   std::uint64_t begun = 0;            ///< collectives of the group
   std::map<int, std::int64_t> steps;  ///< where it and its neighbours on its node are, by rank
 };
+/// What has been said to one question, by rank.
+using Answers = std::map<int, Answer>;
 
 /// Short messages beside the collectives, on a communicator of their own: who ended and how, who waits for whom. They
 /// are read by whoever waits for anything. All calls with the lock of Progress held.
@@ -52,8 +54,9 @@ class Control {
   int failed_rank() const;
 
   // Questions
-  void ask(std::uint64_t group, std::span<const int> ranks);
-  const std::map<int, Answer>& answers() const { return answers_; }  ///< by rank, to the last question
+  /// Asks all other ranks how far they are with a group. Several threads of a rank may ask at the same time.
+  /// \return what they say to it, as it comes in; read it with the lock held
+  std::shared_ptr<const Answers> ask(std::uint64_t group);
   void enter(const Group& group) { groups_[group.id] = &group; }
   void leave(const Group& group) { groups_.erase(group.id); }
 
@@ -66,7 +69,8 @@ class Control {
 
   void send(int rank, Words words);
   void receive(int rank, const Words& words);
-  Words answer_about(std::uint64_t group) const;
+  void take_answer(int rank, const Words& words);
+  Words answer_about(std::int64_t question, std::uint64_t group) const;
 
   const Roster& roster_;
   const Steps& steps_;
@@ -74,8 +78,8 @@ class Control {
   std::list<Sent> sent_;
   std::vector<std::optional<End>> ends_;
   std::map<std::uint64_t, const Group*> groups_;
-  std::uint64_t asked_ = 0;  ///< about this group
-  std::map<int, Answer> answers_;
+  std::int64_t last_question_ = 0;
+  std::map<std::int64_t, std::weak_ptr<Answers>> questions_;  ///< those that somebody may still wait for
 };
 
 }  // namespace unisono::mpi

@@ -17,10 +17,11 @@ struct Group {
 
 /// What a rank waits for.
 struct Place {
+  static constexpr int kNobody = -1;
   const Group& group;
   std::string_view name;       ///< "allreduce_sum"
   std::uint64_t sequence = 0;  ///< the collective's number in its group, from 1; 0: a message
-  int peer = -1;               ///< of a message: the other rank, of the job
+  int peer = kNobody;          ///< of a message: the other rank, of the job; kNobody: of several messages, any
 };
 
 }  // namespace unisono::mpi

@@ -4,6 +4,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string_view>
+#include <vector>
+
 #include "check.hpp"
 #include "message_operations.hpp"
 #include "unisono/base/clock.hpp"
@@ -13,7 +19,7 @@ namespace unisono {
 namespace {
 
 constexpr double kControlSeconds = 1e-3;  ///< how often control messages are read while waiting
-constexpr double kAnswerSeconds = 1;      ///< how long a rank that is alive and waiting may take to say so
+constexpr double kAnswerSeconds = 3;      ///< how long a rank that is alive and waiting may take to say so
 constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading what is given up
 constexpr double kMeetSeconds = 5;        ///< how long the others may take to learn of a failure
 
@@ -22,6 +28,7 @@ constexpr double kMeetSeconds = 5;        ///< how long the others may take to l
 class Idle {
  public:
   explicit Idle(Waiting waiting) : spins_(waiting == Waiting::spins ? 2000 : 0) {}
+  bool spins() const { return spins_ > 0; }
   void pause() {
     if (spins_ > 0) {
       --spins_;
@@ -48,12 +55,11 @@ class MpiJob::Vigil {
     next_look_ = now + kControlSeconds;
     job_.control_.poll();
     throw_if_a_peer_failed();
-    if (!asked_ && now > place_.group.timeout_seconds + extended_) {
-      job_.control_.ask(place_.group.id, place_.group.members);
-      asked_ = true;
+    if (!answers_ && now > place_.group.timeout_seconds + extended_) {
+      answers_ = job_.control_.ask(place_.group.id);
       answers_end_ = now + kAnswerSeconds;
     }
-    if (asked_ && now > answers_end_) judge();
+    if (answers_ && (now > answers_end_ || std::ssize(*answers_) == job_.roster_.size() - 1)) judge();
   }
 
  private:
@@ -62,38 +68,58 @@ class MpiJob::Vigil {
     if (failed >= 0) throw PeerFailure(job_.roster_.name(failed) + ") failed");
   }
 
+  /// Whoever is missing and does not even answer holds the others up. One that is missing and answers waits for
+  /// somebody itself: for one of the group that does not answer, or else for one outside it.
   void judge() {
-    std::string missing;
-    for (const int rank : place_.group.members) {
-      if (!has_arrived(rank)) missing += (missing.empty() ? "" : ", ") + name_with_step(rank);
+    const auto is_late = [this](int rank) { return !has_arrived(rank); };
+    const auto is_silent = [this](int rank) { return !answers(rank); };
+    const std::vector<int> group = place_.group.members, late = those(group, is_late);
+    const std::vector<int> late_and_silent = those(late, is_silent);
+    if (!late_and_silent.empty()) throw_missing(late_and_silent, "arrive");
+    for (const std::vector<int>& ranks : {group, job_.everyone_.members}) {
+      const std::vector<int> silent = those(ranks, is_silent);
+      if (!silent.empty()) throw_missing(silent, "answer a rank that waits");
     }
+    if (!late.empty()) throw_missing(late, "arrive");
     const double seconds = place_.group.timeout_seconds;
-    if (!missing.empty()) {
-      throw CommunicationError(
-          fmt::format("{} did not arrive at {} within {} s; see what holds it up there, or raise "
-                      "communication.timeout_seconds",
-                      missing, place_.name, seconds));
-    }
     if (extended_ > 0) {
       throw CommunicationError(
           fmt::format("{}: all ranks arrived, but it did not finish within {} s; is the network "
                       "stuck or slow? Else raise communication.timeout_seconds",
                       place_.name, 2 * seconds));
     }
-    asked_ = false;  // they are all there: the transfer gets as long again
+    answers_.reset();  // they are all there: the transfer gets as long again
     extended_ = seconds;
   }
+
+  template <typename Holds>
+  static std::vector<int> those(const std::vector<int>& ranks, Holds holds) {
+    std::vector<int> found;
+    std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(found), holds);
+    return found;
+  }
+
+  [[noreturn]] void throw_missing(const std::vector<int>& ranks, std::string_view what) const {
+    std::string names;
+    for (const int rank : ranks) names += (names.empty() ? "" : ", ") + name_with_step(rank);
+    throw CommunicationError(
+        fmt::format("{} did not {} at {} within {} s; see what holds it up there, or raise "
+                    "communication.timeout_seconds",
+                    names, what, place_.name, place_.group.timeout_seconds));
+  }
+
+  bool answers(int rank) const { return rank == job_.roster_.rank() || answers_->contains(rank); }
 
   bool has_arrived(int rank) const {
     if (rank == job_.roster_.rank()) return true;
     if (place_.sequence == 0) return rank != place_.peer;  // a message: nobody else is waited for
-    const auto found = job_.control_.answers().find(rank);
-    return found != job_.control_.answers().end() && found->second.begun >= place_.sequence;
+    const auto found = answers_->find(rank);
+    return found != answers_->end() && found->second.begun >= place_.sequence;
   }
 
   std::string name_with_step(int rank) const {
     std::int64_t step = job_.steps_.of(rank);
-    for (const auto& [other, answer] : job_.control_.answers()) {
+    for (const auto& [other, answer] : *answers_) {
       const auto found = answer.steps.find(rank);
       if (step < 0 && found != answer.steps.end()) step = found->second;
     }
@@ -107,7 +133,7 @@ class MpiJob::Vigil {
   const mpi::Place& place_;
   Stopwatch watch_;
   double next_look_ = 0, extended_ = 0, answers_end_ = 0;
-  bool asked_ = false;
+  std::shared_ptr<const mpi::Answers> answers_;  ///< since the time is over
 };
 
 MpiJob::MpiJob() : steps_(roster_), control_(roster_, steps_) {
@@ -151,7 +177,7 @@ void MpiJob::run(mpi::Operation& operation, const mpi::Place& place) {
 }
 
 void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting) {
-  constexpr std::uint64_t kTurns = 64;  // between two looks at the clock
+  constexpr std::uint64_t kTurns = 64;  // between two looks at the clock, as long as a turn takes next to nothing
   Idle idle(roster_.oversubscribed() ? Waiting::yields : waiting);
   Vigil vigil(*this, place);
   for (std::uint64_t turn = 1;; ++turn) {
@@ -159,7 +185,7 @@ void MpiJob::wait_in_vigil(const std::function<bool()>& done, const mpi::Place& 
       const std::lock_guard lock(progress_.mutex());
       progress_.poll();
       if (done()) return;
-      if (turn % kTurns == 0) vigil.look_around();
+      if (!idle.spins() || turn % kTurns == 0) vigil.look_around();
     }
     idle.pause();
   }
@@ -175,6 +201,7 @@ void MpiJob::let_go(mpi::Operation& operation) noexcept {
       {
         const std::lock_guard lock(progress_.mutex());
         if (operation.let_go()) return;
+        control_.poll();  // others may ask who is missing: it is not this rank
       }
       sched_yield();
     }

@@ -66,6 +66,10 @@ bool is_first_of_launch(const Environment& environment) {
   return true;
 }
 
+bool is_first_of_node(const Environment& environment) {
+  return number(environment, "OMPI_COMM_WORLD_LOCAL_RANK", number(environment, "SLURM_LOCALID", 0)) == 0;
+}
+
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores) {
   // A rank that the launcher bound sees its own cores alone; the others have others.
   const bool bound = number(environment, "OMPI_MCA_orte_bound_at_launch", 0) != 0;

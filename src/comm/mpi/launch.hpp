@@ -16,6 +16,9 @@ std::string launch_problem(const Environment& environment, int size);
 /// Whether the launcher calls this process the first, or there is none.
 bool is_first_of_launch(const Environment& environment);
 
+/// Whether the launcher calls this process the first of its node, or there is none.
+bool is_first_of_node(const Environment& environment);
+
 /// Whether more ranks were started on this node than cores may run them, as far as Open MPI's launcher says.
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores);
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 namespace unisono::mpi {
 
 Progress::Entry::Entry(Progress& progress, Operation& operation) : progress_(progress), operation_(operation) {
   const std::lock_guard lock(progress_.mutex_);
   progress_.entries_.push_back(this);
-  if (progress_.thread_.joinable()) progress_.changed_.notify_one();
+  if (progress_.thread_.size() > 0) progress_.changed_.notify_one();
 }
 
 Progress::Entry::~Entry() {
@@ -29,7 +30,7 @@ void Progress::stop_thread() {
     stop_ = true;
     changed_.notify_one();
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 void Progress::poll() {
@@ -47,7 +48,7 @@ void Progress::poll() {
 }
 
 void Progress::start_thread() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (thread_.size() == 0) thread_.start([this] { run(); });
 }
 
 void Progress::run() {

@@ -3,8 +3,9 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <vector>
+
+#include "unisono/base/threads.hpp"
 
 namespace unisono::mpi {
 
@@ -64,8 +65,8 @@ class Progress {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Entry*> entries_;
-  std::thread thread_;
   bool stop_ = false;
+  Threads thread_{"communication between nodes"};
 };
 
 }  // namespace unisono::mpi

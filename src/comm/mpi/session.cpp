@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "check.hpp"
 #include "communicator.hpp"
 #include "job.hpp"
 #include "launch.hpp"
+#include "leftovers.hpp"
 #include "unisono/comm/mpi.hpp"
 
 namespace unisono {
@@ -39,6 +41,7 @@ bool is_initialised() {
 
 void initialise(int& argc, char**& argv) {
   yield_when_idle();
+  if (mpi::is_first_of_node(mpi::process_environment())) mpi::remove_dead_segments();
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
   int size = 0;
@@ -54,6 +57,7 @@ void initialise(int& argc, char**& argv) {
 }
 
 int code_of(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return static_cast<int>(ExitCode::device);
   const auto* const known = dynamic_cast<const Error*>(&error);
   return static_cast<int>(known != nullptr ? known->code() : ExitCode::other);
 }
@@ -69,9 +73,20 @@ int agreed_code(const mpi::Control& control) {
   return largest;
 }
 
+/// For scripts/launch, which may have to end an mpirun that hangs and then knows no exit code.
+void note_code(int code) {
+  const char* const path = std::getenv("UNISONO_EXIT_CODE_FILE");
+  if (path == nullptr) return;
+  std::FILE* const file = std::fopen(path, "w");
+  if (file == nullptr) return;  // it is on another host
+  fmt::print(file, "{}\n", code);
+  std::fclose(file);
+}
+
 /// Ends the processes that cannot be reached, and this one.
 [[noreturn]] void abort_all(int code) {
   std::fflush(nullptr);
+  mpi::remove_segments_of(mpi::process_environment()("PMIX_NAMESPACE"));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::_Exit(code);
 }
@@ -110,6 +125,7 @@ int MpiSession::finish(int code) {
   const bool met = job_->meet();
   const std::lock_guard lock(job_->progress().mutex());
   const int agreed = agreed_code(job_->control());
+  note_code(agreed);
   if (!met) {
     usleep(1'000'000);  // whoever failed prints first, and aborts
     abort_all(agreed);
@@ -128,6 +144,7 @@ int MpiSession::fail(const std::exception& error, const std::function<void()>& p
   const int agreed = agreed_code(job_->control());
   const bool speaks = job_->control().failed_rank() == rank();
   if (speaks) print();
+  note_code(agreed);
   if (!met) {
     if (!speaks) usleep(1'000'000);
     abort_all(agreed);

@@ -92,16 +92,14 @@ void SharedAllocator::free_what_none_uses() {
 }
 
 bool SharedAllocator::all_have_room(std::size_t window_bytes) {
-  const std::size_t room = SharedWindow::room_bytes();
-  const bool lacks = window_bytes > room;
-  if (group_.max(lacks ? 1 : 0) == 0) return true;
-  if (lacks && group_.node_rank() == 0 && warn_) {
+  const auto lack = SharedWindow::lack(window_bytes);
+  if (group_.max(lack ? 1 : 0) == 0) return true;
+  if (lack && group_.node_rank() == 0 && warn_) {
     constexpr double kMiB = 1 << 20;
     warn_(
-        fmt::format("{}: no room for a shared window of {:.1f} MiB ({:.1f} MiB are free in {}): plain memory is used, "
-                    "which is slower; make that file system larger, or set communication.shared_memory = false",
-                    group_.host(), static_cast<double>(window_bytes) / kMiB, static_cast<double>(room) / kMiB,
-                    SharedWindow::backing_folder()));
+        fmt::format("{}: no room for a shared window of {:.1f} MiB ({}): plain memory is used, which is slower; {}, or "
+                    "set communication.shared_memory = false",
+                    group_.host(), static_cast<double>(window_bytes) / kMiB, lack->what, lack->remedy));
   }
   return false;
 }

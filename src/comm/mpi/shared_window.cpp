@@ -1,5 +1,8 @@
 #include "shared_window.hpp"
 
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 
 #include <cstdint>
@@ -7,6 +10,9 @@
 #include <string>
 
 #include "check.hpp"
+#include "launch.hpp"
+#include "leftovers.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::mpi {
@@ -33,6 +39,21 @@ std::string control_variable(const char* name) {
   return value;
 }
 
+double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+bool address_space_is_limited() {
+  rlimit limit = {};
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+/// Whether this process may address so much more.
+bool can_be_mapped(std::size_t bytes) {
+  void* const place = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return false;
+  munmap(place, bytes);
+  return true;
+}
+
 std::byte* align(void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return reinterpret_cast<std::byte*>((address + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes);
@@ -42,8 +63,10 @@ std::byte* align(void* pointer) {
 
 const std::string& SharedWindow::backing_folder() {
   static const std::string folder = [] {
-    const std::string told = control_variable("osc_sm_backing_directory");
-    return told.empty() ? std::string("/dev/shm") : told;
+    std::string told = process_environment()("OMPI_MCA_osc_sm_backing_directory");
+    // Asked for its variables, Open MPI loads all that it has, and crashes where it may not address so much.
+    if (told.empty() && !address_space_is_limited()) told = control_variable("osc_sm_backing_directory");
+    return told.empty() ? std::string(kSharedMemoryFolder) : told;
   }();
   return folder;
 }
@@ -53,6 +76,20 @@ std::size_t SharedWindow::room_bytes() {
   if (statvfs(backing_folder().c_str(), &status) != 0) return 0;
   const std::size_t free = static_cast<std::size_t>(status.f_bavail) * status.f_frsize;
   return free > kSpareBytes ? free - kSpareBytes : 0;
+}
+
+std::optional<SharedWindow::Lack> SharedWindow::lack(std::size_t bytes) {
+  if (const std::size_t room = room_bytes(); bytes > room) {
+    return Lack{fmt::format("{:.1f} MiB are free in {}", mebibytes(room), backing_folder()),
+                "make that file system larger"};
+  }
+  rlimit largest_file = {};
+  if (getrlimit(RLIMIT_FSIZE, &largest_file) == 0 && bytes > largest_file.rlim_cur) {
+    return Lack{fmt::format("files may have {:.1f} MiB (ulimit -f)", mebibytes(largest_file.rlim_cur)),
+                "raise that limit"};
+  }
+  if (!can_be_mapped(bytes)) return Lack{"this process may not address so much more (ulimit -v)", "raise that limit"};
+  return std::nullopt;
 }
 
 std::size_t SharedWindow::needed_bytes(std::size_t part_bytes, int ranks) {
@@ -71,7 +108,12 @@ SharedWindow::SharedWindow(MPI_Comm node, std::size_t part_bytes) : part_bytes_(
   const int code = MPI_Win_allocate_shared(static_cast<MPI_Aint>(part_bytes + kAlignmentBytes), 1, info, node,
                                            static_cast<void*>(&base), &window_);
   MPI_Info_free(&info);
-  check(code, "MPI_Win_allocate_shared");
+  if (code != MPI_SUCCESS) {
+    throw DeviceError(fmt::format(
+        "a window of {:.1f} MiB of shared memory cannot be had in {}; free some memory, raise what limits it "
+        "(ulimit -v, the job's memory), or set communication.shared_memory = false",
+        mebibytes(needed_bytes(part_bytes, size)), backing_folder()));
+  }
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;
     int unit = 0;

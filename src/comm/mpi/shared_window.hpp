@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,14 @@ namespace unisono::mpi {
 /// Memory that the ranks of a node share: MPI_Win_allocate_shared, one part per rank, each aligned to kAlignmentBytes.
 class SharedWindow {
  public:
-  /// Bytes that a window may still take on this node. A larger one fails on one rank and hangs the others: ask first,
-  /// and agree.
+  /// Bytes that a window may still take on this node.
   static std::size_t room_bytes();
+  /// What this process lacks for a window of so many bytes over all ranks: "12.0 MiB are free in /dev/shm", and what to
+  /// do about it. Such a window fails on one rank and hangs the others: ask first, and agree.
+  struct Lack {
+    std::string what, remedy;
+  };
+  static std::optional<Lack> lack(std::size_t bytes);
   /// Where windows lie: Open MPI can be told another folder than /dev/shm, MPICH uses POSIX shared memory.
   static const std::string& backing_folder();
   /// What a window with such parts takes at most.

@@ -45,8 +45,12 @@ std::vector<std::size_t> Started::wait_any(std::span<Started* const> any, const 
     }
     return !done.empty();
   };
+  Place place = any.front()->place_;
+  for (const Started* one : any) {
+    if (one->place_.peer != place.peer) place.peer = Place::kNobody;
+  }
   // Other threads of this process work, or wait, at the same time.
-  any.front()->job_.wait([&] { return find_done() || enough(); }, any.front()->place_, Waiting::yields);
+  any.front()->job_.wait([&] { return find_done() || enough(); }, place, Waiting::yields);
   return done;
 }
 

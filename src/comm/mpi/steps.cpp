@@ -14,7 +14,7 @@ void Steps::share() {
   int ranks = 0;
   check(MPI_Comm_size(node, &ranks), "MPI_Comm_size");
   using Step = std::atomic<std::int64_t>;
-  int has_room = SharedWindow::needed_bytes(sizeof(Step), ranks) <= SharedWindow::room_bytes() ? 1 : 0;
+  int has_room = SharedWindow::lack(SharedWindow::needed_bytes(sizeof(Step), ranks)) ? 0 : 1;
   check(MPI_Allreduce(MPI_IN_PLACE, &has_room, 1, MPI_INT, MPI_MIN, node), "MPI_Allreduce");
   if (has_room != 0 && ranks > 1) {
     window_ = std::make_unique<SharedWindow>(node, sizeof(Step));

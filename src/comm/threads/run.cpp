@@ -1,8 +1,8 @@
 #include <exception>
 #include <numeric>
-#include <thread>
 
 #include "communicator.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono {
 namespace {
@@ -53,11 +53,16 @@ std::shared_ptr<threads::Group> make_group(int ranks, double timeout_seconds) {
 void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds) {
   const auto group = make_group(ranks, timeout_seconds);
   FirstError errors;
-  std::vector<std::jthread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { run_rank(group, rank, body, errors); });
+  Threads threads("ranks of one process", ranks);
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.start([&, rank] { run_rank(group, rank, body, errors); });
+    }
+  } catch (const std::exception& error) {
+    group->world().fail(error.what());
+    throw;
   }
-  threads.clear();  // joins
+  threads.join();
   errors.rethrow();
 }
 

@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "import/abandoned.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -27,28 +26,13 @@ void sync_to_disk(const std::string& path) {
   if (!synced) throw OutputError(fmt::format("{}: cannot be written: {}", path, std::strerror(reason)));
 }
 
-/// What imports into the same file left that were killed.
-void remove_abandoned(const std::string& path) {
-  namespace fs = std::filesystem;
-  const fs::path whole(path);
-  const std::string prefix = whole.filename().string() + ".unfinished-";
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(whole.has_parent_path() ? whole.parent_path() : ".", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const auto process = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), nullptr, 10));
-    if (process > 0 && kill(process, 0) != 0 && errno == ESRCH) fs::remove(entry.path(), ignored);
-  }
-}
-
 }  // namespace
 
 std::uint64_t chunk_rows_for(std::uint64_t row_bytes) {
   return std::max<std::uint64_t>(1, kChunkBytes / std::max<std::uint64_t>(1, row_bytes));
 }
 
-SetWriter::SetWriter(const ImportOutput& output)
-    : output_(output), unfinished_(fmt::format("{}.unfinished-{}", output.path, getpid())) {
+SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(unfinished_path(output.path)) {
   std::error_code ignored;
   if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
     throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", output.path));

@@ -5,7 +5,9 @@
 namespace unisono::data {
 
 Prefetcher::Prefetcher(std::vector<PreparedBatch> buffers, Prepare prepare)
-    : buffers_(std::move(buffers)), prepare_(std::move(prepare)), thread_([this] { run(); }) {}
+    : buffers_(std::move(buffers)), prepare_(std::move(prepare)) {
+  thread_.start([this] { run(); });
+}
 
 Prefetcher::~Prefetcher() {
   {
@@ -13,7 +15,6 @@ Prefetcher::~Prefetcher() {
     stopped_ = true;
   }
   changed_.notify_all();
-  thread_.join();
 }
 
 void Prefetcher::run() {

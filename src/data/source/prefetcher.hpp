@@ -4,10 +4,10 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "source/prepared_batch.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono::data {
 
@@ -41,7 +41,7 @@ class Prefetcher {
   bool stopped_ = false, ended_ = false;
   std::exception_ptr error_;
   double wait_seconds_ = 0;
-  std::thread thread_;
+  Threads thread_{"preparing batches ahead"};
 };
 
 }  // namespace unisono::data

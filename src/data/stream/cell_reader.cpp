@@ -53,7 +53,7 @@ void CellReader::start(const DataCursor& cursor) {
   stopped_ = false;
   wanted_.reset();
   error_ = nullptr;
-  thread_ = std::thread([this] { run(); });
+  thread_.start([this] { run(); });
 }
 
 void CellReader::stop() {
@@ -62,7 +62,7 @@ void CellReader::stop() {
     stopped_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
 }
 
 void CellReader::run() {

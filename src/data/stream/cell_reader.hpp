@@ -6,12 +6,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <tuple>
 #include <vector>
 
 #include "set/rows.hpp"
 #include "stream/lane_order.hpp"
+#include "unisono/base/threads.hpp"
 
 namespace unisono::data {
 
@@ -84,7 +84,7 @@ class CellReader {
   bool stopped_ = true;
   std::optional<Key> wanted_;  ///< that the schedule waits for
   std::exception_ptr error_;
-  std::thread thread_;
+  Threads thread_{"reading ahead"};
 };
 
 }  // namespace unisono::data

@@ -121,7 +121,7 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
 
   const RatedItems rated(**model.data, inputs.rows);
   const Recommender recommender(*model.parts->model, model.parts->state(), inputs.columns, rated, top);
-  ThreadTeam team(model.parts->placement.threads);
+  ThreadTeam team(model.parts->placement.threads, "recommending");
   const std::size_t round = kUsersOfRound * static_cast<std::size_t>(world.size());
   for (std::size_t first = 0; first < users.size(); first += round) {
     const auto of_round = std::span(users).subspan(first, std::min(round, users.size() - first));

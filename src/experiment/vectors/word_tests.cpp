@@ -83,7 +83,7 @@ std::vector<std::int64_t> answer(Communicator& world, int threads, const UnitRow
                                  const std::vector<Analogy>& analogies) {
   std::vector<std::int64_t> right(analogies.size());
   const Slice own = slice_of(static_cast<Index>(analogies.size()), world.rank(), world.size());
-  ThreadTeam team(threads);
+  ThreadTeam team(threads, "the tests of word vectors");
   team.run([&](int thread) {
     const Slice part = slice_of(own.last - own.first, thread, threads);
     const auto first = static_cast<std::size_t>(own.first + part.first);

@@ -4,6 +4,9 @@
 
 #include <cassert>
 
+#include "cpu/parallel.hpp"
+#include "unisono/base/threads.hpp"
+
 namespace unisono {
 namespace cpu {
 
@@ -21,7 +24,18 @@ Index CpuBackend::scratch_size() const { return packed_.size() + partials_.size(
 
 }  // namespace cpu
 
+namespace {
+
+/// Those of OpenMP, which ends the process where it cannot have them: asked for here, they are missed with a message.
+void start_threads(int threads) {
+  if (threads > 1) require_threads("a kernel's loop (train.threads)", threads - 1);
+  cpu::parallel_for(threads, threads, [](Index) {});
+}
+
+}  // namespace
+
 std::unique_ptr<Backend> make_cpu_backend(int threads) {
+  start_threads(threads);
   return std::make_unique<cpu::CpuBackend>(cpu::CpuSettings{.threads = threads});
 }
 

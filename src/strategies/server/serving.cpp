@@ -54,7 +54,7 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
   add_workers();
   add_servers();
   const auto roles = static_cast<int>(workers_.size() + servers_.size());
-  if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles);
+  if (roles > 0) team_ = std::make_unique<ThreadTeam>(roles, "a rank's workers and servers");
 }
 
 void Serving::add_workers() {
@@ -157,10 +157,10 @@ void Serving::run_roles(const Stretch& stretch) {
         workers_[role]->worker->train(stretch);
       }
     } catch (...) {
-      wire_.give_up();
-      throw;
+      wire_.give_up(std::current_exception());
     }
   });
+  wire_.rethrow_cause();
 }
 
 /// What this rank's roles have counted.

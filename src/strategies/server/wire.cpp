@@ -1,6 +1,7 @@
 #include "server/wire.hpp"
 
 #include <array>
+#include <utility>
 
 namespace unisono {
 
@@ -37,6 +38,19 @@ std::vector<std::size_t> Wire::wait_any(std::span<Request* const> requests) {
   auto done = communicator_.wait_any(requests, [this] { return gave_up_.load(); });
   if (gave_up_) throw PeerFailure("another thread of this rank failed");
   return done;
+}
+
+void Wire::give_up(std::exception_ptr cause) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!cause_) cause_ = std::move(cause);
+  }
+  gave_up_ = true;
+}
+
+void Wire::rethrow_cause() {
+  const std::lock_guard lock(mutex_);
+  if (cause_) std::rethrow_exception(cause_);
 }
 
 }  // namespace unisono

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -76,7 +78,9 @@ class Wire {
   /// Waits until one of these, of which there is one at least, is done. \return the places of those that are
   std::vector<std::size_t> wait_any(std::span<Request* const> requests);
   /// This thread cannot go on, so that no other of this rank need wait for it.
-  void give_up() { gave_up_ = true; }
+  void give_up(std::exception_ptr cause);
+  /// Throws what the first thread gave up for: what the others throw is a consequence.
+  void rethrow_cause();
 
  private:
   int tag(int worker, int server, Channel channel) const;
@@ -85,6 +89,8 @@ class Wire {
   const Roles& roles_;
   int most_servers_;  ///< of a rank
   std::atomic<bool> gave_up_ = false;
+  std::mutex mutex_;
+  std::exception_ptr cause_;
 };
 
 }  // namespace unisono

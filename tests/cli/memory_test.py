@@ -1,0 +1,112 @@
+"""Models that are larger than the memory, and memory that a process may not have."""
+
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import time
+import unittest
+
+from harness import BINARY, BinaryTest
+
+LAUNCH = pathlib.Path(os.environ["UNISONO_SOURCE"]) / "scripts/launch"
+MEBI = 1 << 20
+
+
+def network(units):
+    return f"""
+name = "large"
+data.path = "digits.h5"
+train = {{ epochs = 1, batch_size = 24, threads = 1 }}
+optimizer = {{ kind = "adam", learning_rate = 0.01 }}
+[model]
+kind = "network"
+loss = "softmax_cross_entropy"
+layers = [
+  {{ kind = "flatten" }},
+  {{ kind = "dense", units = {units} }},
+  {{ kind = "relu" }},
+  {{ kind = "dense", units = {units} }},
+  {{ kind = "relu" }},
+  {{ kind = "dense", units = 10 }},
+]
+"""
+
+
+class TooLarge(BinaryTest):
+    def test_info_tells_the_memory_of_a_model_that_no_machine_holds(self):
+        self.write("large.toml", network(1_000_000))
+        for ranks in (0, 2):
+            told = json.loads(self.succeed("info", "large.toml", "--json", ranks=ranks, timeout=60).out)
+            self.assertGreater(told["parameters"], 10**12)
+            self.assertGreater(told["peak_memory_bytes"], 4 * 4 * 10**12)  # θ, gradient and Adam's two
+            self.assertGreater(told["memory"]["scratch of the kernels"], 0)
+            self.assertIn("peak memory of a rank, predicted: ", self.succeed("info", "large.toml", ranks=ranks).out)
+
+    def test_info_takes_little_memory_itself(self):
+        self.write("large.toml", network(30_000))  # 3.4 GiB of parameters
+        words = [BINARY, "info", "large.toml"]
+        child = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        self.assertLess(usage.ru_maxrss * 1024, 500 * MEBI)
+
+    def test_info_where_a_try_does_not_fit(self):
+        self.write("large.toml", network(4_000))
+        done = subprocess.run(
+            [BINARY, "info", "large.toml"], cwd=self.folder, capture_output=True, text=True, check=False,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (460 * MEBI, 460 * MEBI)),
+        )
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("peak memory of a rank, predicted: ", done.stdout)
+
+
+class LimitedAddresses(BinaryTest):
+    def words(self, mebibytes):
+        """That start a training on two ranks, which may address so much each."""
+        self.write("large.toml", network(4_000))  # 73 MiB of parameters
+        shell = f'ulimit -v {mebibytes * 1024}; exec "$@"'
+        return [LAUNCH, "-n", "2", "bash", "-c", shell, "-", BINARY, "train", "large.toml", "--output", "run",
+                "--overwrite"]
+
+    def test_memory_that_cannot_be_had_is_called_memory(self):
+        before = {path.name for path in pathlib.Path("/dev/shm").glob("osc_sm.*")}
+        told = set()
+        for mebibytes in (300, 400, 500, 600):
+            with self.subTest(mebibytes=mebibytes):
+                done = subprocess.run(
+                    self.words(mebibytes), cwd=self.folder, capture_output=True, text=True, check=False, timeout=100
+                )
+                self.assertIn(done.returncode, (0, 6), done)
+                said = re.findall(r"^unisono: .*$", done.stderr, re.MULTILINE)
+                self.assertEqual(len(said), 1 if done.returncode == 6 else 0, done)
+                if said:
+                    self.assertRegex(said[0], "^unisono: device error: (out of memory|a window of )")
+                    told.add("error")
+                if re.search(r"no room for a shared window of [\d.]+ MiB \(this process may not address", done.stderr):
+                    told.add("window")
+                self.assertNotIn("MPI_ERR", done.stderr)
+        self.assertEqual(told, {"error", "window"})
+        self.assertEqual({path.name for path in pathlib.Path("/dev/shm").glob("osc_sm.*")} - before, set())
+
+    def test_so_little_that_mpi_hardly_starts_is_no_crash(self):
+        process = subprocess.Popen(
+            self.words(195), cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        try:
+            out, _ = process.communicate(timeout=40)
+        except subprocess.TimeoutExpired:
+            for _ in range(2):
+                process.terminate()
+                time.sleep(0.5)
+            process.communicate()
+            self.skipTest("MPI could not load all that it wanted, and its ranks wait for each other")
+        self.assertNotIn(process.returncode, (0, 134, 139), out)
+        self.assertNotIn("Segmentation fault", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
