@@ -51,6 +51,19 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
+  visitor.field({.name = "divergence",
+                 .meaning = "the run ends as diverged when its training loss stays above this times its first one for "
+                            "an epoch, or is no finite number; first losses below 0.1 count as 0.1. 0: only if it is "
+                            "no finite number",
+                 .minimum = 0},
+                divergence);
+  visitor.require("divergence", divergence == 0 || divergence > 1,
+                  "divergence is a multiple of the first loss: set it above 1, or to 0");
+  visitor.section({.name = "early_stopping", .meaning = "an end before train.epochs, with the best weights"},
+                  early_stopping);
+  visitor.require("early_stopping", !early_stopping.is_on() || evaluate_every_epochs > 0,
+                  "early_stopping compares evaluations while the run trains, and evaluate_every_epochs = 0 makes none; "
+                  "set it to 1 or more");
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
@@ -69,6 +82,7 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
       keep_best);
+  visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
 }
 
 void Config::describe(ConfigVisitor& visitor) {
@@ -109,6 +123,11 @@ void Config::describe(ConfigVisitor& visitor) {
 
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is longer than train.epochs, so the base rate would never be reached");
+  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(schedule_epochs()),
+                  "schedule.warmup_epochs is longer than schedule.epochs, so the rate would never fall");
+  visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
+                  "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
+                  "them");
   visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
                   "data.partition = \"strata\" is for strategy.kind = \"stratified\" alone; remove it");
   visitor.require(
@@ -183,22 +202,37 @@ bool may_change(const std::string& key) {
                                "data.path",
                                "data.reader",
                                "train.threads",
+                               "schedule.epochs",
+                               "train.divergence",
                                "train.evaluation_batch_size",
                                "train.report_every_steps",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
+         key.starts_with("train.early_stopping.") ||
          key.starts_with("communication.") || key.starts_with("fault.");
 }
 
 }  // namespace
 
-std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
+std::string value_of_key(const std::string& effective, const std::string& key) {
+  const auto all = entries(effective);
+  const auto found = all.find(key);
+  return found == all.end() ? "" : found->second;
+}
+
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
   const auto old_entries = entries(before), new_entries = entries(after);
   std::vector<std::string> changed;
   for (const auto& [key, value] : new_entries) {
     const auto old = old_entries.find(key);
-    if (old != old_entries.end() && old->second != value && !may_change(key)) changed.push_back(key);
+    if (old != old_entries.end() && old->second != value) changed.push_back(key);
   }
+  return changed;
+}
+
+std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
+  std::vector<std::string> changed = changed_keys(before, after);
+  std::erase_if(changed, may_change);
   return changed;
 }
 

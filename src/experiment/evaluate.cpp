@@ -8,6 +8,7 @@
 #include "run_dictionary.hpp"
 #include "trained_model.hpp"
 #include "unisono/experiment/evaluate.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -53,8 +54,8 @@ void evaluate(Communicator& world, const ApplyOptions& options, bool json, Log& 
     log.info(object.dump());
     return;
   }
-  log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
-                       name_of(model.split), model.config.data.path, grouped(examples)));
+  log.info(fmt::format("{} (step {}) on {} of {}, {}", model.checkpoint.path, model.checkpoint.header.step,
+                       name_of(model.split), model.config.data.path, count_of(examples, "example")));
   for (const Metric& metric : metrics) log.info(fmt::format("  {:15} {:.6g}", metric.name, metric.value));
 }
 

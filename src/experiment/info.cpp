@@ -9,6 +9,7 @@
 #include "parts.hpp"
 #include "progress.hpp"
 #include "unisono/data/sparsity.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -90,8 +91,9 @@ std::string text_of(const Config& config, const Model& model, const std::vector<
                     const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   std::string text = table_text(layers);
   text += fmt::format(
-      "{} parameters, {} flops per example and training step; activations are of a rank's {} examples\n",
-      grouped(model.layout().parameters()), grouped(static_cast<std::int64_t>(model.flops_per_example())), batch);
+      "{}, {} flops per example and training step; activations are of a rank's {}\n",
+      count_of(model.layout().parameters(), "parameter"),
+      grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
   for (const std::string& note : model.notes()) text += note + "\n";
   if (sparsity) text += text_of(*sparsity);
   text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",

@@ -8,16 +8,11 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-TEST_CASE("times and counts are written for people", "[progress]") {
+TEST_CASE("times are written for people", "[progress]") {
   CHECK(clock_text(0.4) == "0:00");
   CHECK(clock_text(59.6) == "1:00");
   CHECK(clock_text(3723) == "1:02:03");
   CHECK(clock_text(-1) == "0:00");
-  CHECK(grouped(0) == "0");
-  CHECK(grouped(999) == "999");
-  CHECK(grouped(1000) == "1,000");
-  CHECK(grouped(-123456) == "-123,456");
-  CHECK(grouped(1234567890) == "1,234,567,890");
 }
 
 TEST_CASE("the bar says where the run stands, and never wraps", "[progress]") {

@@ -89,7 +89,7 @@ std::string describe_set(const std::string& path) {
   std::string text = title_text(file) + fmt::format("examples of {}\n", shape_text(set.any_group().features));
   for (const auto& group : set.groups) {
     if (!group) continue;
-    text += fmt::format("\n{}: {} examples, {} in memory\n", group->name, grouped(group->examples),
+    text += fmt::format("\n{}: {}, {} in memory\n", group->name, count_of(group->examples, "example"),
                         size_text(static_cast<double>(group->examples * group->bytes_per_example())));
     text += features_text(file, *group);
     if (group->has_labels) text += labels_text(file, *group, set.class_names);
