@@ -41,7 +41,8 @@ void add_train(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("train", "train what a config describes, on the ranks it is started on");
   arguments->config.add_to(command);
   command.add_option("--output", arguments->output, "the run folder itself (default: runs/<name>)")->type_name("DIR");
-  auto* resume = command.add_flag("--resume", arguments->resume, "go on with the run in the run folder; CONFIG may then be that folder");
+  auto* resume = command.add_flag("--resume", arguments->resume,
+                                  "go on with the run in the run folder; CONFIG may then be that folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,

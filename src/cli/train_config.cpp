@@ -18,8 +18,7 @@ std::string without_slash(std::string path) {
 void require_resume(const std::string& folder, bool holds_run, bool resume) {
   if (!holds_run) {
     throw ConfigError(fmt::format(
-        "{}: is a folder without a run in it; give a config file, or a run's folder with --resume",
-        folder));
+        "{}: is a folder without a run in it; give a config file, or a run's folder with --resume", folder));
   }
   if (resume) return;
   throw ConfigError(fmt::format(

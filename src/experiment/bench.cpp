@@ -15,8 +15,8 @@
 #include "parts.hpp"
 #include "progress.hpp"
 #include "synthetic_source.hpp"
-#include "unisono/strategies/phase.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/strategies/phase.hpp"
 
 namespace unisono {
 namespace {

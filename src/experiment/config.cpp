@@ -12,6 +12,23 @@ constexpr std::string_view kMarkdownHead =
     "# Config reference\n\nEvery key of a config file. Any of them can be overridden on the command line: "
     "`--set train.epochs=3`. Written by `unisono config reference --markdown`.\n";
 
+/// What ends a run before train.epochs.
+void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
+  visitor.field({.name = "divergence",
+                 .meaning = "the run ends as diverged when its training loss stays above this times its first one for "
+                            "an epoch, or is no finite number; first losses below 0.1 count as 0.1. 0: only if it is "
+                            "no finite number",
+                 .minimum = 0},
+                settings.divergence);
+  visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
+                  "divergence is a multiple of the first loss: set it above 1, or to 0");
+  visitor.section({.name = "early_stopping", .meaning = "an end before train.epochs, with the best weights"},
+                  settings.early_stopping);
+  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
+                  "early_stopping compares evaluations while the run trains, and evaluate_every_epochs = 0 makes none; "
+                  "set it to 1 or more");
+}
+
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor) {
@@ -51,19 +68,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
-  visitor.field({.name = "divergence",
-                 .meaning = "the run ends as diverged when its training loss stays above this times its first one for "
-                            "an epoch, or is no finite number; first losses below 0.1 count as 0.1. 0: only if it is "
-                            "no finite number",
-                 .minimum = 0},
-                divergence);
-  visitor.require("divergence", divergence == 0 || divergence > 1,
-                  "divergence is a multiple of the first loss: set it above 1, or to 0");
-  visitor.section({.name = "early_stopping", .meaning = "an end before train.epochs, with the best weights"},
-                  early_stopping);
-  visitor.require("early_stopping", !early_stopping.is_on() || evaluate_every_epochs > 0,
-                  "early_stopping compares evaluations while the run trains, and evaluate_every_epochs = 0 makes none; "
-                  "set it to 1 or more");
+  describe_ends(visitor, *this);
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
@@ -208,8 +213,7 @@ bool may_change(const std::string& key) {
                                "train.report_every_steps",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
-         key.starts_with("train.early_stopping.") ||
-         key.starts_with("communication.") || key.starts_with("fault.");
+         key.starts_with("train.early_stopping.") || key.starts_with("communication.") || key.starts_with("fault.");
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include "progress.hpp"
 #include "run_dictionary.hpp"
 #include "trained_model.hpp"
-#include "unisono/experiment/evaluate.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/experiment/evaluate.hpp"
 
 namespace unisono {
 namespace {

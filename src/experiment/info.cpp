@@ -8,8 +8,8 @@
 #include "memory.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
-#include "unisono/data/sparsity.hpp"
 #include "unisono/base/text.hpp"
+#include "unisono/data/sparsity.hpp"
 
 namespace unisono {
 namespace {
@@ -90,10 +90,9 @@ nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummar
 std::string text_of(const Config& config, const Model& model, const std::vector<LayerSummary>& layers, Index batch,
                     const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   std::string text = table_text(layers);
-  text += fmt::format(
-      "{}, {} flops per example and training step; activations are of a rank's {}\n",
-      count_of(model.layout().parameters(), "parameter"),
-      grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
+  text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
+                      count_of(model.layout().parameters(), "parameter"),
+                      grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
   for (const std::string& note : model.notes()) text += note + "\n";
   if (sparsity) text += text_of(*sparsity);
   text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",

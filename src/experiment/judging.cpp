@@ -44,10 +44,9 @@ Criterion criterion_of(const std::string& key, const std::string& metric, Split 
 
 void require_examples(const std::string& key, Split split, const Config& config, const DatasetInfo& data) {
   if (examples_of(data, split) > 0) return;
-  throw ConfigError(
-      fmt::format("{}.on = \"{}\": {} has no {} examples; {}choose another split", key, name_of(split),
-                  config.data.path, name_of(split),
-                  split == Split::validation ? "hold some back with data.validation_fraction = 0.1, or " : ""));
+  throw ConfigError(fmt::format(
+      "{}.on = \"{}\": {} has no {} examples; {}choose another split", key, name_of(split), config.data.path,
+      name_of(split), split == Split::validation ? "hold some back with data.validation_fraction = 0.1, or " : ""));
 }
 
 /// Early stopping restores the best checkpoint, which is by its own metric unless another one is set.
@@ -83,7 +82,8 @@ Criteria criteria_of(const Config& config, const Model& model, const DatasetInfo
   }
   const BestSettings best = best_settings(config);
   const Split split = split_named(best.on);
-  const Criterion criterion = criterion_of("checkpoint.best", best.metric, split, model);  // wrong names are never right
+  const Criterion criterion =
+      criterion_of("checkpoint.best", best.metric, split, model);  // wrong names are never right
   if (!config.checkpoint.keep_best) return criteria;
   if (split == Split::test || stopping.is_on()) require_examples("checkpoint.best", split, config, data);
   if (examples_of(data, split) > 0) criteria.best = criterion;

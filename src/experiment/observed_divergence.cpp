@@ -12,13 +12,14 @@ namespace {
 
 std::string_view way_out(bool has_gradients) {
   return has_gradients ? "start again with a lower optimizer.learning_rate, a warm-up (schedule.warmup_epochs) or "
-                         "clipped gradients (optimizer.clip_norm); earlier checkpoints are kept"
-                       : "start again with a lower optimizer.learning_rate; earlier checkpoints are kept";
+                         "clipped gradients (optimizer.clip_norm)"
+                       : "start again with a lower optimizer.learning_rate";
 }
 
 }  // namespace
 
-/// What is large later is compared with the first steps' loss, which needs no report of its own.
+/// What is large later is compared with the first steps' loss, which needs no report of its own. Also of steps after
+/// which the ranks hold different models.
 void TrainingObserver::note_first_loss() {
   if (!divergence_.wants_first_loss()) return;
   TrainingParts& training = context_.training;
@@ -31,9 +32,9 @@ void TrainingObserver::note_first_loss() {
 
 void TrainingObserver::check_losses(const LossSums& sums) {
   if (std::isfinite(sums.loss)) return;
-  const std::string before = std::isnan(reported_loss_) ? ""
-                                                        : fmt::format(" (it was {:.4g} up to step {})", reported_loss_,
-                                                                      header_.reported_step);
+  const std::string before = std::isnan(reported_loss_)
+                                 ? ""
+                                 : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, header_.reported_step);
   diverge(fmt::format("the loss is {} at step {}, with optimizer.learning_rate = {:g}{}", sums.loss, header_.step,
                       context_.config.optimizer.learning_rate, before));
 }
@@ -48,12 +49,12 @@ void TrainingObserver::check_evaluation(Split split, const std::vector<Metric>& 
 /// A run that is losing itself when its last epoch ends is not complete.
 void TrainingObserver::check_end() {
   if (has_diverged() || !divergence_.is_above()) return;
-  const double loss = header_.epoch_sums.loss / static_cast<double>(std::max<std::int64_t>(1, header_.epoch_sums.examples));
-  if (loss <= divergence_.largest_loss()) return;
-  diverge(fmt::format("the loss of the last epoch is {:.4g}, with optimizer.learning_rate = {:g}: more than {:g} times "
-                      "the first one, {:.3g} (train.divergence)",
-                      loss, context_.config.optimizer.learning_rate, context_.config.train.divergence,
-                      divergence_.first_loss()));
+  if (!divergence_.is_too_large(header_.epoch_sums)) return;
+  const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
+  diverge(fmt::format(
+      "the loss of the last epoch is {:.4g}, with optimizer.learning_rate = {:g}: more than {:g} times "
+      "the first one, {:.3g} (train.divergence)",
+      loss, context_.config.optimizer.learning_rate, context_.config.train.divergence, divergence_.first_loss()));
 }
 
 /// The loss of a step is that before its update. Collective.
@@ -65,7 +66,9 @@ bool TrainingObserver::parameters_are_finite() {
 
 void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
-  diverged_ = fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0));
+  const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
+  diverged_ = fmt::format("{}: {}; {}", what, way_out(context_.training.gradient.size() > 0),
+                          has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint of it yet");
 }
 
 }  // namespace unisono

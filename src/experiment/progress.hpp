@@ -29,8 +29,8 @@ std::string bar_text(const Position& position, int width);
 /// terminal of its own. Empty: none.
 std::string watching_terminal();
 
-/// A bar that is drawn over and over on a terminal. Elsewhere lines: the first one within two seconds of the first step,
-/// then one for each report that comes ten seconds or more after the last line, and one every half a minute where
+/// A bar that is drawn over and over on a terminal. Elsewhere lines: the first one within two seconds of the first
+/// step, then one for each report that comes ten seconds or more after the last line, and one every half a minute where
 /// reports are rarer. For rank 0.
 class Progress {
  public:

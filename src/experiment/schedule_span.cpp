@@ -78,9 +78,10 @@ std::string span_note(const Config& config, std::int64_t steps_per_epoch) {
 std::string way_to_go_on(const Config& config, std::int64_t steps_per_epoch) {
   if (!config.schedule.depends_on_length()) return "a larger train.epochs makes it longer";
   const std::int64_t span = config.schedule_epochs();
-  return fmt::format("to make it longer, set train.epochs and schedule.epochs: schedule.epochs = {} keeps the learning "
-                     "rate at {:.3g} from now on, and a larger one makes it rise again before it falls",
-                     span, last_rate(config, span, steps_per_epoch));
+  return fmt::format(
+      "to make it longer, set train.epochs and schedule.epochs: schedule.epochs = {} keeps the learning "
+      "rate at {:.3g} from now on, and a larger one makes it rise again before it falls",
+      span, last_rate(config, span, steps_per_epoch));
 }
 
 }  // namespace unisono

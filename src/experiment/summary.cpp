@@ -233,9 +233,8 @@ std::string to_text(const Summary& summary, const Config& config) {
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
              clock_text(summary.seconds.sum()), count_of(summary.parameters, "parameter"), config.strategy.kind,
              ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
-             local_batch_text(config.train.batch_size, summary.workers), result_line(summary),
-             rate_text(speed), speed * summary.flops_per_example * 1e-9,
-             time_line(summary.seconds, config)) +
+             local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +

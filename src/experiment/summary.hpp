@@ -22,8 +22,8 @@ enum class Ending { complete, interrupted, diverged };
 /// What a run ends with.
 struct Summary {
   Ending ending = Ending::interrupted;
-  bool stopped_early = false;        ///< complete before train.epochs, with the weights of best.step
-  BestEvaluation best;               ///< of the best checkpoint, if there is one
+  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
+  BestEvaluation best = {};    ///< of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;

@@ -73,6 +73,7 @@ class Run {
   bool is_complete() const;
   std::string way_to_go_on() const;
   void restore_best(const TrainingObserver& observer);
+  ExitCode end(TrainingObserver& observer, const Stopwatch& watch);
   void say_start() const;
   std::string batch_statistics() const;
   Summary summarise(const TrainingObserver& observer, double total_seconds);
@@ -206,10 +207,10 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
   require_chosen_span(config_, {stored.config, stored.step, source_->steps_per_epoch()});
   const bool at_own_pace = !stored.worker_steps.empty();  // whose parts are not passed through together anyway
   if (config_.data.partition == "fixed" && stored.ranks != header_.ranks && !at_own_pace) {
-    throw ConfigError(fmt::format(
-        "{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on "
-        "as many, not on {}, which would have other parts",
-        config_.run_folder(), count_of(stored.ranks, "rank"), header_.ranks));
+    throw ConfigError(
+        fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on "
+                    "as many, not on {}, which would have other parts",
+                    config_.run_folder(), count_of(stored.ranks, "rank"), header_.ranks));
   }
   if (stored.data_identity != header_.data_identity) {
     throw CheckpointError(
@@ -411,6 +412,11 @@ ExitCode Run::train() {
                        .replayed = replayed_ ? &*replayed_ : nullptr};
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
+  return end(observer, watch);
+}
+
+/// What is left to do when the last step is made. Collective.
+ExitCode Run::end(TrainingObserver& observer, const Stopwatch& watch) {
   if (observer.stopped_early()) restore_best(observer);
   observer.finish();
   Summary summary = summarise(observer, watch.seconds());
@@ -431,7 +437,9 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
   seconds.other = total_seconds - seconds.sum();
   const std::int64_t steps_per_epoch = source_->steps_per_epoch();
   const bool diverged = !observer.divergence().empty();
-  return {.ending = diverged ? Ending::diverged : observer.interrupted() ? Ending::interrupted : Ending::complete,
+  return {.ending = diverged                 ? Ending::diverged
+                    : observer.interrupted() ? Ending::interrupted
+                                             : Ending::complete,
           .stopped_early = observer.stopped_early(),
           .best = observer.best(),
           .steps_per_epoch = steps_per_epoch,

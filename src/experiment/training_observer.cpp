@@ -44,7 +44,7 @@ bool TrainingObserver::step(const StepRecord& record) {
   context_.parts.world.set_step(record.step);
   note_due(record);
   const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
-  if (record.consistent) note_first_loss();
+  note_first_loss();
   if (reports) report();
   show_progress(reports);
   if (!record.consistent) return true;
@@ -131,7 +131,7 @@ void TrainingObserver::report() {
   check_losses(sums);
   if (has_diverged()) return;
   add_losses(sums);
-  divergence_.report(reported_loss_, header_.step);
+  divergence_.report(sums, header_.step);
   Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
@@ -139,10 +139,11 @@ void TrainingObserver::report() {
   header_.reported_step = header_.step;
   reported_examples_ = examples_;
   if (divergence_.has_diverged(header_.step)) {
-    diverge(fmt::format("the loss is {:.4g} at step {}, with optimizer.learning_rate = {:g}: for an epoch it was more "
-                        "than {:g} times the first one, {:.3g} (train.divergence)",
-                        reported_loss_, header_.step, context_.config.optimizer.learning_rate,
-                        context_.config.train.divergence, divergence_.first_loss()));
+    diverge(
+        fmt::format("the loss is {:.4g} at step {}, with optimizer.learning_rate = {:g}: for an epoch it was more "
+                    "than {:g} times the first one, {:.3g} (train.divergence)",
+                    reported_loss_, header_.step, context_.config.optimizer.learning_rate,
+                    context_.config.train.divergence, divergence_.first_loss()));
   }
 }
 

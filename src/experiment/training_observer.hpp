@@ -48,8 +48,8 @@ class TrainingObserver final : public Observer {
   bool step(const StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
 
-  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a diverged
-  /// run nothing but what had begun. Collective.
+  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a
+  /// diverged run nothing but what had begun. Collective.
   void finish();
 
   bool interrupted() const { return interrupted_; }

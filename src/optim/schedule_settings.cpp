@@ -67,16 +67,15 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
 }  // namespace
 
 void ScheduleSettings::describe(ConfigVisitor& visitor) {
-  visitor.variant(
-      {.name = "kind", .meaning = "curve of the learning rate over the run"}, kind,
-      {{"constant", "the base rate", {}},
-       {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
-       {"linear", "a line down to final_factor", [this](auto& v) { describe_fall(v, *this); }},
-       {"cosine", "half a cosine down to final_factor", [this](auto& v) { describe_fall(v, *this); }},
-       {"polynomial", "a power of the remaining share of the run, down to final_factor",
-        [this](auto& v) { describe_polynomial(v, *this); }},
-       {"exponential", "the same ratio at every step, down to final_factor",
-        [this](auto& v) { describe_exponential(v, *this); }}});
+  visitor.variant({.name = "kind", .meaning = "curve of the learning rate over the run"}, kind,
+                  {{"constant", "the base rate", {}},
+                   {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
+                   {"linear", "a line down to final_factor", [this](auto& v) { describe_fall(v, *this); }},
+                   {"cosine", "half a cosine down to final_factor", [this](auto& v) { describe_fall(v, *this); }},
+                   {"polynomial", "a power of the remaining share of the run, down to final_factor",
+                    [this](auto& v) { describe_polynomial(v, *this); }},
+                   {"exponential", "the same ratio at every step, down to final_factor",
+                    [this](auto& v) { describe_exponential(v, *this); }}});
   visitor.field({.name = "warmup_epochs",
                  .meaning = "rise in a line to the base rate before the curve begins",
                  .unit = "epochs",

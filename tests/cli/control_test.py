@@ -1,5 +1,6 @@
 """What a run decides while it trains: its schedule, divergence, the best checkpoint, early stopping, its reports."""
 
+import json
 import os
 import re
 import signal
@@ -105,8 +106,8 @@ class Divergence(ControlTest):
                 words = settings(*keys, "optimizer.learning_rate=1e4", "train.epochs=4")
                 result = self.train(run, *SGD, *words, ranks=ranks, code=1)
                 message = self.message(result)
-                self.assertRegex(message, r"training error: run\d diverged: the loss .* learning_rate = 10000: .*"
-                                          r"start again with a lower optimizer.learning_rate.* are kept")
+                self.assertRegex(message, r"training error: run\d diverged: the loss .*learning_rate = 10000: .*"
+                                          r"start again with a lower .*(are kept|no checkpoint)")
                 summary = self.summary(run)
                 self.assertEqual(summary["status"], "diverged")
                 self.assertLess(summary["epochs"], 4)
@@ -123,14 +124,12 @@ class Divergence(ControlTest):
                 self.assertEqual(list((self.folder / run / "checkpoints").glob("*.tmp")), [])
 
     def test_the_checkpoints_of_better_days_are_kept(self):
-        good = (*SGD, "--set", "checkpoint.every_steps=1", "--set", "checkpoint.keep=1")
-        self.train("run", *good, *settings("train.epochs=1"))
-        self.write("wild.toml", (self.folder / "config.toml").read_text() + "divergence = 1.0001\n")
-        # A rate that is multiplied by 10,000 from the second epoch on.
+        often = settings("checkpoint.every_steps=1")
+        # A rate that is multiplied by 10,000 from the second epoch on: the loss of step 12 is the first that tells.
         wild = settings("schedule.kind=step", "schedule.milestones=[1]", "schedule.factor=1e4", "train.epochs=4")
-        result = self.train("wild", *good, *wild, code=1)
-        self.assertEqual([path.name for path in self.checkpoints("wild")], ["step-000000010.h5"], result)
-        self.assert_same_bits("run", "wild")
+        result = self.train("run", *SGD, *often, *wild, code=1)
+        names = [path.name for path in self.checkpoints("run")]
+        self.assertEqual(names, ["step-000000010.h5", "step-000000011.h5"], result)
 
     def test_zero_allows_any_number_and_a_run_may_end_badly_then(self):
         words = settings("optimizer.learning_rate=1e3", "train.divergence=0", "train.epochs=3")
@@ -149,8 +148,6 @@ class Divergence(ControlTest):
 class BestCheckpoint(ControlTest):
     def best(self, run):
         with h5py.File(self.folder / run / "checkpoints" / "best.h5", "r") as file:
-            import json
-
             return json.loads(bytes(file["header"][()]).decode())
 
     def has_best(self, run):
@@ -199,8 +196,8 @@ class BestCheckpoint(ControlTest):
 
 
 class EarlyStopping(ControlTest):
-    # The first evaluation is the best one: nothing improves by 1 after it.
-    EARLY = (*HELD_BACK, *settings("train.epochs=20", "train.early_stopping.min_delta=1",
+    # Nothing improves by so much after the first evaluation.
+    EARLY = (*HELD_BACK, *settings("train.epochs=20", "train.early_stopping.min_delta=100",
                                    "train.early_stopping.patience=3", "train.early_stopping.metric=loss"))
 
     def train_early(self, run, ranks=0, *more):
@@ -219,7 +216,7 @@ class EarlyStopping(ControlTest):
                 self.assertEqual(self.checkpoints(run)[-1].name, f"step-{early['weights_of_step']:09}.h5")
                 out = self.succeed("evaluate", run, "--split", "validation").out
                 self.assertIn(f"(step {early['weights_of_step']})", out)
-                self.assertIn(f"{summary['best']['value']:.4g}"[:5], out)
+                self.assertAlmostEqual(float(re.search(r"loss +([\d.]+)", out)[1]), summary["best"]["value"], places=4)
                 self.assertAlmostEqual(summary["validation"]["loss"], summary["best"]["value"], places=5)
 
     def test_resumed_as_it_is_it_is_complete_and_with_more_patience_it_goes_on(self):

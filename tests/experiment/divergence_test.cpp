@@ -9,18 +9,21 @@ namespace {
 constexpr std::int64_t kStepsPerEpoch = 10;
 const LossSums kFirst{.loss = 128, .examples = 64};  // 2 each
 
+/// Of one example.
+LossSums one(double loss) { return {.loss = loss, .examples = 1}; }
+
 TEST_CASE("a loss diverges when every report of an epoch is above so many times the first one", "[divergence]") {
   DivergenceState state;
   Divergence divergence(10, kStepsPerEpoch, state);
   divergence.offer_first_loss(kFirst, 0, false);
   CHECK(divergence.first_loss() == 2);
-  divergence.report(20, 4);  // ten times, not above
+  divergence.report(one(20), 4);  // ten times, not above
   CHECK_FALSE(divergence.is_above());
-  for (const std::int64_t step : {8, 12}) divergence.report(21, step);
+  for (const std::int64_t step : {8, 12}) divergence.report(one(21), step);
   CHECK(divergence.is_above());
   CHECK_FALSE(divergence.has_diverged(13));  // nine steps since the one that was well
   CHECK(divergence.has_diverged(14));
-  divergence.report(3, 14);
+  divergence.report(one(3), 14);
   CHECK_FALSE(divergence.has_diverged(24));
 }
 
@@ -28,14 +31,14 @@ TEST_CASE("a loss that is large from the first report on is so since the run beg
   DivergenceState state;
   Divergence divergence(10, kStepsPerEpoch, state);
   divergence.offer_first_loss(kFirst, 0, false);
-  divergence.report(1e9, 10);
+  divergence.report(one(1e9), 10);
   CHECK(divergence.has_diverged(10));
 }
 
-TEST_CASE("the first loss is that of 64 examples, or of what there is before the first report", "[divergence]") {
+TEST_CASE("the first loss is that of 16 examples, or of what there is before the first report", "[divergence]") {
   DivergenceState state;
   Divergence divergence(10, kStepsPerEpoch, state);
-  divergence.offer_first_loss({.loss = 1, .examples = 63}, 0, false);
+  divergence.offer_first_loss({.loss = 1, .examples = 15}, 0, false);
   CHECK(divergence.wants_first_loss());
   divergence.offer_first_loss({.loss = 1, .examples = 2}, 0, true);
   CHECK(divergence.first_loss() == 0.5);
@@ -48,12 +51,23 @@ TEST_CASE("losses that begin at nothing may become something", "[divergence]") {
     DivergenceState state;
     Divergence divergence(10, kStepsPerEpoch, state);
     divergence.offer_first_loss({.loss = 64 * first, .examples = 64}, 0, false);
-    CHECK(divergence.largest_loss() == Approx(1));
-    divergence.report(0.9, 10);
+    divergence.report(one(0.9), 10);
     CHECK_FALSE(divergence.is_above());
-    divergence.report(1.1, 20);
+    divergence.report(one(1.1), 20);
     CHECK(divergence.is_above());
   }
+}
+
+TEST_CASE("large targets that come late make a large loss, and no divergence", "[divergence]") {
+  DivergenceState state;
+  Divergence divergence(10, kStepsPerEpoch, state);
+  divergence.offer_first_loss(kFirst, 0, false);
+  LossSums sums{.loss = 500, .examples = 1, .squared_error = 500, .target_squared_sum = 600, .values = 1};
+  divergence.report(sums, 20);
+  CHECK_FALSE(divergence.is_above());
+  sums.target_squared_sum = 40;
+  divergence.report(sums, 30);
+  CHECK(divergence.is_above());
 }
 
 TEST_CASE("no number is above any, and with factor 0 nothing is", "[divergence]") {
@@ -61,9 +75,9 @@ TEST_CASE("no number is above any, and with factor 0 nothing is", "[divergence]"
   Divergence divergence(10, kStepsPerEpoch, state), free(0, kStepsPerEpoch, free_state);
   CHECK_FALSE(free.wants_first_loss());
   divergence.offer_first_loss(kFirst, 0, false);
-  divergence.report(std::numeric_limits<double>::quiet_NaN(), 3);
+  divergence.report(one(std::numeric_limits<double>::quiet_NaN()), 3);
   CHECK(divergence.is_above());
-  free.report(1e30, 30);
+  free.report(one(1e30), 30);
   CHECK_FALSE(free.has_diverged(30));
 }
 
@@ -71,7 +85,7 @@ TEST_CASE("a resumed run goes on with the loss that its checkpoint kept", "[dive
   DivergenceState state{.has_first_loss = true, .first_loss = 2, .below_until = 5};
   Divergence divergence(10, kStepsPerEpoch, state);
   CHECK_FALSE(divergence.wants_first_loss());
-  divergence.report(21, 15);
+  divergence.report(one(21), 15);
   CHECK(divergence.has_diverged(15));
 }
 

@@ -33,9 +33,10 @@ TEST_CASE("another length of the run must say what becomes of its falling rate",
   CHECK_NOTHROW(require_chosen_span(config_of(4, 0, "step"), at));
   CHECK_THROWS_AS(require_chosen_span(config_of(4, 0), at), ConfigError);
   // 1 − 10/19 and 1 − 10/39
-  CHECK_THROWS_WITH(require_chosen_span(config_of(4, 0), at),
-                    Contains("schedule.epochs=2: the rate goes on from 0.474 as planned, and stays at 0 after epoch 2") &&
-                        Contains("schedule.epochs=4: it falls over 4 epochs and goes on from 0.744"));
+  CHECK_THROWS_WITH(
+      require_chosen_span(config_of(4, 0), at),
+      Contains("schedule.epochs=2: the rate goes on from 0.474 as planned, and stays at 0 after epoch 2") &&
+          Contains("schedule.epochs=4: it falls over 4 epochs and goes on from 0.744"));
   CHECK_THROWS_WITH(require_chosen_span(config_of(1, 0), at), Contains("schedule.epochs=1: it falls over 1 epoch and"));
 }
 
@@ -51,7 +52,8 @@ TEST_CASE("a checkpoint keeps what its schedule spanned", "[schedule_span]") {
 TEST_CASE("a run says where it and its schedule have different lengths", "[schedule_span]") {
   CHECK(span_note(config_of(3, 0), kStepsPerEpoch).empty());
   CHECK(span_note(config_of(3, 0, "constant"), kStepsPerEpoch).empty());
-  CHECK_THAT(span_note(config_of(3, 2), kStepsPerEpoch), Contains("2 of 3 epochs and then stays at 0, so that nothing"));
+  CHECK_THAT(span_note(config_of(3, 2), kStepsPerEpoch),
+             Contains("2 of 3 epochs and then stays at 0, so that nothing"));
   CHECK_THAT(span_note(config_of(2, 4), kStepsPerEpoch), Contains("the run ends after 2, at a rate of 0.513"));
 }
 

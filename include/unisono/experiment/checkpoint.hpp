@@ -58,7 +58,7 @@ struct CheckpointHeader {
   LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks, as far as they were reported
   std::int64_t reported_step = 0;  ///< up to which metrics.jsonl reports
   LossSums unreported = {};        ///< training losses since then, over all ranks
-  double best = 0;       ///< the best evaluation so far, where has_best
+  double best = 0;                 ///< the best evaluation so far, where has_best
   bool has_best = false;
   BestEvaluation best_by = {};      ///< where and by what `best` was made
   BestEvaluation stopping_by = {};  ///< the same for early stopping

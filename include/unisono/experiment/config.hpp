@@ -74,8 +74,8 @@ std::string value_of_key(const std::string& effective, const std::string& key);
 /// The keys of both that differ between two effective configs.
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
 /// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
-/// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints, threads
-/// and communication.
+/// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
+/// threads and communication.
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
 
 }  // namespace unisono
