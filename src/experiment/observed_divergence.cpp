@@ -46,10 +46,13 @@ void TrainingObserver::check_evaluation(Split split, const std::vector<Metric>& 
   }
 }
 
-/// A run that is losing itself when its last epoch ends is not complete.
+/// A run whose loss is beyond all measure when it ends is not complete, though that lasts for less than an epoch.
 void TrainingObserver::check_end() {
   if (has_diverged() || !divergence_.is_above()) return;
-  if (!divergence_.is_too_large(header_.epoch_sums)) return;
+  constexpr double kBeyondMeasure = 1000;
+  LossSums thousandth = header_.epoch_sums;
+  thousandth.loss /= kBeyondMeasure;
+  if (!divergence_.is_too_large(thousandth)) return;
   const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
   diverge(fmt::format(
       "the loss of the last epoch is {:.4g}, with optimizer.learning_rate = {:g}: more than {:g} times "
