@@ -830,7 +830,7 @@ OUTPUTS = [
         "no room for a checkpoint",
         OTHER,
         r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are whole",
-        (*TRAIN_NEW, "--set", "model.layers.0.channels=1200"),
+        (*TRAIN_NEW, "--set", "model.layers.0.channels=1200", "--set", "train.divergence=0"),
         limited=True,
     ),
     Case(
