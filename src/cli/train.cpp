@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "commands.hpp"
+#include "train_config.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -22,8 +23,7 @@ Watching watching(const std::string& name) {
 }
 
 ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& session, Log& log) {
-  Config config = arguments.config.read(models);
-  if (!arguments.output.empty()) config.output = arguments.output;
+  const Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
   TrainOptions options{
       .existing = Existing::refuse, .watching = watching(arguments.progress), .compare_with = arguments.compare_with};
   if (arguments.resume) options.existing = Existing::resume;
@@ -42,7 +42,8 @@ void add_train(CLI::App& app, Chosen& chosen) {
       *app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
   arguments->config.add_to(command);
   command.add_option("--output", arguments->output, "run folder (default: runs/<name>)")->type_name("DIR");
-  auto* resume = command.add_flag("--resume", arguments->resume, "continue the run in the run folder");
+  auto* resume = command.add_flag("--resume", arguments->resume,
+                                  "continue the run in the run folder; CONFIG may then be that folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,

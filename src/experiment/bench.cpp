@@ -15,6 +15,7 @@
 #include "parts.hpp"
 #include "progress.hpp"
 #include "synthetic_source.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/strategies/phase.hpp"
 
 namespace unisono {
@@ -138,9 +139,9 @@ void require_cores(Communicator& world, const Placement& placement) {
   world.allreduce_max(std::span<std::int64_t>(crowded));
   if (crowded[0] == 0) return;
   throw LaunchError(
-      fmt::format("a rank may run on {} core{} but has {} threads: nothing would be measured by that; start it with "
+      fmt::format("a rank may run on {} but has {}: nothing would be measured by that; start it with "
                   "'mpirun --bind-to none', or lower train.threads",
-                  crowded[0], crowded[0] == 1 ? "" : "s", placement.threads));
+                  count_of(crowded[0], "core"), count_of(placement.threads, "thread")));
 }
 
 nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& timing, const Peak& peak) {
@@ -169,14 +170,15 @@ nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& 
 std::string text_of(const nlohmann::ordered_json& report) {
   const auto number = [&](const char* key) { return report.at(key).get<double>(); };
   std::string text = fmt::format(
-      "{}: {} on {} ranks × {} threads, {} examples a step, {} steps\n"
+      "{}: {} on {} × {}, {} a step, {}\n"
       "  device      {}\n"
       "  speed       {} examples/s (median step: {})\n"
       "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
       "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
-      report.at("name").get<std::string>(), report.at("strategy").get<std::string>(), report.at("ranks").get<int>(),
-      report.at("threads").get<int>(), report.at("batch_size").get<std::int64_t>(),
-      report.at("steps").get<std::int64_t>(), report.at("device").get<std::string>(),
+      report.at("name").get<std::string>(), report.at("strategy").get<std::string>(),
+      count_of(report.at("ranks").get<int>(), "rank"), count_of(report.at("threads").get<int>(), "thread"),
+      count_of(report.at("batch_size").get<std::int64_t>(), "example"),
+      count_of(report.at("steps").get<std::int64_t>(), "step"), report.at("device").get<std::string>(),
       grouped(std::llround(number("examples_per_second"))),
       grouped(std::llround(number("examples_per_second_median_step"))), number("gflops_per_second"),
       100 * number("fraction_of_peak"), number("peak_gflops_per_second"), number("bandwidth_gigabytes_per_second"));

@@ -58,6 +58,30 @@ ModelInputs inputs_from(const nlohmann::json& json) {
           .target_size = json.at("target_size")};
 }
 
+nlohmann::json to_json(const BestEvaluation& best) {
+  return {{"criterion", best.criterion}, {"value", best.value}, {"step", best.step}, {"waited", best.waited}};
+}
+
+BestEvaluation best_from(const nlohmann::json& json, const char* key) {
+  if (!json.contains(key)) return {};
+  const auto& best = json.at(key);
+  return {.criterion = best.at("criterion"),
+          .value = best.at("value"),
+          .step = best.at("step"),
+          .waited = best.at("waited")};
+}
+
+/// What checkpoints did not keep before there was early stopping.
+void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
+  header.best_by = best_from(json, "best_by");
+  header.stopping_by = best_from(json, "stopping_by");
+  header.reported_step = json.value("reported_step", header.step);
+  if (json.contains("unreported")) header.unreported = sums_from(json.at("unreported"));
+  if (!json.contains("first_loss")) return;
+  header.divergence = {
+      .has_first_loss = true, .first_loss = json.at("first_loss"), .below_until = json.at("below_until")};
+}
+
 CheckpointHeader parse(const nlohmann::json& json) {
   CheckpointHeader header;
   json.at("step").get_to(header.step);
@@ -77,6 +101,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.epoch_sums = sums_from(json.at("epoch_sums"));
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
+  parse_control(json, header);
   header.names = json.value("names", std::uint64_t{0});
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
@@ -110,6 +135,14 @@ std::string to_json(const CheckpointHeader& header) {
       {"layout", header.layout}};
   if (header.preprocessing.known) json["preprocessing"] = nlohmann::ordered_json::parse(to_json(header.preprocessing));
   if (header.has_best) json["best"] = header.best;
+  if (!header.best_by.criterion.empty()) json["best_by"] = to_json(header.best_by);
+  if (!header.stopping_by.criterion.empty()) json["stopping_by"] = to_json(header.stopping_by);
+  if (header.divergence.has_first_loss) {
+    json["first_loss"] = header.divergence.first_loss;
+    json["below_until"] = header.divergence.below_until;
+  }
+  json["reported_step"] = header.reported_step;
+  if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);

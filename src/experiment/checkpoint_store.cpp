@@ -58,7 +58,7 @@ void CheckpointStore::finish() {
 
 void CheckpointStore::publish(const std::string& aside, const std::string& path, bool best) const {
   sync_and_rename(aside, path);
-  if (best) link_file(path, (fs::path(folder_) / "best.h5").string());
+  if (best) link_file(path, this->best());
   remove_old(path);
 }
 
@@ -72,6 +72,19 @@ void CheckpointStore::remove_old(const std::string& written) const {
     std::error_code ignored;  // it is in nobody's way
     fs::remove(*path, ignored);
   }
+}
+
+std::string CheckpointStore::best() const { return (fs::path(folder_) / "best.h5").string(); }
+
+void CheckpointStore::go_back_to_best(std::int64_t step) {
+  finish();
+  if (world_.is_root()) {
+    const std::string path = (fs::path(folder_) / name_of_step(step)).string();
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) link_file(best(), path);
+    remove_old(path);
+  }
+  world_.barrier();
 }
 
 std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {

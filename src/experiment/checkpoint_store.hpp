@@ -30,6 +30,10 @@ class CheckpointStore {
   /// Waits. \throws OutputError that the writing met
   void finish();
 
+  /// Makes the best one, which was written after this step, the newest: those of later steps are removed. Collective.
+  void go_back_to_best(std::int64_t step);
+  std::string best() const;  ///< its path
+
   /// The newest that is whole, the best one last of all; damaged ones are named in a warning and passed over. Nothing
   /// where there are none at all. \throws CheckpointError where all are damaged
   std::optional<StoredCheckpoint> newest(Log& log) const;

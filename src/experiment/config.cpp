@@ -13,6 +13,23 @@ constexpr std::string_view kMarkdownHead =
     "`--set train.epochs=3`; "
     "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference --markdown`.\n";
 
+/// What ends a run before train.epochs.
+void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
+  visitor.field({.name = "divergence",
+                 .meaning = "the run ends as diverged when its training loss stays above this times its first one for "
+                            "an epoch, or is no finite number; first losses below 0.1 count as 0.1. 0: only if it is "
+                            "no finite number",
+                 .minimum = 0},
+                settings.divergence);
+  visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
+                  "divergence is a multiple of the first loss: set it above 1, or to 0");
+  visitor.section({.name = "early_stopping", .meaning = "an end before train.epochs, with the best weights"},
+                  settings.early_stopping);
+  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
+                  "early_stopping compares evaluations while the run trains, and evaluate_every_epochs = 0 makes none; "
+                  "set it to 1 or more");
+}
+
 }  // namespace
 
 void TrainSettings::describe(ConfigVisitor& visitor) {
@@ -56,6 +73,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
+  describe_ends(visitor, *this);
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
@@ -75,6 +93,7 @@ void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "keep_best", .meaning = "also keep the checkpoint with the best evaluation, as checkpoints/best.h5"},
       keep_best);
+  visitor.section({.name = "best", .meaning = "how the best checkpoint is chosen"}, best);
 }
 
 void Config::describe(ConfigVisitor& visitor) {
@@ -121,6 +140,11 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
                   "reached; lower it, or train for more epochs");
+  visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(schedule_epochs()),
+                  "schedule.warmup_epochs is longer than schedule.epochs, so the rate would never fall");
+  visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
+                  "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
+                  "them");
   visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
                   "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
   visitor.require(
@@ -192,22 +216,36 @@ bool may_change(const std::string& key) {
                                "data.path",
                                "data.reader",
                                "train.threads",
+                               "schedule.epochs",
+                               "train.divergence",
                                "train.evaluation_batch_size",
                                "train.report_every_steps",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
-         key.starts_with("communication.") || key.starts_with("fault.");
+         key.starts_with("train.early_stopping.") || key.starts_with("communication.") || key.starts_with("fault.");
 }
 
 }  // namespace
 
-std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
+std::string value_of_key(const std::string& effective, const std::string& key) {
+  const auto all = config_entries(effective);
+  const auto found = all.find(key);
+  return found == all.end() ? "" : found->second;
+}
+
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
   const auto old_entries = config_entries(before), new_entries = config_entries(after);
   std::vector<std::string> changed;
   for (const auto& [key, value] : new_entries) {
     const auto old = old_entries.find(key);
-    if (old != old_entries.end() && old->second != value && !may_change(key)) changed.push_back(key);
+    if (old != old_entries.end() && old->second != value) changed.push_back(key);
   }
+  return changed;
+}
+
+std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after) {
+  std::vector<std::string> changed = changed_keys(before, after);
+  std::erase_if(changed, may_change);
   return changed;
 }
 

@@ -10,6 +10,7 @@
 #include "progress.hpp"
 #include "run_dictionary.hpp"
 #include "trained_model.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
 namespace unisono {
@@ -86,8 +87,8 @@ void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOp
   for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
   add_figures(world, model, options, how, {object, lines}, log);
   if (how.json) return log.info(object.dump());
-  log.info(fmt::format("{} (step {}) on {} of {}, {} examples", model.checkpoint.path, model.checkpoint.header.step,
-                       name_of(model.split), model.source, grouped(examples)));
+  log.info(fmt::format("{} (step {}) on {} of {}, {}", model.checkpoint.path, model.checkpoint.header.step,
+                       name_of(model.split), model.source, count_of(examples, "example")));
   for (const std::string& line : lines) log.info(line);
 }
 

@@ -20,6 +20,6 @@ std::int64_t examples_of(const DatasetInfo& info, Split split) {
   return split == Split::validation ? info.validation : info.test;
 }
 
-Split judging_split(const DatasetInfo& info) { return info.validation > 0 ? Split::validation : Split::test; }
+Split watched_split(const DatasetInfo& info) { return info.validation > 0 ? Split::validation : Split::test; }
 
 }  // namespace unisono

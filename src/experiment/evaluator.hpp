@@ -16,7 +16,7 @@ std::vector<Metric> evaluate_split(ModelParts& parts, Dataset& data, Split split
 /// How many examples a split has.
 std::int64_t examples_of(const DatasetInfo& info, Split split);
 
-/// What a run is judged by while it trains: the validation set, or the test set where there is none.
-Split judging_split(const DatasetInfo& info);
+/// What a run evaluates while it trains: the validation set, or the test set where there is none.
+Split watched_split(const DatasetInfo& info);
 
 }  // namespace unisono

@@ -10,6 +10,7 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -154,16 +155,16 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   }
   const EventFileHeader begun = read_event_header(path);
   if (begun.workers != header.workers || begun.servers != header.servers || begun.threads != header.threads) {
-    throw ConfigError(
-        fmt::format("{}: the record is of {} workers with {} threads and {} servers: resume with as many, or start a "
-                    "new run with --output DIR",
-                    path, begun.workers, begun.threads, begun.servers));
+    throw ConfigError(fmt::format(
+        "{}: the record is of {} with {} and {}: resume with as many, or start a "
+        "new run with --output DIR",
+        path, count_of(begun.workers, "worker"), count_of(begun.threads, "thread"), count_of(begun.servers, "server")));
   }
   if (begun.schedule_steps != header.schedule_steps) {
-    throw ConfigError(
-        fmt::format("{}: the record is of a learning-rate schedule over {} steps, not {}: resume with the train.epochs "
-                    "of its config.toml, or start a new run with --output DIR",
-                    path, begun.schedule_steps, header.schedule_steps));
+    throw ConfigError(fmt::format(
+        "{}: the record is of a learning-rate schedule over {}, not {}: resume with the schedule.epochs "
+        "of its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
+        path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
   }
   file_.emplace(path, step);
 }

@@ -8,6 +8,7 @@
 #include "memory.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
 
 namespace unisono {
@@ -88,9 +89,9 @@ nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummar
 std::string text_of(const Config& config, const Model& model, const std::vector<LayerSummary>& layers, Index batch,
                     const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
   std::string text = table_text(layers);
-  text += fmt::format(
-      "{} parameters, {} flops per example and training step; activations are of a rank's {} examples\n",
-      grouped(model.layout().parameters()), grouped(static_cast<std::int64_t>(model.flops_per_example())), batch);
+  text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
+                      count_of(model.layout().parameters(), "parameter"),
+                      grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
   for (const std::string& note : model.notes()) text += note + "\n";
   if (sparsity) text += text_of(*sparsity);
   text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -88,11 +89,12 @@ Placement place_rank(Communicator& world, std::int64_t wanted, Log& log, int bes
   const bool crowded = placement.threads > placement.cores || node_threads > static_cast<std::int64_t>(cores.size());
   const std::int64_t crowded_ranks = world.sum(static_cast<std::int64_t>(crowded));
   if (crowded_ranks > 0 && world.is_root()) {
-    log.warning(fmt::format(
-        "{} of {} ranks have more threads than cores (here {} ranks of {} threads on {} cores): expect less "
-        "speed; use fewer ranks{}",
-        crowded_ranks, world.size(), ranks.size(), placement.threads, cores.size(),
-        placement.threads > 1 ? " or a lower train.threads" : ""));
+    log.warning(
+        fmt::format("{} of {} more threads than cores (here {} of {} on {}): expect less "
+                    "speed; use fewer ranks{}",
+                    crowded_ranks, count_of(world.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
+                    count_of(std::ssize(ranks), "rank"), count_of(placement.threads, "thread"),
+                    count_of(std::ssize(cores), "core"), placement.threads > 1 ? " or a lower train.threads" : ""));
   }
   return placement;
 }

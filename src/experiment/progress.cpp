@@ -14,7 +14,7 @@
 namespace unisono {
 namespace {
 
-constexpr double kBarSeconds = 0.2, kLineSeconds = 10;
+constexpr double kBarSeconds = 0.2, kFirstLineSeconds = 1, kLineSeconds = 10, kRareLineSeconds = 30;
 constexpr int kBarWidth = 24;
 
 int width_of(const std::string& terminal) {
@@ -29,7 +29,7 @@ int width_of(const std::string& terminal) {
 std::string figures(const Position& position) {
   const std::string loss = std::isnan(position.loss) ? "" : fmt::format("  loss {:.4g}", position.loss);
   return fmt::format("epoch {}/{}  step {}/{}{}  {} examples/s  {} left", position.epoch, position.epochs,
-                     position.step, position.steps, loss, grouped(std::llround(position.examples_per_second)),
+                     position.step, position.steps, loss, rate_text(position.examples_per_second),
                      clock_text(position.seconds_left));
 }
 
@@ -42,12 +42,9 @@ std::string clock_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-std::string grouped(std::int64_t value) {
-  std::string text = std::to_string(value);
-  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
-    text.insert(static_cast<std::size_t>(at), ",");
-  }
-  return text;
+std::string rate_text(double examples_per_second) {
+  return examples_per_second < 10 ? fmt::format("{:.2g}", examples_per_second)
+                                  : grouped(std::llround(examples_per_second));
 }
 
 std::string bar_text(const Position& position, int width) {
@@ -72,9 +69,16 @@ Progress::Progress(Kind kind, Log& log) : kind_(kind), log_(log) {
 
 Progress::~Progress() { clear(); }
 
+bool Progress::is_due(bool reported) const {
+  if (kind_ == Kind::none) return false;
+  if (kind_ == Kind::bar) return since_drawn_.seconds() >= kBarSeconds;
+  if (!has_shown_) return since_drawn_.seconds() >= kFirstLineSeconds;
+  return since_drawn_.seconds() >= (reported ? kLineSeconds : kRareLineSeconds);
+}
+
 void Progress::show(const Position& position) {
-  if (kind_ == Kind::none || since_drawn_.seconds() < (kind_ == Kind::bar ? kBarSeconds : kLineSeconds)) return;
   since_drawn_.restart();
+  has_shown_ = true;
   if (kind_ == Kind::lines) {
     log_.info(figures(position));
     return;

@@ -5,6 +5,7 @@
 
 #include "unisono/base/clock.hpp"
 #include "unisono/base/log.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 
@@ -19,8 +20,8 @@ struct Position {
 
 /// "12:34" or "1:02:03"
 std::string clock_text(double seconds);
-/// "1,234,567"
-std::string grouped(std::int64_t value);
+/// "12,345", or of small ones "0.042"
+std::string rate_text(double examples_per_second);
 /// One line of at most `width` characters.
 std::string bar_text(const Position& position, int width);
 
@@ -28,7 +29,9 @@ std::string bar_text(const Position& position, int width);
 /// terminal of its own. Empty: none.
 std::string watching_terminal();
 
-/// A bar that is drawn over and over on a terminal; elsewhere a line every ten seconds. For rank 0.
+/// A bar that is drawn over and over on a terminal. Elsewhere lines: the first one within two seconds of the first
+/// step, then one for each report that comes ten seconds or more after the last line, and one every half a minute where
+/// reports are rarer. For rank 0.
 class Progress {
  public:
   enum class Kind { bar, lines, none };
@@ -37,6 +40,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Whether `show` would draw now. \param reported whether its figures are new ones, of a report
+  bool is_due(bool reported) const;
   void show(const Position& position);
   /// A line of the log, above the bar.
   void line(const std::string& text);
@@ -48,7 +53,8 @@ class Progress {
   Log& log_;
   int width_ = 80;
   Stopwatch since_drawn_;
-  bool drawn_ = false;
+  bool drawn_ = false;      ///< a bar stands on the terminal
+  bool has_shown_ = false;  ///< anything so far
 };
 
 }  // namespace unisono

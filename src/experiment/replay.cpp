@@ -22,7 +22,7 @@ EventRecord read_repeatable(const std::string& path, const EventFileHeader& here
 }
 
 void require_repeated(const Summary& summary, const std::string& run_folder) {
-  if (!summary.complete || !summary.comparison) return;
+  if (!summary.is_complete() || !summary.comparison) return;
   const Comparison& comparison = *summary.comparison;
   if (comparison.step == summary.steps && comparison.different == 0) return;
   throw TrainingError(fmt::format("{}: the repeated run ended at step {} with different parameters: {}", run_folder,

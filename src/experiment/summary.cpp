@@ -118,27 +118,67 @@ std::string doings_text(const Summary& summary) {
 
 }  // namespace
 
+std::string_view name_of(Ending ending) {
+  if (ending == Ending::diverged) return "diverged";
+  return ending == Ending::complete ? "complete" : "interrupted";
+}
+
+std::string ending_text(const Summary& summary) {
+  if (summary.stopped_early) {
+    return fmt::format("complete, stopped early with the weights of epoch {},",
+                       summary.best.step / summary.steps_per_epoch);
+  }
+  if (summary.ending == Ending::interrupted) return "interrupted, can be resumed (--resume)";
+  return std::string(name_of(summary.ending));
+}
+
+nlohmann::ordered_json settings_json(const Config& config) {
+  const EarlyStoppingSettings& stopping = config.train.early_stopping;
+  return {{"metric", stopping.metric},
+          {"on", stopping.on},
+          {"patience", stopping.patience},
+          {"min_delta", stopping.min_delta},
+          {"best_metric", config.checkpoint.best.metric},
+          {"best_on", config.checkpoint.best.on}};
+}
+
+/// Which of its checkpoints is the best one, and whether the run ended with it.
+void add_best(const Summary& summary, const Config& config, nlohmann::ordered_json& json) {
+  const BestEvaluation& best = summary.best;
+  if (best.criterion.empty()) return;
+  const std::int64_t epoch = best.step / summary.steps_per_epoch;
+  json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
+  if (!summary.stopped_early) return;
+  json["stopped_early"] = {{"step", summary.steps},
+                           {"epoch", summary.epochs},
+                           {"weights_of_step", best.step},
+                           {"weights_of_epoch", epoch},
+                           {"by", settings_json(config)}};
+}
+
 double Summary::examples_per_second() const {
   const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   return static_cast<double>(examples) / std::max(training, 1e-9);
 }
 
 std::string ranks_text(int ranks, int workers) {
-  if (workers > ranks) return fmt::format("{} workers that share {} ranks", workers, ranks);
-  return workers == ranks ? fmt::format("{} ranks", ranks)
-                          : fmt::format("{} ranks, of which {} train,", ranks, workers);
+  const std::string all = count_of(ranks, "rank");
+  if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
+  if (workers == ranks) return all;
+  return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
 }
 
 std::string local_batch_text(std::int64_t batch_size, int ranks) {
   const std::int64_t least = batch_size / ranks, most = (batch_size + ranks - 1) / ranks;
-  return least == most ? fmt::format("{} of {} examples", least, batch_size)
-                       : fmt::format("{} or {} of {} examples", least, most, batch_size);
+  const std::string all = count_of(batch_size, "example");
+  return least == most ? fmt::format("{} of {}", grouped(least), all)
+                       : fmt::format("{} or {} of {}", grouped(least), grouped(most), all);
 }
 
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   nlohmann::ordered_json json = {
       {"name", config.name},
-      {"status", summary.complete ? "complete" : "interrupted"},
+      {"status", name_of(summary.ending)},
       {"strategy", config.strategy.kind},
       {"ranks", summary.ranks},
       {"threads", summary.threads},
@@ -151,6 +191,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
       {"resumed_at_step", summary.resumed_at_step},
       {"train", to_json(summary.train)}};
   for (const auto& [split, metrics] : summary.evaluations) json[std::string(name_of(split))] = to_json(metrics);
+  add_best(summary, config, json);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   add_doings(summary, json);
@@ -168,24 +209,32 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
 
 nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps) {
   auto summary = nlohmann::ordered_json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
-  const bool fits = summary.is_object() && summary.value("steps", nlohmann::ordered_json()) == steps;
+  if (!summary.is_object()) return nlohmann::ordered_json::object();
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  const bool fits = (early.is_object() ? early.value("weights_of_step", nlohmann::ordered_json())
+                                       : summary.value("steps", nlohmann::ordered_json())) == steps;
   return fits ? summary : nlohmann::ordered_json::object();
+}
+
+bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& config) {
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  return config.train.early_stopping.is_on() && early.is_object() &&
+         early.value("by", nlohmann::ordered_json()) == settings_json(config);
 }
 
 std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
-             "{}: {} after {} epochs, {} steps, in {}\n"
-             "  trained     {} parameters, {} on {} × {} threads, a rank's batch: {}\n"
+             "{}: {} after {}, {}, in {}\n"
+             "  trained     {}, {} on {} × {}, a rank's batch: {}\n"
              "  result      {}\n"
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
-             config.name, summary.complete ? "complete" : "interrupted, can be resumed (--resume)", summary.epochs,
-             grouped(summary.steps), clock_text(summary.seconds.sum()), grouped(summary.parameters),
-             config.strategy.kind, ranks_text(summary.ranks, summary.workers), summary.threads,
-             local_batch_text(config.train.batch_size, summary.workers), result_line(summary),
-             grouped(std::llround(speed)), speed * summary.flops_per_example * 1e-9,
-             time_line(summary.seconds, config)) +
+             config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
+             clock_text(summary.seconds.sum()), count_of(summary.parameters, "parameter"), config.strategy.kind,
+             ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
+             local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +

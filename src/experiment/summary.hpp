@@ -10,15 +10,21 @@
 #include "comparison.hpp"
 #include "serving_report.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/experiment/checkpoint.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono {
 
+enum class Ending { complete, interrupted, diverged };
+
 /// What a run ends with.
 struct Summary {
-  bool complete = false;
+  Ending ending = Ending::interrupted;
+  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
+  BestEvaluation best = {};    ///< of the best checkpoint, if there is one
+  std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   double epochs_made = 0;     ///< since the (re)start
@@ -35,14 +41,18 @@ struct Summary {
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
   std::optional<Comparison> comparison = {};  ///< with another run, where one was named
 
+  bool is_complete() const { return ending == Ending::complete; }
   /// Over the time of training, without evaluations and checkpoints.
   double examples_per_second() const;
 };
 
 /// summary.json
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config);
-/// The summary that a run left, where it is of so many steps; else an empty object.
+/// The summary that a run left, where its model is that of so many steps; else an empty object.
 nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
+
+/// Whether a summary is of a run that stopped early, by the same settings as this config's.
+bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& config);
 
 /// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
 /// the part that cost most.

@@ -13,6 +13,7 @@
 #include "checkpoint_store.hpp"
 #include "comparison.hpp"
 #include "event_file.hpp"
+#include "judging.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
 #include "parts.hpp"
@@ -21,11 +22,13 @@
 #include "run_dictionary.hpp"
 #include "run_folder.hpp"
 #include "run_state.hpp"
+#include "schedule_span.hpp"
 #include "shared_file.hpp"
 #include "stop.hpp"
 #include "summary.hpp"
 #include "training_observer.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -69,6 +72,9 @@ class Run {
   void require_slow_rank() const;
   void replay(const std::string& run);
   bool is_complete() const;
+  std::string way_to_go_on() const;
+  void restore_best(const TrainingObserver& observer);
+  ExitCode end(TrainingObserver& observer, const Stopwatch& watch);
   void say_start() const;
   std::string batch_statistics() const;
   Summary summarise(const TrainingObserver& observer, double total_seconds);
@@ -85,6 +91,7 @@ class Run {
   WorkerParts workers_;
   std::unique_ptr<BatchSource> source_;
   CheckpointHeader header_;
+  Criteria criteria_;
   std::unique_ptr<RootFiles> root_;               // null but on rank 0
   std::unique_ptr<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
   std::optional<StoredCheckpoint> compared_;      ///< with which the result will be
@@ -106,6 +113,7 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
   require_same(world, "CPU's instruction set", hash_bytes(cpu_instruction_set()),
                "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
   require_slow_rank();
+  criteria_ = criteria_of(config_, *parts_.model, data_->info());
   require_same(world, "data set", data_->info().identity, "copy the same file to all nodes, or use a shared one");
   header_ = fresh_header();
   if (!options.compare_with.empty()) {
@@ -166,8 +174,8 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   }
   world_.barrier();  // nobody reads vectors that rank 0 refuses
   if (checkpoint.optimizer_states > 1 && !keeps_states_apart(parts_, checkpoint)) {
-    log_.info(fmt::format("{} ranks kept optimizer states of their own: every rank goes on with their mean",
-                          checkpoint.optimizer_states));
+    log_.info(fmt::format("{} kept optimizer states of their own: every rank goes on with their mean",
+                          count_of(checkpoint.optimizer_states, "rank")));
   }
   if (parts_.division != nullptr) parts_.division->begin(stored.step);
   restore_state(parts_, training_, checkpoint);
@@ -177,8 +185,14 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   header_.worker_steps = stored.worker_steps;
   header_.names = stored.names;
   header_.epoch_sums = stored.epoch_sums;
-  header_.best = stored.best;
-  header_.has_best = stored.has_best;
+  header_.reported_step = stored.reported_step;
+  header_.unreported = stored.unreported;
+  header_.divergence = stored.divergence;
+  for (const std::string& change :
+       {keep_evaluations(stored, criteria_, *parts_.model, header_),
+        change_of_span(config_, {stored.config, stored.step, source_->steps_per_epoch()})}) {
+    if (!change.empty()) log_.info(change);
+  }
   source_->seek(stored.cursor);
   for (Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
 }
@@ -209,12 +223,13 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
                     config_.run_folder(), fmt::join(changed, ", ")));
   }
   require_same_split(stored);
+  require_chosen_span(config_, {stored.config, stored.step, source_->steps_per_epoch()});
   const bool at_own_pace = !stored.worker_steps.empty();  // whose parts are not passed through together anyway
   if (config_.data.partition == "fixed" && stored.ranks != header_.ranks && !at_own_pace) {
-    throw ConfigError(fmt::format(
-        "{}: the run was started on {} ranks, each with a fixed part of the set (data.partition): resume on "
-        "as many, not on {}, which would have other parts",
-        config_.run_folder(), stored.ranks, header_.ranks));
+    throw ConfigError(
+        fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on "
+                    "as many, not on {}, which would have other parts",
+                    config_.run_folder(), count_of(stored.ranks, "rank"), header_.ranks));
   }
   if (stored.data_identity != header_.data_identity) {
     throw CheckpointError(
@@ -272,8 +287,13 @@ CheckpointHeader Run::fresh_header() const {
           .data_identity = data_->info().identity,
           .resident = data_->info().resident,
           .epoch_sums = {},
+          .reported_step = 0,
+          .unreported = {},
           .best = 0,
           .has_best = false,
+          .best_by = {},
+          .stopping_by = {},
+          .divergence = {},
           .names = 0,
           .ranks = world_.size(),
           .threads = parts_.placement.threads,
@@ -289,7 +309,7 @@ void Run::open_records(const TrainOptions& options) {
   if (header_.names == 0) header_.names = names;
   const int workers = parts_.workers();
   write_text_file(folder_->config(),
-                  fmt::format("# {} ranks{}: a rank takes {} of each step\n{}", world_.size(),
+                  fmt::format("# {}{}: a rank takes {} of each step\n{}", count_of(world_.size(), "rank"),
                               workers == world_.size() ? "" : fmt::format(", of which {} train", workers),
                               local_batch_text(config_.train.batch_size, workers), header_.config));
   root_->metrics.emplace(folder_->metrics(), header_.step);
@@ -307,7 +327,8 @@ EventFileHeader Run::events_header() const {
           .data_identity = header_.data_identity,
           .build = header_.build,
           .layout = header_.layout,
-          .schedule_steps = config_.schedule.kind == "constant" ? 0 : total_steps(),
+          .schedule_steps =
+              config_.schedule.kind == "constant" ? 0 : config_.schedule_epochs() * source_->steps_per_epoch(),
           .config = header_.config};
 }
 
@@ -322,35 +343,58 @@ std::string way_of_examples(std::size_t kept_bytes) {
 }
 
 void Run::say_start() const {
-  log_.info(fmt::format("{}: {} parameters, {} training examples, {} steps an epoch, {} epochs", config_.name,
-                        grouped(parts_.model->layout().parameters()), grouped(source_->examples_per_epoch()),
-                        grouped(source_->steps_per_epoch()), config_.train.epochs));
-  log_.info(fmt::format("{} on {} × {} threads ({}), a rank's batch: {}", config_.strategy.kind,
-                        ranks_text(world_.size(), parts_.workers()), parts_.placement.threads, parts_.device(),
-                        local_batch_text(config_.train.batch_size, parts_.workers())));
+  log_.info(fmt::format("{}: {}, {}, {} an epoch, {}", config_.name,
+                        count_of(parts_.model->layout().parameters(), "parameter"),
+                        count_of(source_->examples_per_epoch(), "training example"),
+                        count_of(source_->steps_per_epoch(), "step"), count_of(config_.train.epochs, "epoch")));
+  log_.info(fmt::format("{} on {} × {} ({}), a rank's batch: {}", config_.strategy.kind,
+                        ranks_text(world_.size(), parts_.workers()), count_of(parts_.placement.threads, "thread"),
+                        parts_.device(), local_batch_text(config_.train.batch_size, parts_.workers())));
+  for (const std::string& note :
+       {note_on_best(config_, data_->info()), span_note(config_, source_->steps_per_epoch())}) {
+    if (!note.empty()) log_.info(note);
+  }
   for (const std::string& note : parts_.model->notes()) log_.info(note);
   if (parts_.backend->device() != nullptr) log_.info(way_of_examples(parts_.backend->kept_bytes()));
   if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }
 
-/// Whether the summary that a run left is of all these steps, and complete.
-bool is_summarised(const std::string& path, std::int64_t steps) {
-  return read_summary(path, steps).value("status", nlohmann::ordered_json()) == "complete";
+/// Whether the summary that a run left is of all these steps, and complete: at its end, or by the same early stopping.
+bool is_summarised(const std::string& path, std::int64_t steps, bool at_end, const Config& config) {
+  const auto summary = read_summary(path, steps);
+  if (summary.value("status", nlohmann::ordered_json()) != "complete") return false;
+  return stopped_early_by(summary, config) || (at_end && !summary.contains("stopped_early"));
 }
 
-/// Resumed at its end, and with a summary: another one would be of no steps.
+/// Resumed at its end, and with a summary: another one would be of no steps, or of those at whose end it stopped early.
 bool Run::is_complete() const {
-  if (header_.step < total_steps()) return false;
-  return world_.max(root_ && is_summarised(folder_->summary(), header_.step) ? 1 : 0) != 0;
+  const bool at_end = header_.step >= total_steps();
+  return world_.max(root_ && is_summarised(folder_->summary(), header_.step, at_end, config_) ? 1 : 0) != 0;
+}
+
+std::string Run::way_to_go_on() const {
+  return header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it go on"
+                                      : unisono::way_to_go_on(config_, source_->steps_per_epoch());
+}
+
+/// After a run that stopped early: the model, and the newest checkpoint, are the best ones. Collective.
+void Run::restore_best(const TrainingObserver& observer) {
+  const std::int64_t step = observer.best().step;
+  checkpoints_->go_back_to_best(step);
+  const StoredCheckpoint best = open_checkpoint(world_, checkpoints_->best());
+  if (parts_.division != nullptr) parts_.division->begin(step);
+  restore_state(parts_, training_, best);
+  log_.info(fmt::format("stopped early: the best weights are those of epoch {}, with a {} of {:.4g}",
+                        step / source_->steps_per_epoch(), observer.best().criterion, observer.best().value));
 }
 
 ExitCode Run::train() {
   if (is_complete()) {
-    log_.info(fmt::format("{}: complete already; a larger train.epochs makes it longer", config_.run_folder()));
+    log_.info(fmt::format("{}: complete already; {}", config_.run_folder(), way_to_go_on()));
     return ExitCode::success;
   }
   say_start();
-  const Schedule schedule(config_.schedule, config_.optimizer.learning_rate, total_steps(), source_->steps_per_epoch());
+  const Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   TrainingObserver observer({.config = config_,
                              .parts = parts_,
                              .training = training_,
@@ -358,6 +402,7 @@ ExitCode Run::train() {
                              .signals = signals_,
                              .steps_per_epoch = source_->steps_per_epoch(),
                              .checkpoints = *checkpoints_,
+                             .criteria = criteria_,
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
   Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
@@ -386,13 +431,22 @@ ExitCode Run::train() {
                        .replayed = replayed_ ? &*replayed_ : nullptr};
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
+  return end(observer, watch);
+}
+
+/// What is left to do when the last step is made. Collective.
+ExitCode Run::end(TrainingObserver& observer, const Stopwatch& watch) {
+  if (observer.stopped_early()) restore_best(observer);
   observer.finish();
   Summary summary = summarise(observer, watch.seconds());
-  if (compared_ && summary.complete) summary.comparison = compare(parts_, *compared_, log_);
+  if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
   if (replayed_) require_repeated(summary, config_.run_folder());
   if (root_) {
     write_text_file(folder_->summary(), to_json(summary, config_).dump(2) + "\n");
-    root_->progress->line(to_text(summary, config_));
+    if (observer.divergence().empty()) root_->progress->line(to_text(summary, config_));
+  }
+  if (!observer.divergence().empty()) {
+    throw TrainingError(fmt::format("{} diverged: {}", config_.run_folder(), observer.divergence()));
   }
   return observer.interrupted() ? ExitCode::interrupted : ExitCode::success;
 }
@@ -400,16 +454,22 @@ ExitCode Run::train() {
 Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
   Seconds seconds = training_.seconds;
   seconds.other = total_seconds - seconds.sum();
-  return {.complete = !observer.interrupted(),
+  const std::int64_t steps_per_epoch = source_->steps_per_epoch();
+  const bool diverged = !observer.divergence().empty();
+  return {.ending = diverged                 ? Ending::diverged
+                    : observer.interrupted() ? Ending::interrupted
+                                             : Ending::complete,
+          .stopped_early = observer.stopped_early(),
+          .best = observer.best(),
+          .steps_per_epoch = steps_per_epoch,
           .ranks = world_.size(),
           .workers = parts_.workers(),
           .threads = parts_.placement.threads,
           .parameters = parts_.model->layout().parameters(),
-          .epochs = observer.steps() / source_->steps_per_epoch(),
+          .epochs = observer.steps() / steps_per_epoch,
           .steps = observer.steps(),
           .resumed_at_step = header_.step,
-          .epochs_made =
-              static_cast<double>(observer.steps() - header_.step) / static_cast<double>(source_->steps_per_epoch()),
+          .epochs_made = static_cast<double>(observer.steps() - header_.step) / static_cast<double>(steps_per_epoch),
           .examples = observer.examples(),
           .flops_per_example = parts_.model->flops_per_example(),
           .doings = sum_over_ranks(world_, training_.doings),

@@ -17,24 +17,10 @@
 namespace unisono {
 namespace {
 
-std::string_view way_out(bool has_gradients) {
-  return has_gradients ? "lower optimizer.learning_rate, warm up (schedule.warmup_epochs), or clip gradients "
-                         "(optimizer.clip_norm); earlier checkpoints are whole"
-                       : "lower optimizer.learning_rate; earlier checkpoints are whole";
-}
-
 bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
 
 double mean_loss(const LossSums& sums) {
   return sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples);
-}
-
-std::string text_of(const std::vector<Metric>& metrics) {
-  std::string text;
-  for (const Metric& metric : metrics) {
-    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
-  }
-  return text;
 }
 
 }  // namespace
@@ -43,8 +29,9 @@ TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
       agreement_(context_.parts.world, context_.signals, header_.step),
+      divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
+      judging_(context_.criteria, context_.config.train.early_stopping, header_),
       first_step_(header_.step),
-      reported_step_(header_.step),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
 bool TrainingObserver::step(const StepRecord& record) {
@@ -56,17 +43,22 @@ bool TrainingObserver::step(const StepRecord& record) {
   header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
   context_.parts.world.set_step(record.step);
   note_due(record);
-  show_progress();
+  const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
+  note_first_loss();
+  if (reports) report();
+  show_progress(reports);
   if (!record.consistent) return true;
 
-  if (due_.report || due_.epoch || due_.checkpoint) report();
-  if (due_.evaluation) evaluate(judging_split(context_.data.info()));
-  if (due_.epoch) say_epoch();
+  if (due_.evaluation && !has_diverged()) evaluate_and_judge();
+  if (due_.epoch && !has_diverged()) say_epoch();
   if (agreement_.next_step() <= header_.step) advance_checkpoint();
-  interrupted_ = stop_is_agreed() && epochs_done() < context_.config.train.epochs;
-  if (due_.checkpoint && !interrupted_) write_checkpoint();
+  const bool ends = has_diverged() || stopped_early_;
+  interrupted_ = stop_is_agreed() && epochs_done() < context_.config.train.epochs && !ends;
+  // One of a model that is losing itself would take the place of a good one.
+  const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
+  if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
   due_ = {};
-  return !interrupted_;
+  return !interrupted_ && !stopped_early_ && !has_diverged();
 }
 
 std::int64_t TrainingObserver::next_due(std::int64_t step) const {
@@ -97,61 +89,69 @@ bool TrainingObserver::stop_is_agreed() {
 }
 
 void TrainingObserver::finish() {
-  if (reported_step_ != header_.step) report();
-  const DatasetInfo& info = context_.data.info();
+  if (stopped_early_) evaluations_.clear();  // they were of the last weights, not of the best ones
+  if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
+  if (!interrupted_) check_end();
   for (const Split split : {Split::validation, Split::test}) {
-    if (!interrupted_ && examples_of(info, split) > 0 && !evaluations_.contains(split)) evaluate(split);
+    if (!interrupted_ && !has_diverged() && !evaluations_.contains(split)) evaluate(split);
   }
-  if (due_.epoch) say_epoch();
-  if (written_step_ != header_.step || newly_best_) write_checkpoint();
+  if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
+  if (due_.epoch && !has_diverged()) say_epoch();
+  const bool is_written = stopped_early_ || (written_step_ == header_.step && !newly_best_);
+  if (!has_diverged() && !is_written) write_checkpoint();
   finish_checkpoint();
+}
+
+std::vector<Metric> TrainingObserver::train_metrics() const {
+  LossSums sums = header_.unreported;
+  const bool same_epoch = epoch_of(header_.reported_step) == epoch_of(header_.step);
+  if (same_epoch || sums.examples == 0) sums += header_.epoch_sums;
+  return context_.parts.model->metrics(sums);
+}
+
+/// Of the steps since the last report, over all ranks.
+LossSums TrainingObserver::collect_losses() {
+  TrainingParts& training = context_.training;
+  const Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  context_.parts.backend->collect(training.sums);
+  LossSums sums = std::exchange(header_.unreported, {});
+  sums += sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
+  return sums;
+}
+
+/// What a run that is stopped has not reported goes into the next report of the one that goes on.
+void TrainingObserver::keep_unreported() {
+  header_.unreported = collect_losses();
+  check_losses(header_.unreported);
 }
 
 void TrainingObserver::report() {
   TrainingParts& training = context_.training;
-  LossSums sums;
-  {
-    const Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
-    context_.parts.backend->collect(training.sums);
-    sums = sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
-  }
-  require_finite(sums);
+  const LossSums sums = collect_losses();
+  check_losses(sums);
+  if (has_diverged()) return;
   add_losses(sums);
+  divergence_.report(sums, header_.step);
   Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
   write_report(sums, mean_over_ranks(context_.parts.world, seconds, context_.parts.trains()), serving_since_report());
-  reported_step_ = header_.step;
+  header_.reported_step = header_.step;
   reported_examples_ = examples_;
+  if (divergence_.has_diverged(header_.step)) {
+    diverge(
+        fmt::format("the loss is {:.4g} at step {}, with optimizer.learning_rate = {:g}: for an epoch it was more "
+                    "than {:g} times the first one, {:.3g} (train.divergence)",
+                    reported_loss_, header_.step, context_.config.optimizer.learning_rate,
+                    context_.config.train.divergence, divergence_.first_loss()));
+  }
 }
 
 /// The sums of an epoch stay until the next one's come.
 void TrainingObserver::add_losses(const LossSums& sums) {
-  if (epoch_of(reported_step_) != epoch_of(header_.step)) header_.epoch_sums = {};
+  if (epoch_of(header_.reported_step) != epoch_of(header_.step)) header_.epoch_sums = {};
   header_.epoch_sums += sums;
   reported_loss_ = mean_loss(sums);
-}
-
-void TrainingObserver::require_finite(const LossSums& sums) {
-  if (std::isfinite(sums.loss)) return;
-  const std::string before =
-      std::isnan(reported_loss_) ? "" : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, reported_step_);
-  fail(fmt::format("the loss is {} at step {}, with optimizer.learning_rate = {:g}{}", sums.loss, header_.step,
-                   context_.config.optimizer.learning_rate, before));
-}
-
-/// A checkpoint of such a model would be worse than none.
-void TrainingObserver::require_finite(Split split, const std::vector<Metric>& metrics) {
-  for (const Metric& metric : metrics) {
-    if (metric.name != "loss" || std::isfinite(metric.value)) continue;
-    fail(fmt::format("the {} loss is {} after step {}", name_of(split), metric.value, header_.step));
-  }
-}
-
-/// On all ranks alike: a checkpoint of better days is still finished.
-void TrainingObserver::fail(const std::string& what) {
-  finish_checkpoint();
-  throw TrainingError(fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0)));
 }
 
 ServingReport TrainingObserver::serving_since_report() {
@@ -191,27 +191,46 @@ void TrainingObserver::evaluate(Split split) {
     const ScopedTimer timer(context_.training.seconds.evaluation);
     evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
   }
-  require_finite(split, evaluations_[split]);
-  if (split == judging_split(context_.data.info())) judge(evaluations_[split]);
-  if (context_.records == nullptr) return;
+  check_evaluation(split, evaluations_[split]);
+  if (context_.records == nullptr || has_diverged()) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
   line["split"] = name_of(split);
   line.update(to_json(evaluations_[split]));
+  if (stopped_early_) line["weights_of_step"] = header_.best_by.step;
   line["seconds"] = watch.seconds();
   context_.records->metrics.write(line);
 }
 
-void TrainingObserver::judge(const std::vector<Metric>& metrics) {
-  const Metric& metric = decisive(metrics);
-  if (!std::isfinite(metric.value)) return;  // R² of targets that are all alike
-  if (header_.has_best && !is_better(metric, header_.best)) return;
-  header_.best = metric.value;
-  header_.has_best = true;
-  if (context_.config.checkpoint.keep_best) due_.checkpoint = newly_best_ = true;
+void TrainingObserver::evaluate_and_judge() {
+  const DatasetInfo& info = context_.data.info();
+  for (const Split split : {Split::validation, Split::test}) {
+    const bool wanted = split == watched_split(info) || judging_.needs(split);
+    if (wanted && !has_diverged()) evaluate(split);
+  }
+  if (has_diverged()) return;
+  judge();
+  stopped_early_ = judging_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
+}
+
+/// Once after a step, and never a model that is losing itself.
+void TrainingObserver::judge() {
+  if (judged_step_ == header_.step || divergence_.is_above()) return;
+  judged_step_ = header_.step;
+  const std::vector<Metric> train = train_metrics();
+  const bool is_best = judging_.judge([&](Split split) -> const std::vector<Metric>* {
+    if (split == Split::train) return &train;
+    const auto found = evaluations_.find(split);
+    return found == evaluations_.end() ? nullptr : &found->second;
+  });
+  if (is_best) due_.checkpoint = newly_best_ = true;
 }
 
 void TrainingObserver::write_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint);
+  if (!parameters_are_finite()) {
+    interrupted_ = false;
+    return diverge(fmt::format("parameters are no finite numbers after step {}", header_.step));
+  }
   header_.optimizer_steps = context_.training.optimizer->steps();
   context_.checkpoints.write(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
@@ -226,27 +245,6 @@ void TrainingObserver::advance_checkpoint() {
 void TrainingObserver::finish_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint);
   context_.checkpoints.finish();
-}
-
-void TrainingObserver::say_epoch() {
-  if (context_.records == nullptr) return;
-  std::string text =
-      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
-  for (const auto& [split, metrics] : evaluations_) text += fmt::format("; {} {}", name_of(split), text_of(metrics));
-  context_.records->progress.line(fmt::format("{}; {} examples/s", text, grouped(std::llround(examples_per_second_))));
-}
-
-void TrainingObserver::show_progress() {
-  if (context_.records == nullptr) return;
-  const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;
-  const double step_seconds = since_start_.seconds() / static_cast<double>(header_.step - first_step_);
-  context_.records->progress.show({.epoch = epoch_of(header_.step),
-                                   .epochs = epochs,
-                                   .step = header_.step,
-                                   .steps = steps,
-                                   .loss = reported_loss_,
-                                   .examples_per_second = examples_per_second_,
-                                   .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
 }
 
 }  // namespace unisono

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "checkpoint_store.hpp"
+#include "divergence.hpp"
 #include "evaluator.hpp"
+#include "judging.hpp"
 #include "metrics_log.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
@@ -32,6 +34,7 @@ struct ObserverContext {
   const StopSignals& signals;
   std::int64_t steps_per_epoch;
   CheckpointStore& checkpoints;
+  const Criteria& criteria;
   Records* records;         ///< null but on rank 0
   CheckpointHeader header;  ///< of the next checkpoint; where a resumed run begins
 };
@@ -45,34 +48,49 @@ class TrainingObserver final : public Observer {
   bool step(const StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
 
-  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint. Collective.
+  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a
+  /// diverged run nothing but what had begun. Collective.
   void finish();
 
   bool interrupted() const { return interrupted_; }
+  /// Whether early stopping ended the run: the model is then to be that of best().step before `finish`.
+  bool stopped_early() const { return stopped_early_; }
+  const BestEvaluation& best() const { return header_.best_by; }
+  /// What went wrong and what to do, where the run diverged; else empty.
+  const std::string& divergence() const { return diverged_; }
   std::int64_t steps() const { return header_.step; }
   std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
   /// Mean training losses over the last epoch (so far, where it was interrupted).
-  std::vector<Metric> train_metrics() const { return context_.parts.model->metrics(header_.epoch_sums); }
+  std::vector<Metric> train_metrics() const;
   /// Of the last step, by split.
   const std::map<Split, std::vector<Metric>>& evaluations() const { return evaluations_; }
 
  private:
   void note_due(const StepRecord& record);
   void report();
+  void note_first_loss();
+  LossSums collect_losses();
+  void keep_unreported();
   void add_losses(const LossSums& sums);
-  void require_finite(const LossSums& sums);
-  void require_finite(Split split, const std::vector<Metric>& metrics);
-  [[noreturn]] void fail(const std::string& what);
+  void check_losses(const LossSums& sums);
+  void check_evaluation(Split split, const std::vector<Metric>& metrics);
+  void check_end();
+  bool parameters_are_finite();
+  void diverge(const std::string& what);
+  bool has_diverged() const { return !diverged_.empty(); }
   ServingReport serving_since_report();
   void write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving);
   void add_norms(nlohmann::ordered_json& line) const;
   void evaluate(Split split);
-  void judge(const std::vector<Metric>& metrics);
+  void evaluate_and_judge();
+  void judge();
   void write_checkpoint();
   void advance_checkpoint();
   void finish_checkpoint();
   void say_epoch();
-  void show_progress();
+  void show_progress(bool reported);
+  double shown_loss();
+  double shown_rate() const;
   bool stop_is_agreed();
   std::int64_t epochs_done() const { return header_.cursor.epoch; }
   /// Of a step that was made, from 1.
@@ -81,12 +99,15 @@ class TrainingObserver final : public Observer {
   ObserverContext context_;
   CheckpointHeader& header_;
   StopAgreement agreement_;
+  Divergence divergence_;
+  Judging judging_;
   StepRecord last_{};
   struct Due {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
-  bool interrupted_ = false;
-  std::int64_t first_step_, reported_step_, written_step_ = -1;
+  bool interrupted_ = false, stopped_early_ = false;
+  std::string diverged_;
+  std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
   Seconds reported_seconds_;
   ServingReport reported_serving_;

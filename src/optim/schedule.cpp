@@ -1,4 +1,4 @@
-// Learning rates over a run of n steps, the first w = warmup_epochs · steps per epoch of which warm up.
+// Learning rates over a schedule of n steps, the first w = warmup_epochs · steps per epoch of which warm up.
 //     s < w          rate(s) = base · (s + 1) / (w + 1)          Goyal et al., "Accurate, large minibatch SGD", 2017
 //     s ≥ w          rate(s) = base · curve,  with x = (s − w) / (n − 1 − w) from 0 to 1 at the last step, s = n − 1
 //
@@ -8,7 +8,8 @@
 //     cosine         f + (1 − f) (1 + cos πx) / 2                Loshchilov, Hutter, "SGDR", ICLR 2017
 //     polynomial     f + (1 − f) (1 − x)^power
 //     exponential    f^x
-// A run that ends within its warm-up never leaves it.
+// A schedule that ends within its warm-up never leaves it. Behind its end, s ≥ n, the rate stays as it was at s = n −
+// 1; that of step goes on by its milestones.
 #include "unisono/optim/schedule.hpp"
 
 #include <fmt/format.h>

@@ -6,6 +6,16 @@
 namespace unisono {
 namespace {
 
+void describe_length(ConfigVisitor& visitor, std::int64_t& epochs) {
+  visitor.field({.name = "epochs",
+                 .meaning = "length of the schedule, counted from the start of the run; afterwards the rate stays at "
+                            "its last value. 0: as long as the run, train.epochs",
+                 .unit = "epochs",
+                 .minimum = 0,
+                 .maximum = 1 << 30},
+                epochs);
+}
+
 void describe_final_factor(ConfigVisitor& visitor, double& final_factor) {
   visitor.field({.name = "final_factor",
                  .meaning = "learning rate of the last step, as a share of the base learning rate",
@@ -31,10 +41,16 @@ void describe_step(ConfigVisitor& visitor, ScheduleSettings& settings) {
                 settings.factor);
 }
 
+void describe_fall(ConfigVisitor& visitor, ScheduleSettings& settings) {
+  describe_final_factor(visitor, settings.final_factor);
+  describe_length(visitor, settings.epochs);
+}
+
 void describe_polynomial(ConfigVisitor& visitor, ScheduleSettings& settings) {
   describe_final_factor(visitor, settings.final_factor);
   visitor.field({.name = "power", .meaning = "exponent of the polynomial", .minimum = 0, .minimum_excluded = true},
                 settings.power);
+  describe_length(visitor, settings.epochs);
 }
 
 void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
@@ -44,6 +60,7 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
                  .maximum = 1,
                  .minimum_excluded = true},
                 settings.exponential_final_factor);
+  describe_length(visitor, settings.epochs);
 }
 
 }  // namespace
@@ -53,9 +70,9 @@ void ScheduleSettings::describe(ConfigVisitor& visitor) {
       {.name = "kind", .meaning = "how the learning rate changes over the run"}, kind,
       {{"constant", "the base learning rate throughout", {}},
        {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
-       {"linear", "decreases linearly to final_factor", [this](auto& v) { describe_final_factor(v, final_factor); }},
+       {"linear", "decreases linearly to final_factor", [this](auto& v) { describe_fall(v, *this); }},
        {"cosine", "decreases along half a cosine to final_factor",
-        [this](auto& v) { describe_final_factor(v, final_factor); }},
+        [this](auto& v) { describe_fall(v, *this); }},
        {"polynomial", "decreases to final_factor with a power of the remaining share of the run",
         [this](auto& v) { describe_polynomial(v, *this); }},
        {"exponential", "decreases to final_factor by the same ratio at every step",

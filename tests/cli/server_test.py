@@ -158,9 +158,12 @@ class ParameterServer(BinaryTest):
     def test_a_recorded_run_keeps_its_learning_rates(self):
         options = [*SERVED, *strategy(record="true"), "--set", "schedule.kind=linear"]
         self.train("run", *options, ranks=2)
-        told = self.train("run", *options, "--set", "train.epochs=3", "--resume", ranks=2, code=2).err
+        longer = ["--set", "train.epochs=3", "--resume"]
+        told = self.train("run", *options, *longer, "--set", "schedule.epochs=3", ranks=2, code=2).err
         self.assertIn("the record is of a learning-rate schedule over 20 steps, not 30: resume with", told)
         self.assertEqual(told.count("unisono:"), 1)
+        self.train("run", *options, *longer, "--set", "schedule.epochs=2", ranks=2)
+        self.assertIn("bit for bit", self.succeed("replay", "run").out)
 
     def test_an_interrupted_run_leaves_a_checkpoint(self):
         options = [*SERVED, "--set", "train.epochs=400", "--set", "train.report_every_steps=2"]

@@ -42,12 +42,30 @@ TEST_CASE("the last checkpoints are kept, and the best one", "[checkpoint_store]
   for (const int ranks : {1, 3}) {
     const ScratchFolder folder;
     run_as_threads(ranks, [&](Communicator& world) {
-      CheckpointStore store(world, folder.path("c"), {.keep = 2});
+      CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
       for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == 20);
       store.finish();
     });
     CHECK(names_in(folder.path("c")) == std::vector<std::string>{"step-000000040.h5", "step-000000030.h5", "best.h5"});
     CHECK(read_header(folder.path("c/best.h5")).step == 20);
+  }
+}
+
+TEST_CASE("a run that stops early goes back to its best checkpoint, which is then the newest one",
+          "[checkpoint_store]") {
+  const SampleModel model;
+  for (const std::int64_t best : {20, 30}) {  // one that was removed, and one that is still there
+    const ScratchFolder folder;
+    run_as_threads(2, [&](Communicator& world) {
+      CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
+      for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == best);
+      store.go_back_to_best(best);
+    });
+    const auto names = names_in(folder.path("c"));
+    REQUIRE(names.size() == 2);
+    CHECK(read_header(folder.path("c/" + names.front())).step == best);
+    CHECK(names.back() == "best.h5");
+    CHECK_FALSE(std::filesystem::exists(folder.path("c/" + names.front() + ".tmp")));
   }
 }
 
@@ -81,7 +99,7 @@ TEST_CASE("the newest checkpoint is the one of the latest step, also beyond nine
   const auto world = make_self_communicator();
   const SampleModel model;
   Log log(0, false);
-  CheckpointStore store(*world, folder.path(), {.keep = 3});
+  CheckpointStore store(*world, folder.path(), {.keep = 3, .best = {}});
   CHECK_FALSE(store.newest(log).has_value());
   for (const std::int64_t step : {999'999'999LL, 1'000'000'000LL}) write(store, model, step);
   store.finish();
@@ -94,7 +112,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
   const SampleModel model;
   Log log(0, false);
   log.add_file(folder.path("log.txt"));
-  CheckpointStore store(*world, folder.path("c"), {.keep = 3});
+  CheckpointStore store(*world, folder.path("c"), {.keep = 3, .best = {}});
   for (const std::int64_t step : {10, 20, 30}) write(store, model, step);
   store.finish();
   damage(folder.path("c/step-000000030.h5"));
@@ -116,7 +134,7 @@ TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are
   const ScratchFolder folder;
   const auto world = make_self_communicator();
   const SampleModel model;
-  CheckpointStore store(*world, folder.path(), {.keep = 2});
+  CheckpointStore store(*world, folder.path(), {.keep = 2, .best = {}});
   for (const std::int64_t step : {10, 45}) write(store, model, step);
   store.finish();
   damage(folder.path("step-000000045.h5"));
@@ -130,7 +148,7 @@ TEST_CASE("the best checkpoint is the last resort", "[checkpoint_store]") {
   const auto world = make_self_communicator();
   const SampleModel model;
   Log log(0, false);
-  CheckpointStore store(*world, folder.path(), {.keep = 1});
+  CheckpointStore store(*world, folder.path(), {.keep = 1, .best = {}});
   write(store, model, 10, true);
   write(store, model, 20);
   store.finish();

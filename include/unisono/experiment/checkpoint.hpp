@@ -28,6 +28,21 @@ struct DamagedCheckpoint : CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
+/// What a run remembers of its loss; see src/experiment/divergence.hpp.
+struct DivergenceState {
+  bool has_first_loss = false;
+  double first_loss = 0;
+  std::int64_t below_until = 0;  ///< the last step whose report was not too large
+};
+
+/// The best evaluation so far, by one metric.
+struct BestEvaluation {
+  std::string criterion = {};  ///< "validation accuracy"; empty: there is none yet, or an older unisono wrote it
+  double value = 0;
+  std::int64_t step = 0;    ///< after which it was made
+  std::int64_t waited = 0;  ///< evaluations since then
+};
+
 /// Where a run stands, and where it came from.
 struct CheckpointHeader {
   std::int64_t step = 0;                        ///< steps made
@@ -40,9 +55,14 @@ struct CheckpointHeader {
   Preprocessing preprocessing;  ///< how the training set's examples were read
   std::uint64_t data_identity = 0;
   bool resident = true;  ///< DatasetInfo::resident: streamed sets come in another order
-  LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks
-  double best = 0;       ///< the best evaluation so far, where has_best
+  LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks, as far as they were reported
+  std::int64_t reported_step = 0;  ///< up to which metrics.jsonl reports
+  LossSums unreported = {};        ///< training losses since then, over all ranks
+  double best = 0;                 ///< the best evaluation so far, where has_best
   bool has_best = false;
+  BestEvaluation best_by = {};      ///< where and by what `best` was made
+  BestEvaluation stopping_by = {};  ///< the same for early stopping
+  DivergenceState divergence = {};
   std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0: it has none
 
   // What must be equal for a resumed run to be the same bit for bit

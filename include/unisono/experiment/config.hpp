@@ -6,6 +6,7 @@
 
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/experiment/control_settings.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
@@ -22,6 +23,8 @@ struct TrainSettings {
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
   std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
+  double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
+  EarlyStoppingSettings early_stopping;
   void describe(ConfigVisitor& visitor);
 };
 
@@ -31,6 +34,7 @@ struct CheckpointSettings {
   std::int64_t every_steps = 0;
   std::int64_t keep = 2;
   bool keep_best = true;
+  BestSettings best;
   void describe(ConfigVisitor& visitor);
 };
 
@@ -55,6 +59,8 @@ struct Config {
 
   void describe(ConfigVisitor& visitor);
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
+  /// Epochs from the schedule's first step to its last.
+  std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
 };
 
 /// Reads, checks and cross-checks.
@@ -65,8 +71,13 @@ std::string effective_config(const Config& config);
 /// `unisono config reference`, and docs/config.md.
 std::string config_reference(ReferenceFormat format, const ModelKinds& models = {});
 
+/// The value of a key ("train.epochs") of an effective config, as it is written there; empty: it has no such key.
+std::string value_of_key(const std::string& effective, const std::string& key);
+/// The keys of both that differ between two effective configs.
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
 /// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
-/// when a run is resumed: its length, name, place, reports, checkpoints, threads and communication.
+/// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
+/// threads and communication.
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
 
 }  // namespace unisono

@@ -11,6 +11,7 @@ namespace unisono {
 /// `[schedule]`
 struct ScheduleSettings {
   std::string kind = "constant";           ///< constant, step, linear, cosine, polynomial, exponential
+  std::int64_t epochs = 0;                 ///< those that fall: their length; 0: that of the run
   double warmup_epochs = 0;                ///< linear, up to the base rate
   double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
   double exponential_final_factor = 0.01;  ///< the same for exponential, where it cannot be 0
@@ -18,13 +19,17 @@ struct ScheduleSettings {
   double factor = 0.1;                     ///< step
   double power = 2;                        ///< polynomial
   void describe(ConfigVisitor& visitor);
+  /// Whether the rate of a step depends on how long the schedule is.
+  bool depends_on_length() const { return kind != "constant" && kind != "step"; }
+  /// Epochs that the schedule spans, in a run of so many.
+  std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
 };
 
-/// The learning rate as a function of the step: settings × base rate × length of the run. Formulas in
+/// The learning rate as a function of the step: settings × base rate × length of the schedule. Formulas in
 /// src/optim/schedule.cpp.
 class Schedule {
  public:
-  /// \throws ConfigError for a kind that does not exist
+  /// \param total_steps that the schedule spans \throws ConfigError for a kind that does not exist
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
   /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
   double rate(std::int64_t step) const;

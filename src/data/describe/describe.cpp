@@ -107,7 +107,7 @@ std::string describe_set(const std::string& path) {
   std::string text = title_text(file) + (any.raw ? recipe_text(file, set) : features_shape_text(any));
   for (const auto& group : set.groups) {
     if (!group) continue;
-    text += fmt::format("\n{}: {} examples, {} in memory\n", group->name, grouped(group->examples),
+    text += fmt::format("\n{}: {}, {} in memory\n", group->name, count_of(group->examples, "example"),
                         size_text(static_cast<double>(group->examples * group->bytes_per_example())));
     text += features_text(file, *group);
     if (group->has_labels) text += labels_text(file, *group, set.class_names);

@@ -5,12 +5,10 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/base/text.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::data {
-
-/// 60000 → "60,000"
-std::string grouped(std::int64_t number);
 
 /// 1536 → "1.5 KiB"
 std::string size_text(double bytes);

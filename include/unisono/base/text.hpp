@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace unisono {
+
+/// "1,234,567"
+std::string grouped(std::int64_t number);
+
+/// "1 rank", "2 ranks", "1,234 classes", "3 entries".
+/// \param noun a regular one, in the singular
+std::string count_of(std::int64_t count, std::string_view noun);
+
+}  // namespace unisono

@@ -1,0 +1,29 @@
+#include "unisono/base/text.hpp"
+
+#include <cstddef>
+
+namespace unisono {
+namespace {
+
+std::string plural(std::string_view noun) {
+  if (noun.ends_with('s') || noun.ends_with('x')) return std::string(noun) + "es";
+  const bool consonant_and_y =
+      noun.size() > 1 && noun.ends_with('y') && std::string_view("aeiou").find(noun[noun.size() - 2]) == noun.npos;
+  return consonant_and_y ? std::string(noun.substr(0, noun.size() - 1)) + "ies" : std::string(noun) + "s";
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string count_of(std::int64_t count, std::string_view noun) {
+  return grouped(count) + " " + (count == 1 ? std::string(noun) : plural(noun));
+}
+
+}  // namespace unisono

@@ -1,0 +1,26 @@
+#include "unisono/base/text.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace unisono {
+namespace {
+
+TEST_CASE("large numbers are grouped by threes", "[text]") {
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-123456) == "-123,456");
+  CHECK(grouped(1234567890) == "1,234,567,890");
+}
+
+TEST_CASE("one thing is named in the singular, any other number in the plural", "[text]") {
+  CHECK(count_of(1, "rank") == "1 rank");
+  CHECK(count_of(0, "rank") == "0 ranks");
+  CHECK(count_of(2814, "step") == "2,814 steps");
+  CHECK(count_of(10, "class") == "10 classes");
+  CHECK(count_of(3, "entry") == "3 entries");
+  CHECK(count_of(3, "key") == "3 keys");
+}
+
+}  // namespace
+}  // namespace unisono

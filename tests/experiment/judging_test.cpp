@@ -1,0 +1,76 @@
+#include "judging.hpp"
+
+#include <catch2/catch.hpp>
+#include <limits>
+
+namespace unisono {
+namespace {
+
+/// Tells a metric of the validation set, epoch by epoch; ten steps each.
+class Epochs {
+ public:
+  Epochs(CheckpointHeader& header, Judging& judging) : header_(header), judging_(judging) {}
+
+  bool next(const std::string& name, double value, bool larger_is_better = false) {
+    header_.step += 10;
+    const std::vector<Metric> metrics = {{name, value, larger_is_better}};
+    return judging_.judge([&](Split split) { return split == Split::validation ? &metrics : nullptr; });
+  }
+
+ private:
+  CheckpointHeader& header_;
+  Judging& judging_;
+};
+
+const Criterion kLoss{Split::validation, "loss"}, kAccuracy{Split::validation, "accuracy"};
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+TEST_CASE("the best model is the one whose metric is the best so far, in its own sense", "[judging]") {
+  CheckpointHeader header;
+  Judging judging({.best = kAccuracy, .stopping = {}}, {}, header);
+  Epochs epochs(header, judging);
+  CHECK(epochs.next("accuracy", 0.5, true));
+  CHECK_FALSE(epochs.next("accuracy", 0.5, true));
+  CHECK_FALSE(epochs.next("accuracy", kNaN, true));
+  CHECK(epochs.next("accuracy", 0.6, true));
+  CHECK(header.best == 0.6);
+  CHECK(header.best_by.criterion == "validation accuracy");
+  CHECK(header.best_by.step == 40);
+  CHECK_FALSE(judging.wants_to_stop());
+}
+
+TEST_CASE("early stopping waits for so many evaluations without an improvement in a row", "[judging]") {
+  CheckpointHeader header;
+  Judging judging({.best = {}, .stopping = kLoss}, {.patience = 2, .min_delta = 0.1}, header);
+  Epochs epochs(header, judging);
+  epochs.next("loss", 1);
+  epochs.next("loss", 0.95);  // better, but not by 0.1
+  CHECK(header.stopping_by.waited == 1);
+  epochs.next("loss", 0.85);
+  CHECK(header.stopping_by.waited == 0);
+  epochs.next("loss", 0.8);
+  CHECK_FALSE(judging.wants_to_stop());
+  epochs.next("loss", kNaN);
+  CHECK(judging.wants_to_stop());
+  CHECK(header.stopping_by.step == 30);
+}
+
+TEST_CASE("a metric that never is a number stops no run", "[judging]") {
+  CheckpointHeader header;
+  Judging judging({.best = kLoss, .stopping = kLoss}, {.patience = 1}, header);
+  Epochs epochs(header, judging);
+  for (int i = 0; i < 5; ++i) CHECK_FALSE(epochs.next("loss", kNaN));
+  CHECK_FALSE(judging.wants_to_stop());
+}
+
+TEST_CASE("a run asks for the splits that it is judged by", "[judging]") {
+  CheckpointHeader header;
+  const Judging judging({.best = Criterion{Split::test, "loss"}, .stopping = Criterion{Split::train, "loss"}}, {},
+                        header);
+  CHECK(judging.needs(Split::test));
+  CHECK(judging.needs(Split::train));
+  CHECK_FALSE(judging.needs(Split::validation));
+}
+
+}  // namespace
+}  // namespace unisono

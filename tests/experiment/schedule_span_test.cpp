@@ -1,0 +1,61 @@
+#include "schedule_span.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::int64_t kStepsPerEpoch = 10;
+
+Config config_of(std::int64_t epochs, std::int64_t schedule_epochs, const std::string& kind = "linear") {
+  Config config;
+  config.name = "run";
+  config.optimizer.learning_rate = 1;
+  config.train.epochs = epochs;
+  config.schedule.kind = kind;
+  config.schedule.epochs = schedule_epochs;
+  return config;
+}
+
+/// As an unisono without `schedule.epochs` wrote it.
+const std::string kOld = "name = \"run\"\n\n[schedule]\nkind = \"linear\"\n\n[train]\nepochs = 2\n";
+
+TEST_CASE("another length of the run must say what becomes of its falling rate", "[schedule_span]") {
+  const ResumedAt at{.config = kOld, .step = 10, .steps_per_epoch = kStepsPerEpoch};
+  CHECK_NOTHROW(require_chosen_span(config_of(2, 0), at));
+  CHECK_NOTHROW(require_chosen_span(config_of(4, 2), at));
+  CHECK_NOTHROW(require_chosen_span(config_of(4, 4), at));
+  CHECK_NOTHROW(require_chosen_span(config_of(4, 0, "constant"), at));
+  CHECK_NOTHROW(require_chosen_span(config_of(4, 0, "step"), at));
+  CHECK_THROWS_AS(require_chosen_span(config_of(4, 0), at), ConfigError);
+  // 1 − 10/19 and 1 − 10/39
+  CHECK_THROWS_WITH(
+      require_chosen_span(config_of(4, 0), at),
+      Contains("schedule.epochs=2: the rate goes on from 0.474 as planned, and stays at 0 after epoch 2") &&
+          Contains("schedule.epochs=4: it falls over 4 epochs and goes on from 0.744"));
+  CHECK_THROWS_WITH(require_chosen_span(config_of(1, 0), at), Contains("schedule.epochs=1: it falls over 1 epoch and"));
+}
+
+TEST_CASE("a checkpoint keeps what its schedule spanned", "[schedule_span]") {
+  const std::string stored = effective_config(config_of(5, 3));
+  const ResumedAt at{.config = stored, .step = 40, .steps_per_epoch = kStepsPerEpoch};
+  CHECK_NOTHROW(require_chosen_span(config_of(7, 3), at));
+  CHECK(change_of_span(config_of(7, 3), at).empty());
+  CHECK_THROWS_WITH(require_chosen_span(config_of(5, 0), at), Contains("falls over 3 epochs"));
+  CHECK_THAT(change_of_span(config_of(8, 8), at), Contains("over 8 epochs instead of 3") && Contains("instead of 0"));
+}
+
+TEST_CASE("a run says where it and its schedule have different lengths", "[schedule_span]") {
+  CHECK(span_note(config_of(3, 0), kStepsPerEpoch).empty());
+  CHECK(span_note(config_of(3, 0, "constant"), kStepsPerEpoch).empty());
+  CHECK_THAT(span_note(config_of(3, 2), kStepsPerEpoch),
+             Contains("2 of 3 epochs and then stays at 0, so that nothing"));
+  CHECK_THAT(span_note(config_of(2, 4), kStepsPerEpoch), Contains("the run ends after 2, at a rate of 0.513"));
+}
+
+}  // namespace
+}  // namespace unisono
