@@ -51,6 +51,15 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
+  visitor.numbers_or({.name = "class_weights",
+                      .meaning = "what an example's loss is multiplied with in training, by its class; a list has a "
+                                 "weight for each class",
+                      .minimum = 0},
+                     class_weight_list, class_weights,
+                     {{"none", "all examples count alike"},
+                      {"balanced",
+                       "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: "
+                       "each class counts alike"}});
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {

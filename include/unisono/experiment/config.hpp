@@ -20,7 +20,9 @@ struct TrainSettings {
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
-  std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
+  std::int64_t threads = 0;               ///< per rank; 0: this rank's fair share of the cores
+  std::string class_weights = "none";     ///< none, balanced; in force where there is no …
+  std::vector<double> class_weight_list;  ///< [K]
   void describe(ConfigVisitor& visitor);
 };
 

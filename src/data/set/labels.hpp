@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "order/slice.hpp"
+#include "order/row_runs.hpp"
 #include "set/schema.hpp"
 
 namespace unisono::data {
@@ -10,6 +11,10 @@ namespace unisono::data {
 /// Reads the labels of some rows: any numbers in the file that are whole and in [0, 2³¹).
 /// \throws DataError naming the first example whose label is not
 void read_labels(const hdf5::File& file, const std::string& dataset, Range rows, std::int32_t* labels);
+
+/// How many of these rows have each label. \param classes above every label
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
+                                       std::int64_t classes);
 
 /// The largest label of these rows.
 std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows);
