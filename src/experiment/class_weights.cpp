@@ -45,8 +45,9 @@ std::vector<float> class_weights_of(const Config& config, const Model& model, Da
   const bool balanced = train.class_weight_list.empty();
   if (balanced && train.class_weights == "none") return {};
   if (!model.takes_weights()) {
-    throw ConfigError(fmt::format(
-        "train.class_weights: model.kind = \"{}\" has no classes to weigh; set it to \"none\"", config.model.kind));
+    throw ConfigError(
+        fmt::format("train.class_weights: model.kind = \"{}\" takes no weights of examples; set it to \"none\"",
+                    config.model.kind));
   }
   const std::vector<std::int64_t> counts = data.class_counts();
   if (counts.empty()) {

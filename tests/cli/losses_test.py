@@ -157,7 +157,7 @@ class Losses(LossTest):
         self.network(loss="sigmoid_cross_entropy", layers='{ kind = "dense", units = 1 }')
         result = self.unisono("train", "config.toml", "--output", "run")
         self.assertEqual(result.code, 2, result)
-        self.assertIn("one output tells two classes apart, but the data have 3; give the last layer 3 units", result.err)
+        self.assertIn("one output tells two classes apart, but the data have 3; give the last layer 3", result.err)
 
     def test_a_delta_belongs_to_huber(self):
         self.network()
@@ -168,9 +168,9 @@ class Losses(LossTest):
     def test_every_activation_trains(self):
         features, labels = blobs((60, 60, 60))
         write_set(self.folder / "set.h5", features, labels=labels)
-        kinds = ("silu", "leaky_relu", 'leaky_relu", slope = 0.2, name = "a', "elu", 'elu", alpha = 0.5, name = "a', "softplus")
+        kinds = ('"silu"', '"leaky_relu"', '"leaky_relu", slope = 0.2', '"elu"', '"elu", alpha = 0.5', '"softplus"')
         for number, kind in enumerate(kinds):
-            layers = f'{{ kind = "dense", units = 8 }}, {{ kind = "{kind}" }}, {{ kind = "dense", units = 3 }}'
+            layers = f'{{ kind = "dense", units = 8 }}, {{ kind = {kind} }}, {{ kind = "dense", units = 3 }}'
             self.network(layers=layers)
             self.train(f"run{number}")
             self.assertGreater(self.summary(f"run{number}")["test"]["accuracy"], 0.95, kind)
@@ -284,7 +284,7 @@ class ClassWeights(LossTest):
             (["--set", "train.class_weights=[1, inf, 1]"], "must be a finite number"),
             (["--set", "train.class_weights=[0, 0, 0]"], "no class has a weight above 0"),
             (["--set", "train.class_weights=balance"], "did you mean 'balanced'?"),
-            (["--set", "train.class_weights=balanced", *with_targets, *one_output], "targets.h5 has no labels to weigh by"),
+            (["--set", "train.class_weights=balanced", *with_targets, *one_output], "targets.h5 has no labels"),
         ):
             for ranks in (0, 2):
                 result = self.unisono("train", "config.toml", "--output", "run", *options, ranks=ranks)
