@@ -97,9 +97,10 @@ void add_element_wise() {
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   const std::pair<Activation, std::string> activations[] = {
-      {Activation::relu, "relu"}, {Activation::gelu, "gelu"}, {Activation::tanh, "tanh"}};
+      {Activation::relu, "relu"}, {Activation::gelu, "gelu"}, {Activation::tanh, "tanh"},
+      {Activation::silu, "silu"}, {Activation::elu, "elu"},   {Activation::softplus, "softplus"}};
   for (const auto& [activation, name] : activations) {
-    const Activation a = activation;
+    const ActivationSpec a(activation, 1);
     add(name + "_forward/4MiB", equal(2, size), 2 * bytes,
         [=](Backend& b, Vectors& v) { b.activation_forward(a, extent, kBatch, v[0], v[1]); });
     add(name + "_backward/4MiB", equal(4, size), 4 * bytes,

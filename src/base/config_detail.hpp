@@ -69,6 +69,9 @@ class NameCollector final : public UniformVisitor<NameCollector> {
     names.emplace_back(field.name);
   }
   void number_or(const Field& field, std::int64_t&, const Choice&) override { names.emplace_back(field.name); }
+  void numbers_or(const Field& field, std::vector<double>&, std::string&, const std::vector<Choice>&) override {
+    names.emplace_back(field.name);
+  }
   void choice(const Field& field, std::string&, const std::vector<Choice>&) override { names.emplace_back(field.name); }
   void variant(const Field& field, std::string&, const std::vector<Variant>& variants) override {
     names.emplace_back(field.name);

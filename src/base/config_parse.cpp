@@ -77,6 +77,8 @@ class Parser final : public UniformVisitor<Parser> {
   }
 
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override;
+  void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                  const std::vector<Choice>& words) override;
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
     choose(field, value, names_of(choices));
   }
@@ -169,6 +171,19 @@ void Parser::number_or(const Field& field, std::int64_t& value, const Choice& wo
     fail(*node, field, fmt::format("is '{}', but must be an integer or '{}'", *text, word.name));
   }
   value = text ? 0 : read<std::int64_t>(field, *node);
+}
+
+void Parser::numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                        const std::vector<Choice>& words) {
+  const toml::node* node = find(field);
+  if (node == nullptr) return;
+  if (node->is_string()) {
+    values.clear();
+    choose(field, word, names_of(words));
+    return;
+  }
+  any(field, values);
+  if (values.empty()) fail(*node, field, fmt::format("is empty; give numbers, or one of {}", quoted(names_of(words))));
 }
 
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {

@@ -45,10 +45,13 @@ class Collector final : public UniformVisitor<Collector> {
     key.choices.emplace_back(word.name, word.meaning);
     add(std::move(key));
   }
+  void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                  const std::vector<Choice>& words) override {
+    add_choice(make_key(field, "string or list of numbers", values.empty() ? toml_text(word) : toml_text(values)),
+               words);
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
-    ReferenceKey key = make_key(field, "string", toml_text(value));
-    for (const Choice& choice : choices) key.choices.emplace_back(choice.name, choice.meaning);
-    add(std::move(key));
+    add_choice(make_key(field, "string", toml_text(value)), choices);
   }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override;
   void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) override {
@@ -75,6 +78,10 @@ class Collector final : public UniformVisitor<Collector> {
             .kinds = {}};
   }
   void add(ReferenceKey key);
+  void add_choice(ReferenceKey key, const std::vector<Choice>& choices) {
+    for (const Choice& choice : choices) key.choices.emplace_back(choice.name, choice.meaning);
+    add(std::move(key));
+  }
 
   ReferenceTable& table_;
   std::string path_;

@@ -22,6 +22,10 @@ class Writer final : public UniformVisitor<Writer> {
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
     values_.emplace_back(field.name, toml_text(value, word));
   }
+  void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                  const std::vector<Choice>&) override {
+    values_.emplace_back(field.name, values.empty() ? toml_text(word) : toml_text(values));
+  }
   void choice(const Field& field, std::string& value, const std::vector<Choice>&) override { any(field, value); }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override {
     any(field, value);

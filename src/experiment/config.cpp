@@ -74,6 +74,15 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .maximum = 4096},
                 threads);
   describe_ends(visitor, *this);
+  visitor.numbers_or({.name = "class_weights",
+                      .meaning = "weight of an example's loss in training, by its class; a list has one weight per "
+                                 "class",
+                      .minimum = 0},
+                     class_weight_list, class_weights,
+                     {{"none", "all examples have the weight 1"},
+                      {"balanced",
+                       "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: "
+                       "all classes have the same total weight"}});
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "agreement.hpp"
+#include "class_weights.hpp"
 #include "device.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/device.hpp"
@@ -110,6 +111,7 @@ SourceOptions source_options(const ModelParts& parts, const Config& config) {
           .batch_size = config.train.batch_size,
           .accumulate = config.train.accumulate,
           .seed = static_cast<std::uint64_t>(config.seed),
+          .class_weights = parts.class_weights,
           .delivery = part ? parts.delivery() : Delivery{}};
 }
 
@@ -153,6 +155,7 @@ ModelParts::ModelParts(Communicator& communicator, const Config& config, const M
                        model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(world, "order of the parameters", model->layout().hash(),
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
   if (data != nullptr) division = strategy->divide(*model, data->info(), world);
   parameters =
       division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());

@@ -69,6 +69,7 @@ struct ModelParts {
   Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it
   Buffer parameters;             ///< θ, from vector_memory(); the rank's own part of it where divided
   Buffer statistics;
+  std::vector<float> class_weights;  ///< [K] of the losses that it is trained on; empty: all are 1
 };
 
 /// What training needs on top.

@@ -64,7 +64,7 @@ void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState
   const Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0) {
-    loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, scale,
+    loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {scale, batch.weights},
                  network_.output_gradient(memory), sums);
   }
   network_.backward(now, memory, gradient, write, ready);
@@ -97,7 +97,9 @@ void NetworkModel::predict(const Batch& batch, ModelState state, MutableView out
     const View values = layer_->forward(pass(batch, state, /*training=*/false), inputs_of(batch), memory_for(plan));
     return context_.backend.store(layer_->out().extent, batch.size, values, outputs);
   }
-  context_.backend.store(network_.out().extent, batch.size, infer(batch, state), outputs);
+  const Extent& out = network_.out().extent;
+  const auto raw = outputs.first(static_cast<std::size_t>(batch.size * out.size()));
+  context_.backend.store(out, batch.size, infer(batch, state), raw);
   loss_->to_predictions(outputs);
 }
 

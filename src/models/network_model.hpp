@@ -21,6 +21,7 @@ class NetworkModel final : public Model {
 
   const ParameterLayout& layout() const override { return network_.parameters(); }
   const ParameterLayout& statistics_layout() const override { return network_.statistics(); }
+  bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;
 
@@ -28,7 +29,7 @@ class NetworkModel final : public Model {
                          const GradientReady& ready, LossSums& sums) override;
   void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
   void predict(const Batch& batch, ModelState state, MutableView outputs) override;
-  Index output_size() const override { return layer_ ? layer_->out().extent.size() : network_.out().extent.size(); }
+  Index output_size() const override { return layer_ ? layer_->out().extent.size() : loss_->prediction_size(); }
   Prediction prediction() const override;
   void predict_layer(const std::string& layer) override;
 

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "losses/mean_squared_error.hpp"
-#include "losses/require_targets.hpp"
+#include "losses/error_losses.hpp"
+#include "losses/fits.hpp"
+#include "losses/multiclass_hinge.hpp"
 #include "losses/sigmoid_cross_entropy.hpp"
 #include "losses/softmax_cross_entropy.hpp"
 #include "unisono/base/errors.hpp"
@@ -18,18 +19,38 @@ void require_targets(const char* loss, const Shape& out, Index target_size) {
       loss, text_of(out), target_size, target_size));
 }
 
+void require_output_for_each_class(const char* loss, const Shape& out, const TargetShape& data) {
+  if (out.extent.height * out.extent.width > 1) {
+    throw ConfigError(fmt::format(
+        "model.loss: {} needs one output a class, but the last layer gives {}×{}×{}; end with a global_average_pool or "
+        "a dense layer",
+        loss, out.extent.channels, out.extent.height, out.extent.width));
+  }
+  if (data.classes == 0) {
+    throw ConfigError(
+        fmt::format("model.loss: {} needs labels, but the data have none; take mean_squared_error for targets, or data "
+                    "with labels",
+                    loss));
+  }
+  if (out.extent.size() != data.classes) {
+    throw ConfigError(
+        fmt::format("model.loss: the last layer has {} outputs but the data have {} classes; give it {} units",
+                    out.extent.size(), data.classes, data.classes));
+  }
+}
+
 std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
   const double smoothing = settings.label_smoothing;
   if (settings.loss == "softmax_cross_entropy") return std::make_unique<SoftmaxCrossEntropy>(smoothing, out, data);
   if (settings.loss == "sigmoid_cross_entropy") return std::make_unique<SigmoidCrossEntropy>(smoothing, out, data);
-  if (settings.loss == "mean_squared_error") {
+  if (settings.loss == "multiclass_hinge") {
     if (smoothing != 0) {
       throw ConfigError(
-          "model.label_smoothing: mean_squared_error has no labels to smooth; leave it out, or take a "
-          "cross entropy");
+          "model.label_smoothing: multiclass_hinge smooths no labels; leave it out, or take a cross entropy");
     }
-    return std::make_unique<MeanSquaredError>(out, data);
+    return std::make_unique<MulticlassHinge>(out, data);
   }
+  if (is_error_loss(settings.loss)) return std::make_unique<ErrorLosses>(settings, out, data);
   throw ConfigError("model.loss: there is no loss '" + settings.loss + "'");
 }
 

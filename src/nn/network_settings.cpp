@@ -22,8 +22,21 @@ void NetworkSettings::describe(ConfigVisitor& visitor) {
       {.name = "loss", .meaning = "loss function that is minimised"}, loss,
       {{"softmax_cross_entropy", "−log of the predicted probability of the label, for mutually exclusive classes"},
        {"sigmoid_cross_entropy",
-        "binary cross-entropy, averaged over independent outputs, for targets in [0, 1] or labels"},
-       {"mean_squared_error", "(y − t)², averaged over the outputs of an example"}});
+        "binary cross-entropy, averaged over independent outputs, for targets in [0, 1] or labels; for two "
+        "classes, one output is enough: the probability of the second class"},
+       {"multiclass_hinge",
+        "max(0, 1 + the largest output of another class − the output of the label) (Crammer & Singer 2001)"},
+       {"mean_squared_error", "(y − t)², averaged over the outputs of an example"},
+       {"mean_absolute_error", "|y − t|, averaged over the outputs of an example"},
+       {"huber",
+        "½ (y − t)² up to |y − t| = delta and linear beyond, averaged over the outputs of an example"}});
+  visitor.field({.name = "delta",
+                 .meaning = "for huber: absolute error above which the loss is linear",
+                 .minimum = 0,
+                 .minimum_excluded = true},
+                delta);
+  visitor.require("delta", delta == 1 || loss == "huber",
+                  "delta belongs to loss = \"huber\"; remove it, or take that loss");
   visitor.field({.name = "label_smoothing",
                  .meaning = "label smoothing: share of the target probability that is spread evenly over all classes "
                             "(Szegedy et al. 2016)",

@@ -149,5 +149,49 @@ TEST_CASE("a broken rule is refused at its key", "[config]") {
   CHECK(complaint(kData + "[train]\nsmoothing = 0.1") == "");
 }
 
+/// A list of numbers, or a word.
+struct WeightSettings {
+  std::string word = "none";
+  std::vector<double> values;
+  Describe visitor() {
+    return [this](ConfigVisitor& v) {
+      v.numbers_or({.name = "weights", .meaning = "what counts", .minimum = 0}, values, word,
+                   {{"none", "all alike"}, {"balanced", "by their share"}});
+    };
+  }
+};
+
+TEST_CASE("a key may hold a list of numbers or a word", "[config]") {
+  const auto parsed = [](const std::string& text) {
+    WeightSettings settings;
+    parse_config({.path = "test.toml", .text = text, .overrides = {}}, settings.visitor());
+    return settings;
+  };
+  CHECK(parsed("").word == "none");
+  CHECK(parsed("weights = \"balanced\"").word == "balanced");
+  CHECK(parsed("weights = [1, 0.5]").values == std::vector<double>{1, 0.5});
+  CHECK(parsed("weights = 2").values == std::vector<double>{2});
+  for (const std::string text : {"weights = [1.0, 0.5]\n", "weights = \"balanced\"\n"}) {
+    WeightSettings settings = parsed(text);
+    CHECK(effective_config(settings.visitor()) == text);
+  }
+  const auto message = [&](const std::string& text) -> std::string {
+    try {
+      parsed(text);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  CHECK(message("weights = []") ==
+        "test.toml:1:11: 'weights' at the top level is empty; give numbers, or one of 'none', 'balanced'");
+  CHECK(message("weights = [1, -2]") == "test.toml:1:15: 'weights' at the top level is -2, but must be at least 0");
+  CHECK(message("weights = [inf]") == "test.toml:1:12: 'weights' at the top level is inf, but must be a finite number");
+  CHECK(message("weights = \"balance\"").find("did you mean 'balanced'?") != std::string::npos);
+  WeightSettings settings;
+  CHECK(config_reference(settings.visitor(), ReferenceFormat::text).find("string or list of numbers, at least 0") !=
+        std::string::npos);
+}
+
 }  // namespace
 }  // namespace unisono

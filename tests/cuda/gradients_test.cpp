@@ -114,6 +114,9 @@ void check(const TrialSettings& settings) {
 TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
   const LayerSettings flatten = layer("flatten"), tanh = layer("tanh"), norm = layer("batch_norm");
   SECTION("dense layers") { check({.layers = {dense(7), layer("gelu"), dense(3)}, .in = {5, 1, 1}}); }
+  SECTION("activations") {
+    check({.layers = {dense(7), layer("silu"), dense(6), layer("softplus"), dense(3)}, .in = {5, 1, 1}});
+  }
   SECTION("classes") {
     check({.layers = {dense(9), layer("sigmoid"), layer("layer_norm"), dense(4)},
            .in = {6, 1, 1},

@@ -107,7 +107,7 @@ Block block_of(std::vector<Index> shape, std::vector<int> axes) {
 std::string text_of(const Extent& e) { return fmt::format("{}×{}×{}", e.channels, e.height, e.width); }
 
 const char* name_of(Activation activation) {
-  constexpr const char* kNames[] = {"none", "relu", "gelu", "tanh", "sigmoid"};
+  constexpr const char* kNames[] = {"none", "relu", "gelu", "tanh", "sigmoid", "silu", "leaky ReLU", "ELU", "softplus"};
   return kNames[static_cast<int>(activation)];
 }
 
@@ -392,10 +392,13 @@ void add_layer_norms(Table& table) {
 
 void add_elements(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
-    for (const Activation activation :
-         {Activation::none, Activation::relu, Activation::gelu, Activation::tanh, Activation::sigmoid}) {
+    for (const ActivationSpec& activation :
+         {ActivationSpec(Activation::none), ActivationSpec(Activation::relu), ActivationSpec(Activation::gelu),
+          ActivationSpec(Activation::tanh), ActivationSpec(Activation::sigmoid), ActivationSpec(Activation::silu),
+          ActivationSpec(Activation::leaky_relu, 0.125F), ActivationSpec(Activation::elu, 0.75F),
+          ActivationSpec(Activation::softplus)}) {
       table.push_back(
-          {fmt::format("{} of {}, batch {}", name_of(activation), text_of(extent), batch),
+          {fmt::format("{} of {}, batch {}", name_of(activation.kind), text_of(extent), batch),
            [=, extent = extent, batch = batch](Backend& backend) -> Results {
              const Device device(backend);
              const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 51, -4, 4));
@@ -403,7 +406,7 @@ void add_elements(Table& table) {
              backend.activation_forward(activation, extent, batch, x.view(), y.view());
              const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 52, 0, 1));
              const Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 53));
-             const bool by_input = activation == Activation::gelu;
+             const bool by_input = activation.reads_input();
              backend.activation_backward(activation, extent, batch, by_input ? x.view() : View{},
                                          by_input ? View{} : given.view(), dy.view(), dx.view());
              return {{"y", device.canonical(extent, batch, y), 24}, {"dx", device.canonical(extent, batch, dx), 24}};
@@ -448,7 +451,47 @@ void append_sums(Results& results, Backend& backend, LossSums& sums, double term
   append("values", static_cast<double>(sums.values));
 }
 
+/// Weights of examples that every precision holds, zeros among them; none where they are not wanted.
+Floats weights_of(Index batch, bool wanted) {
+  Floats weights = numbers(wanted ? batch : 0, 66, 0.25F, 3);
+  for (std::size_t i = 0; i < weights.size(); i += 6) weights[i] = 0;
+  return weights;
+}
+
+void add_hinges(Table& table) {
+  for (const Index batch : {1, 7, 130, 600}) {
+    for (const Index classes : {1, 2, 10, 100}) {
+      for (const bool weighted : {false, true}) {
+        table.push_back(
+            {fmt::format("hinge of {} classes, batch {}{}", classes, batch, weighted ? ", weighted" : ""),
+             [=](Backend& backend) -> Results {
+               const Device device(backend);
+               const Extent extent{classes, 1, 1};
+               Floats values = numbers(batch * classes, 67, -3, 3);
+               for (std::size_t i = 0; i < values.size(); i += 5) values[i] = 1.5F;  // ties
+               const Buffer scores = device.activations(extent, batch, values);
+               const Floats weights = weights_of(batch, weighted);
+               std::vector<std::int32_t> labels;
+               for (Index i = 0; i < batch; ++i) {
+                 labels.push_back(static_cast<std::int32_t>(7 * i % classes));
+               }
+               Buffer gradient = device.activations(extent, batch);
+               LossSums sums;
+               backend.multiclass_hinge(classes, batch, scores.view(), labels, {0.5F, weights}, gradient.view(), sums);
+               backend.submit();
+               backend.multiclass_hinge(classes, batch, scores.view(), labels, 0.5F, {}, sums);
+               backend.submit();
+               Results results = {{"dscores", device.canonical(extent, batch, gradient), 1}};
+               append_sums(results, backend, sums, 16);
+               return results;
+             }});
+      }
+    }
+  }
+}
+
 void add_losses(Table& table) {
+  add_hinges(table);
   for (const Index batch : {1, 7, 130, 600}) {
     for (const Index classes : {2, 10, 100}) {
       for (const float smoothing : {0.0F, 0.125F}) {
@@ -463,10 +506,11 @@ void add_losses(Table& table) {
                            for (Index i = 0; i < batch; ++i)
                              labels.push_back(static_cast<std::int32_t>(7 * i % classes));
                            Buffer gradient = device.activations(extent, batch);
+                           const Floats weights = weights_of(batch, smoothing == 0);
                            LossSums sums;
                            for (int twice = 0; twice < 2; ++twice) {
-                             backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F,
-                                                           gradient.view(), sums);
+                             backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing,
+                                                           {0.5F, weights}, gradient.view(), sums);
                              backend.submit();
                            }
                            backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing, 0.5F, {},
@@ -478,7 +522,7 @@ void add_losses(Table& table) {
                          }});
       }
     }
-    for (const Extent extent : {Extent{5, 1, 1}, {3, 4, 5}}) {
+    for (const Extent extent : {Extent{5, 1, 1}, {1, 1, 1}, {3, 4, 5}}) {
       for (const bool labelled : {false, true}) {
         if (labelled && extent.height > 1) continue;
         table.push_back(
@@ -489,33 +533,42 @@ void add_losses(Table& table) {
                const Floats targets = numbers(batch * extent.size(), 63, 0, 1);
                std::vector<std::int32_t> labels;
                for (Index i = 0; i < batch; ++i) {
-                 labels.push_back(static_cast<std::int32_t>(3 * i % extent.channels));
+                 labels.push_back(static_cast<std::int32_t>(3 * i % std::max<Index>(2, extent.channels)));
                }
                Buffer gradient = device.activations(extent, batch);
+               const Floats weights = weights_of(batch, labelled);
                LossSums sums;
                backend.sigmoid_cross_entropy(
                    extent, batch, logits.view(),
                    labelled ? std::span<const std::int32_t>(labels) : std::span<const std::int32_t>(),
-                   labelled ? View{} : View(targets), 0.125F, 0.5F, gradient.view(), sums);
+                   labelled ? View{} : View(targets), 0.125F, {0.5F, weights}, gradient.view(), sums);
                backend.submit();
                Results results = {{"dlogits", device.canonical(extent, batch, gradient), 32, true, 1, 0.5}};
                append_sums(results, backend, sums, 16);
                return results;
              }});
       }
-      table.push_back(
-          {fmt::format("squared errors of {}, batch {}", text_of(extent), batch), [=](Backend& backend) -> Results {
-             const Device device(backend);
-             const Buffer outputs = device.activations(extent, batch, numbers(batch * extent.size(), 64));
-             const Floats targets = numbers(batch * extent.size(), 65);
-             Buffer gradient = device.activations(extent, batch);
-             LossSums sums;
-             backend.mean_squared_error(extent, batch, outputs.view(), targets, 0.5F, gradient.view(), sums);
-             backend.submit();
-             Results results = {{"dy", device.canonical(extent, batch, gradient), 4}};
-             append_sums(results, backend, sums, 16);
-             return results;
-           }});
+      for (const ErrorLoss loss : {ErrorLoss::squared, ErrorLoss::absolute, ErrorLoss::huber}) {
+        for (const bool weighted : {false, true}) {
+          const ErrorSpec spec{.extent = extent, .loss = loss, .delta = 0.375F};
+          table.push_back(
+              {fmt::format("errors, loss {}, of {}, batch {}{}", static_cast<int>(loss), text_of(extent), batch,
+                           weighted ? ", weighted" : ""),
+               [=](Backend& backend) -> Results {
+                 const Device device(backend);
+                 const Buffer outputs = device.activations(extent, batch, numbers(batch * extent.size(), 64));
+                 const Floats targets = numbers(batch * extent.size(), 65);
+                 const Floats weights = weights_of(batch, weighted);
+                 Buffer gradient = device.activations(extent, batch);
+                 LossSums sums;
+                 backend.error_loss(spec, batch, outputs.view(), targets, {0.5F, weights}, gradient.view(), sums);
+                 backend.submit();
+                 Results results = {{"dy", device.canonical(extent, batch, gradient), 4}};
+                 append_sums(results, backend, sums, 16);
+                 return results;
+               }});
+        }
+      }
     }
   }
 }

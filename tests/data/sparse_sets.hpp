@@ -139,7 +139,7 @@ inline std::string content(const ExampleSet& set, std::int64_t i) {
     const auto words = text->words.subspan(text->sentences[at], text->sentences[at + 1] - text->sentences[at]);
     return fmt::format("{}", fmt::join(words.begin(), words.end(), " "));
   }
-  const auto& [rows, answers] = std::get<LabelledRows>(set);
+  const auto& [rows, answers, weights] = std::get<LabelledRows>(set);
   const std::size_t first = rows.offsets[at], count = rows.offsets[at + 1] - first;
   const auto columns = rows.columns.subspan(first, count);
   std::vector<float> values(count, 1.0F);

@@ -1,3 +1,4 @@
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -120,8 +121,8 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
     Row sigmoid_gradient;
     for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
       const Row y = row_of(widen(z), n, size), t = row_of(widen(targets), n, size);
-      sums[0] += reference::squared_loss(y, t);
-      for (double d : reference::squared_gradient(y, t)) gradient.push_back(d * static_cast<double>(kScale));
+      sums[0] += reference::error_loss({}, y, t);
+      for (double d : reference::error_gradient({}, y, t)) gradient.push_back(d * static_cast<double>(kScale));
       sigmoid_loss += reference::sigmoid_loss(y, t, static_cast<double>(kSmoothing));
       for (double d : reference::sigmoid_gradient(y, t, static_cast<double>(kSmoothing))) {
         sigmoid_gradient.push_back(d * static_cast<double>(kScale));
@@ -139,8 +140,8 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
           const Buffer device = to_device(backend, shape, z, 30);
           Buffer d = fresh(backend, shape), d_sigmoid = fresh(backend, shape);
           LossSums s = before, s_sigmoid = before, without = before, without_sigmoid = before;
-          backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, d.view(), s);
-          backend.mean_squared_error(shape.extent, shape.batch, device.view(), targets, kScale, {}, without);
+          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, d.view(), s);
+          backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, {}, without);
           backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale,
                                         d_sigmoid.view(), s_sigmoid);
           backend.sigmoid_cross_entropy(shape.extent, shape.batch, device.view(), {}, targets, kSmoothing, kScale, {},
@@ -179,9 +180,12 @@ TEST_CASE("an element-wise loss of a diverged output is NaN", "[loss]") {
     CpuBackend backend({.threads = 1, .instruction_set = set});
     const Buffer device = to_device(backend, shape, outputs);
     LossSums squared, sigmoid;
-    backend.mean_squared_error(shape.extent, 3, device.view(), targets, 1, {}, squared);
+    for (const ErrorLoss loss : {ErrorLoss::absolute, ErrorLoss::huber, ErrorLoss::squared}) {
+      squared = {};
+      backend.error_loss({shape.extent, loss}, 3, device.view(), targets, 1, {}, squared);
+      CHECK(std::isnan(squared.loss));
+    }
     backend.sigmoid_cross_entropy(shape.extent, 3, device.view(), {}, targets, 0, 1, {}, sigmoid);
-    CHECK(std::isnan(squared.loss));
     CHECK(std::isnan(squared.absolute_error));
     CHECK(std::isnan(sigmoid.loss));
   }
@@ -197,7 +201,9 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where
     const auto labels = some_labels(shape.batch, shape.extent.size());
     Index correct = 5, top5 = 6;
     for (std::size_t n = 0; n < labels.size(); ++n) {
-      one_hot[n * size + static_cast<std::size_t>(labels[n])] = 1;
+      if (size > 1) one_hot[n * size + static_cast<std::size_t>(labels[n])] = 1;  // of one output: its target is 0
+      if (size == 1) correct += logits[n] <= 0 ? 1 : 0;
+      if (size == 1) continue;
       const int rank = reference::rank_of(row_of(widen(logits), n, size), labels[n]);
       correct += rank < 1 ? 1 : 0;
       top5 += rank < 5 ? 1 : 0;
@@ -239,6 +245,189 @@ TEST_CASE("with targets a hit is every logit on its target's side", "[loss]") {
   }
 }
 
+TEST_CASE("a label of one logit is its target: two classes with one output", "[loss]") {
+  // Logits 2, −1, 0, 3 of labels 1, 1, 0, 0: hits are the first and, 0 being the first class', the third.
+  const Shape shape{{1, 1, 1}, 4};
+  const Floats logits{2, -1, 0, 3}, targets{1, 1, 0, 0};
+  const std::vector<std::int32_t> labels{1, 1, 0, 0};
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    const Buffer device = to_device(backend, shape, logits);
+    Buffer by_label = fresh(backend, shape), by_target = fresh(backend, shape);
+    LossSums sums, expected;
+    backend.sigmoid_cross_entropy(shape.extent, 4, device.view(), labels, {}, 0, 1, by_label.view(), sums);
+    backend.sigmoid_cross_entropy(shape.extent, 4, device.view(), {}, targets, 0, 1, by_target.view(), expected);
+    CHECK(sums.loss == expected.loss);
+    CHECK(sums.correct == 2);
+    CHECK(from_device(backend, shape, by_label) == from_device(backend, shape, by_target));
+  }
+}
+
+TEST_CASE("the multiclass hinge gives the reference's losses, hits and gradients", "[loss]") {
+  for (Index batch : {0, 1, 3, 16, 17, 65, 130}) {
+    for (Index classes : {1, 2, 4, 10, 300}) {
+      INFO(batch << " × " << classes);
+      const Shape shape{{classes, 1, 1}, batch};
+      Floats scores = random_floats(batch * classes, 67, -2, 2);
+      for (float& z : scores) z = std::round(4 * z) / 4;  // with ties, and margins of exactly 0; all sums are exact
+      const auto labels = some_labels(batch, classes);
+      double loss = 1000;
+      Index correct = 5, top5 = 6;
+      Row gradient;
+      for (std::size_t n = 0; n < labels.size(); ++n) {
+        const Row z = row_of(widen(scores), n, static_cast<std::size_t>(classes));
+        loss += reference::hinge_loss(z, labels[n]);
+        correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
+        top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
+        for (double d : reference::hinge_gradient(z, labels[n])) gradient.push_back(d * static_cast<double>(kScale));
+      }
+      everywhere(
+          [&](CpuBackend& backend) {
+            const Buffer z = to_device(backend, shape, scores, 30);
+            Buffer d = fresh(backend, shape);
+            LossSums sums = begun(), without = begun();
+            backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, d.view(), sums);
+            backend.multiclass_hinge(classes, batch, z.view(), labels, kScale, {}, without);
+            CHECK(listed(sums) == listed(without));
+            CHECK(largest_unused(shape, d.view()) == 0);
+            return Outputs{{from_device(backend, shape, d)}, listed(sums)};
+          },
+          [&](const Outputs& outputs) {
+            CHECK(outputs.sums[0] == loss);
+            CHECK(outputs.sums[1] == 7 + batch);
+            CHECK(outputs.sums[2] == correct);
+            CHECK(outputs.sums[3] == top5);
+            CHECK(excess(outputs.tensors[0], gradient, 0x1p-60) <= 1);
+          });
+    }
+  }
+}
+
+TEST_CASE("a multiclass hinge of diverged scores is NaN", "[loss]") {
+  const float nan = std::nanf("");
+  for (InstructionSet set : available_instruction_sets()) {
+    CpuBackend backend({.threads = 1, .instruction_set = set});
+    for (const Floats& scores : {Floats{nan, 1, 2}, Floats{1, nan, 2}, Floats{1, 2, nan}}) {
+      LossSums sums;
+      backend.multiclass_hinge(3, 1, to_device(backend, {{3, 1, 1}, 1}, scores).view(), std::vector<std::int32_t>{1}, 1,
+                               {}, sums);
+      CHECK(std::isnan(sums.loss));
+      CHECK(sums.correct == 0);
+    }
+  }
+}
+
+TEST_CASE("absolute and Huber errors give the reference's losses and gradients", "[loss]") {
+  for (const Shape& shape : odd_shapes()) {
+    INFO(shape.text());
+    const auto size = static_cast<std::size_t>(shape.extent.size());
+    const Floats y = random_floats(shape.size(), 68, -4, 4), targets = random_floats(shape.size(), 69, -1, 1);
+    for (const ErrorSpec& spec :
+         {ErrorSpec{shape.extent, ErrorLoss::absolute}, ErrorSpec{shape.extent, ErrorLoss::huber},
+          ErrorSpec{shape.extent, ErrorLoss::huber, 0.25F}}) {
+      double loss = 1000;
+      Row gradient;
+      for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
+        const Row outputs = row_of(widen(y), n, size), t = row_of(widen(targets), n, size);
+        loss += reference::error_loss(spec, outputs, t);
+        for (double d : reference::error_gradient(spec, outputs, t))
+          gradient.push_back(d * static_cast<double>(kScale));
+      }
+      everywhere(
+          [&](CpuBackend& backend) {
+            const Buffer device = to_device(backend, shape, y, 30);
+            Buffer d = fresh(backend, shape);
+            LossSums sums = begun(), without = begun(), squared = begun();
+            backend.error_loss(spec, shape.batch, device.view(), targets, kScale, d.view(), sums);
+            backend.error_loss(spec, shape.batch, device.view(), targets, kScale, {}, without);
+            CHECK(listed(sums) == listed(without));
+            CHECK(largest_unused(shape, d.view()) == 0);
+            backend.error_loss({shape.extent}, shape.batch, device.view(), targets, kScale, {}, squared);
+            squared.loss = sums.loss;
+            CHECK(listed(sums) == listed(squared));  // the other figures are those of every loss of errors
+            return Outputs{{from_device(backend, shape, d)}, listed(sums)};
+          },
+          [&](const Outputs& outputs) {
+            // A difference below 5 is rounded once, and so is the gradient three times more.
+            const auto count = static_cast<double>(shape.batch);
+            CHECK(std::abs(outputs.sums[0] - loss) <= count * 5 * 5 * kRoundoff + 1e-12);
+            CHECK(excess(outputs.tensors[0], gradient, 4 * kRoundoff * 5 * 0.25 / static_cast<double>(size)) <= 1);
+          });
+    }
+  }
+}
+
+TEST_CASE("weights multiply each example's loss and gradient, and nothing else", "[loss]") {
+  // Powers of two and 0: products are exact, so that gradients are the unweighted ones times the weights bit for bit.
+  for (const Shape& shape : odd_shapes()) {
+    if (shape.extent.height * shape.extent.width > 1) continue;
+    INFO(shape.text());
+    const Index classes = shape.extent.size();
+    const Floats z = random_floats(shape.size(), 70, -3, 3), targets = random_floats(shape.size(), 71, 0, 1);
+    const auto labels = some_labels(shape.batch, classes);
+    Floats weights;
+    for (Index n = 0; n < shape.batch; ++n) weights.push_back(std::vector<float>{2, 0, 0.25F, 1}[n % 4]);
+    const ErrorSpec huber{shape.extent, ErrorLoss::huber, 0.5F};
+    using Apply =
+        std::function<void(CpuBackend&, View, std::size_t, std::size_t, const LossScale&, MutableView, LossSums&)>;
+    const auto of = [&](std::size_t first, std::size_t count) { return std::span(labels).subspan(first, count); };
+    const auto values_of = [&](std::size_t first, std::size_t count) {
+      return View(targets).subspan(first * static_cast<std::size_t>(classes),
+                                   count * static_cast<std::size_t>(classes));
+    };
+    const std::vector<Apply> losses = {
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) {
+          b.softmax_cross_entropy(classes, static_cast<Index>(n), y, of(first, n), kSmoothing, scale, d, s);
+        },
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) { b.multiclass_hinge(classes, static_cast<Index>(n), y, of(first, n), scale, d, s); },
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) {
+          b.sigmoid_cross_entropy(shape.extent, static_cast<Index>(n), y, of(first, n), {}, kSmoothing, scale, d, s);
+        },
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) {
+          b.sigmoid_cross_entropy(shape.extent, static_cast<Index>(n), y, {}, values_of(first, n), 0, scale, d, s);
+        },
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) { b.error_loss({shape.extent}, static_cast<Index>(n), y, values_of(first, n), scale, d, s); },
+        [&](CpuBackend& b, View y, std::size_t first, std::size_t n, const LossScale& scale, MutableView d,
+            LossSums& s) { b.error_loss(huber, static_cast<Index>(n), y, values_of(first, n), scale, d, s); }};
+    for (std::size_t which = 0; which < losses.size(); ++which) {
+      INFO("loss " << which);
+      const Apply& apply = losses[which];
+      everywhere(
+          [&](CpuBackend& backend) {
+            const auto count = static_cast<std::size_t>(shape.batch), size = static_cast<std::size_t>(classes);
+            const Buffer device = to_device(backend, shape, z);
+            Buffer d = fresh(backend, shape), plain = fresh(backend, shape);
+            LossSums weighted, unweighted;
+            apply(backend, device.view(), 0, count, {kScale, weights}, d.view(), weighted);
+            apply(backend, device.view(), 0, count, kScale, plain.view(), unweighted);
+            double loss = 0;
+            for (std::size_t n = 0; n < count; ++n) {
+              const Shape one{shape.extent, 1};
+              const Floats row(z.begin() + static_cast<std::ptrdiff_t>(n * size),
+                               z.begin() + static_cast<std::ptrdiff_t>((n + 1) * size));
+              LossSums own;
+              apply(backend, to_device(backend, one, row).view(), n, 1, kScale, {}, own);
+              loss += static_cast<double>(weights[n]) * own.loss;
+            }
+            CHECK(weighted.loss == Approx(loss).epsilon(1e-13).margin(1e-13));  // sums of doubles in another order
+            weighted.loss = unweighted.loss;
+            CHECK(listed(weighted) == listed(unweighted));
+            CHECK(largest_unused(shape, d.view()) == 0);
+            Floats expected = from_device(backend, shape, plain);
+            for (std::size_t i = 0; i < expected.size(); ++i) expected[i] *= weights[i / size];
+            CHECK(from_device(backend, shape, d) == expected);
+            return Outputs{{from_device(backend, shape, d)}, listed(weighted)};
+          },
+          [](const Outputs&) {});
+    }
+  }
+}
+
 TEST_CASE("the reference's gradients of losses are central differences", "[loss]") {
   const Row z = widen(random_floats(6, 64, -2, 2)), t = widen(random_floats(6, 65, 0, 1));
   const Row target = reference::smoothed(6, 2, 0.1);
@@ -247,8 +436,15 @@ TEST_CASE("the reference's gradients of losses are central differences", "[loss]
                        reference::softmax_gradient(z, target)) < 1e-8);
   CHECK(gradient_error([&](const Row& at) { return reference::sigmoid_loss(at, t, 0.1); }, z,
                        reference::sigmoid_gradient(z, t, 0.1)) < 1e-8);
-  CHECK(gradient_error([&](const Row& at) { return reference::squared_loss(at, t); }, z,
-                       reference::squared_gradient(z, t)) < 1e-8);
+  for (const ErrorLoss loss : {ErrorLoss::squared, ErrorLoss::absolute, ErrorLoss::huber}) {
+    const ErrorSpec spec{.extent = {6, 1, 1}, .loss = loss, .delta = 0.75F};
+    CHECK(gradient_error([&](const Row& at) { return reference::error_loss(spec, at, t); }, z,
+                         reference::error_gradient(spec, z, t)) < 1e-8);
+  }
+  for (std::int32_t label = 0; label < 6; ++label) {
+    CHECK(gradient_error([&](const Row& at) { return reference::hinge_loss(at, label); }, z,
+                         reference::hinge_gradient(z, label)) < 1e-8);
+  }
 }
 
 }  // namespace unisono::cpu

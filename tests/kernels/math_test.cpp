@@ -55,6 +55,8 @@ double exact_normal(double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); }
 TEST_CASE("elementary functions err by as many ulps as their comments say", "[math]") {
   const Floats all = spread_floats(-200, 200), unit = spread_floats(0, 1);
   CHECK(worst_ulps(all, map(all, own::exponential), [](double x) { return std::exp(x); }) < 1.1);
+  const Floats down = spread_floats(-200, 88);
+  CHECK(worst_ulps(down, map(down, own::exponential_less_one), [](double x) { return std::expm1(x); }) < 1.5);
   CHECK(worst_ulps(unit, map(unit, own::log_one_plus), [](double x) { return std::log1p(x); }) < 2);
   const Floats positive = spread_floats(0x1p-126F, 3e38F);
   CHECK(worst_ulps(positive, map(positive, own::natural_logarithm), [](double x) { return std::log(x); }) < 2);
@@ -74,12 +76,20 @@ TEST_CASE("the instruction sets' activations err no more", "[math]") {
     const Loops loops = loops_for(set);
     INFO(loops.name);
     Floats y(x.size());
-    loops.activation.forward(Activation::tanh, x.data(), y.data(), n);
+    loops.activation.forward(Activation::tanh, 0, x.data(), y.data(), n);
     CHECK(worst_ulps(x, y, [](double v) { return std::tanh(v); }) < 1.4);
-    loops.activation.forward(Activation::sigmoid, x.data(), y.data(), n);
+    loops.activation.forward(Activation::sigmoid, 0, x.data(), y.data(), n);
     CHECK(worst_ulps(x, y, [](double v) { return 1 / (1 + std::exp(-v)); }) < 2.5);
-    loops.activation.forward(Activation::gelu, x.data(), y.data(), n);
+    loops.activation.forward(Activation::gelu, 0, x.data(), y.data(), n);
     CHECK(worst_ulps(x, y, [](double v) { return v * exact_normal(v); }) < 9.5);
+    const Floats above = spread_floats(-87, 200);  // below, σ(x) is no normal float
+    Floats of_above(above.size());
+    loops.activation.forward(Activation::silu, 0, above.data(), of_above.data(), static_cast<Count>(above.size()));
+    CHECK(worst_ulps(above, of_above, [](double v) { return v / (1 + std::exp(-v)); }) < 3.5);
+    loops.activation.forward(Activation::elu, 1, x.data(), y.data(), n);
+    CHECK(worst_ulps(x, y, [](double v) { return v > 0 ? v : std::expm1(v); }) < 1.5);
+    loops.activation.forward(Activation::softplus, 0, x.data(), y.data(), n);
+    CHECK(worst_ulps(x, y, [](double v) { return std::max(v, 0.0) + std::log1p(std::exp(-std::fabs(v))); }) < 3);
   }
 }
 
@@ -89,6 +99,10 @@ TEST_CASE("elementary functions keep infinities and NaN", "[math]") {
   CHECK(own::exponential(infinity) == infinity);
   CHECK(own::exponential(88.7F) < infinity);
   CHECK(own::exponential(0) == 1);
+  CHECK(own::exponential_less_one(-infinity) == -1);
+  CHECK(own::exponential_less_one(0) == 0);
+  CHECK(own::exponential_less_one(infinity) < infinity);
+  CHECK(std::isnan(own::exponential_less_one(nan)));
   CHECK(own::hyperbolic_tangent(infinity) == 1);
   CHECK(own::hyperbolic_tangent(-infinity) == -1);
   CHECK(own::hyperbolic_tangent(0) == 0);

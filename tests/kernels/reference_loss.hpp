@@ -68,15 +68,51 @@ inline Row sigmoid_gradient(const Row& z, const Row& targets, double smoothing) 
   return gradient;
 }
 
-inline double squared_loss(const Row& y, const Row& targets) {
+/// max(0, 1 + the largest other score − the label's)
+inline double hinge_loss(const Row& z, std::int32_t label) {
+  const auto l = static_cast<std::size_t>(label);
   double loss = 0;
-  for (std::size_t k = 0; k < y.size(); ++k) loss += std::pow(y[k] - targets[k], 2) / static_cast<double>(y.size());
+  for (std::size_t k = 0; k < z.size(); ++k) loss = k == l ? loss : std::max(loss, 1 + z[k] - z[l]);
   return loss;
 }
 
-inline Row squared_gradient(const Row& y, const Row& targets) {
+/// Of equal scores the first counts.
+inline Row hinge_gradient(const Row& z, std::int32_t label) {
+  const auto l = static_cast<std::size_t>(label);
+  Row gradient(z.size());
+  std::size_t other = z.size();
+  for (std::size_t k = 0; k < z.size(); ++k) other = k != l && (other == z.size() || z[k] > z[other]) ? k : other;
+  if (other == z.size() || 1 + z[other] - z[l] <= 0) return gradient;
+  gradient[other] = 1;
+  gradient[l] = -1;
+  return gradient;
+}
+
+/// The mean over the outputs of y − t's loss.
+inline double error_loss(const ErrorSpec& spec, const Row& y, const Row& targets) {
+  const double delta = static_cast<double>(spec.delta);
+  double loss = 0;
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    const double error = y[k] - targets[k], size = std::abs(error);
+    loss += spec.loss == ErrorLoss::squared    ? error * error
+            : spec.loss == ErrorLoss::absolute ? size
+            : size <= delta                    ? error * error / 2
+                                               : delta * (size - delta / 2);
+  }
+  return loss / static_cast<double>(y.size());
+}
+
+inline Row error_gradient(const ErrorSpec& spec, const Row& y, const Row& targets) {
+  const double delta = static_cast<double>(spec.delta);
   Row gradient(y.size());
-  for (std::size_t k = 0; k < y.size(); ++k) gradient[k] = 2 * (y[k] - targets[k]) / static_cast<double>(y.size());
+  for (std::size_t k = 0; k < y.size(); ++k) {
+    const double error = y[k] - targets[k], sign = error > 0 ? 1 : error < 0 ? -1 : 0;
+    gradient[k] = (spec.loss == ErrorLoss::squared    ? 2 * error
+                   : spec.loss == ErrorLoss::absolute ? sign
+                   : std::abs(error) <= delta         ? error
+                                                      : delta * sign) /
+                  static_cast<double>(y.size());
+  }
   return gradient;
 }
 

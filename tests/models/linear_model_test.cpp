@@ -80,6 +80,7 @@ class LinearTrial {
       batch.features = std::span(examples.table).first(9 * kFeatures);
       if (loss_ == "squared") batch.targets = std::span(examples.targets).first(9);
       if (loss_ != "squared") batch.labels = std::span(labels_).first(9);
+      if (!weights_.empty()) batch.weights = std::span(weights_).first(9);
       return batch;
     }
     batch.set = &set_;
@@ -96,8 +97,30 @@ class LinearTrial {
     all.features = examples.table;
     all.labels = all.labels.empty() ? all.labels : std::span<const std::int32_t>(labels_);
     all.targets = all.targets.empty() ? all.targets : View(examples.targets);
+    all.weights = weights_;
     all.size = kRows;
     return all;
+  }
+
+  /// Gives row i of all twelve the weight i.
+  void weigh(std::vector<float> weights) {
+    weights_ = std::move(weights);
+    std::get<LabelledRows>(set_).weights = weights_;
+  }
+  /// One row alone.
+  Batch one(std::int64_t row) {
+    const auto at = static_cast<std::size_t>(row);
+    Batch batch{.size = 1, .rank_step_size = 1};
+    if (table_) {
+      batch.features = std::span(examples.table).subspan(at * kFeatures, kFeatures);
+      if (loss_ == "squared") batch.targets = std::span(examples.targets).subspan(at, 1);
+      if (loss_ != "squared") batch.labels = std::span(labels_).subspan(at, 1);
+      return batch;
+    }
+    one_ = {{row, row + 1}};
+    batch.set = &set_;
+    batch.ranges = one_;
+    return batch;
   }
 
   /// The weights and biases, in double: [features + 1][outputs], the last row for the biases.
@@ -132,7 +155,8 @@ class LinearTrial {
   bool table_;
   std::vector<std::int64_t> occurrences_;
   std::vector<std::int32_t> labels_;
-  std::vector<ExampleRange> ranges_ = {{8, 12}, {0, 5}};
+  std::vector<float> weights_;
+  std::vector<ExampleRange> ranges_ = {{8, 12}, {0, 5}}, one_;
   ExampleSet set_;
   ReferenceBackend backend_;
   LocalReducer reducer_;
@@ -262,6 +286,94 @@ TEST_CASE("an update of one example is a step along its gradient", "[linear]") {
       }
     }
   }
+}
+
+TEST_CASE("a linear model's gradient takes each example as often as its weight says", "[linear]") {
+  // Weights 2, 0, 1, 2, 0, 1 …: twice, not at all, once.
+  for (const std::string& loss : kLosses) {
+    for (const bool table : {false, true}) {
+      CAPTURE(loss, table);
+      LinearTrial weighted({.loss = loss, .l2 = 0.03}, table), repeated({.loss = loss}, table);
+      weighted.randomise();
+      repeated.randomise();
+      weighted.weigh({2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1});
+      LossSums sums, expected;
+      const float scale = 0.125F;
+      weighted.model->loss_and_gradient(weighted.batch(), scale, weighted.state(), weighted.gradient.view(),
+                                        Write::overwrite, {}, sums);
+      std::vector<double> sum(weighted.read(weighted.gradient.view()).size());
+      double losses = 0;
+      for (const std::size_t row : weighted.rows()) {
+        const auto first = static_cast<std::int64_t>(row);
+        const double times = std::vector<double>{2, 0, 1}[row % 3];
+        LossSums own;
+        Batch one = repeated.one(first);
+        repeated.model->loss_and_gradient(one, scale, repeated.state(), repeated.gradient.view(), Write::overwrite, {},
+                                          own);
+        const std::vector<double> g = repeated.read(repeated.gradient.view());
+        for (std::size_t i = 0; i < g.size(); ++i) sum[i] += times * g[i];
+        losses += times * own.loss;
+      }
+      // The penalty has no weights: λ w of nine examples.
+      const std::vector<double> w = weighted.read(weighted.theta.view()), g = weighted.read(weighted.gradient.view());
+      for (std::size_t i = 0; i < kFeatures * weighted.outputs(); ++i) {
+        sum[i] += static_cast<double>(scale) * 9 * 0.03 * w[i];
+      }
+      for (std::size_t i = 0; i < g.size(); ++i) CHECK(g[i] == Approx(sum[i]).margin(9 * 3 * 4 * 0x1p-24));
+      CHECK(sums.loss == Approx(losses).epsilon(1e-12));
+      CHECK(sums.examples == 9);
+    }
+  }
+}
+
+TEST_CASE("in place, an example's weight multiplies its step and its loss, and no penalty", "[linear]") {
+  for (const std::string& loss : kLosses) {
+    for (const bool table : {false, true}) {
+      for (const bool locked : {false, true}) {
+        CAPTURE(loss, table, locked);
+        // Weights that are powers of two: rate · weight is exact, and so the same as another rate.
+        const std::vector<float> weights = {2, 0, 0.5F, 1, 4, 0.25F, 2, 1, 0.5F, 4, 2, 1};
+        LinearTrial weighted({.loss = loss}, table), plain({.loss = loss}, table);
+        weighted.randomise();
+        plain.randomise();
+        weighted.weigh(weights);
+        const auto scratch = weighted.model->make_scratch(), own = plain.model->make_scratch();
+        RowLocks locks(16);
+        LossSums sums;
+        double losses = 0, squares = 0;
+        std::int64_t correct = 0;
+        weighted.model->update_in_place(
+            weighted.whole(), {1, 12},
+            {.rate = 0.125, .parameters = weighted.theta.view(), .locks = locked ? &locks : nullptr}, *scratch, sums);
+        for (std::int64_t row = 1; row < 12; ++row) {
+          const double weight = static_cast<double>(weights[static_cast<std::size_t>(row)]);
+          LossSums one;
+          plain.model->update_in_place(plain.whole(), {row, row + 1},
+                                       {.rate = 0.125 * weight, .parameters = plain.theta.view()}, *own, one);
+          losses += weight * one.loss;
+          squares += one.squared_error;
+          correct += one.correct;
+        }
+        CHECK(weighted.read(weighted.theta.view()) == plain.read(plain.theta.view()));
+        CHECK(sums.loss == Approx(losses).epsilon(1e-12));
+        CHECK(sums.squared_error == Approx(squares).epsilon(1e-12));
+        CHECK(sums.correct == correct);
+      }
+    }
+  }
+  // With weights of 0 nothing is left but the penalty.
+  LinearTrial shrunk({.loss = "logistic", .l2 = 0.5}, true, std::vector<std::int64_t>(kFeatures, 12));
+  shrunk.randomise();
+  shrunk.weigh(std::vector<float>(12, 0.0F));
+  const std::vector<double> before = shrunk.read(shrunk.theta.view());
+  const auto scratch = shrunk.model->make_scratch();
+  LossSums sums;
+  shrunk.model->update_in_place(shrunk.whole(), {0, 1}, {.rate = 0.125, .parameters = shrunk.theta.view()}, *scratch,
+                                sums);
+  const std::vector<double> after = shrunk.read(shrunk.theta.view());
+  for (std::size_t i = 0; i < kFeatures; ++i) CHECK(after[i] == Approx(before[i] * (1 - 0.125 * 0.5)).margin(0x1p-23));
+  CHECK(after.back() == before.back());
+  CHECK(sums.loss == 0);
 }
 
 TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]") {

@@ -306,5 +306,51 @@ TEST_CASE("a model is read from a config", "[model]") {
   CHECK(settings.network.layers.at(0).units == 3);
 }
 
+TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") {
+  const std::vector<LayerSettings> layers = {dense(5), layer("tanh"), dense(3)};
+  Setup weighted(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 3);
+  Setup twice(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 4);
+  twice.features = weighted.features;
+  twice.features.insert(twice.features.end(), weighted.features.begin() + 4, weighted.features.begin() + 8);
+  twice.labels = {weighted.labels[0], weighted.labels[1], weighted.labels[2], weighted.labels[1]};
+  const std::vector<float> weights = {1, 2, 1};
+  Batch batch = weighted.all();
+  batch.weights = weights;
+  LossSums sums, expected;
+  weighted.model.loss_and_gradient(batch, 0.25F, weighted.state(), weighted.gradient.view(), Write::overwrite, {},
+                                   sums);
+  twice.model.loss_and_gradient(twice.all(), 0.25F, twice.state(), twice.gradient.view(), Write::overwrite, {},
+                                expected);
+  CHECK(sums.loss == Approx(expected.loss).epsilon(1e-6));
+  CHECK(sums.examples == 3);
+  for (std::size_t i = 0; i < weighted.gradient.view().size(); ++i) {
+    CHECK(weighted.gradient.view()[i] == Approx(twice.gradient.view()[i]).margin(0x1p-22));
+  }
+  // Evaluations have no weights.
+  LossSums evaluated, plain;
+  weighted.model.evaluate(batch, weighted.state(), evaluated);
+  weighted.model.evaluate(weighted.all(), weighted.state(), plain);
+  CHECK(evaluated.loss == plain.loss);
+}
+
+TEST_CASE("two classes with one output: accuracy, and the probabilities of both", "[model]") {
+  Setup setup(settings_of({dense(1)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .classes = 2}, 3);
+  REQUIRE(setup.model.output_size() == 2);
+  const auto& blocks = setup.model.layout().blocks();
+  part(setup.theta.view(), blocks[0])[0] = 1;
+  setup.features = {2, -1, 3};
+  setup.labels = {1, 0, 0};
+  LossSums sums;
+  setup.model.evaluate(setup.all(), setup.state(), sums);
+  CHECK(metric(setup.model.metrics(sums), "accuracy") == Approx(2.0 / 3));
+  std::vector<float> outputs(6);
+  setup.model.predict(setup.all(), setup.state(), outputs);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double one = 1 / (1 + std::exp(-static_cast<double>(setup.features[i])));
+    CHECK(outputs[2 * i] == Approx(1 - one).epsilon(0x1p-20));
+    CHECK(outputs[2 * i + 1] == Approx(one).epsilon(0x1p-20));
+  }
+}
+
 }  // namespace
 }  // namespace unisono

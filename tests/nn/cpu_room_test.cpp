@@ -99,6 +99,20 @@ TEST_CASE("all kinds of layers on the CPU equal the reference", "[cpu]") {
           2 * (6 + 9 + 120 + 72 + 9) + 70.0 * (90 + 20 + 2) / 16);
 }
 
+TEST_CASE("networks of every activation and loss on the CPU equal the reference, with weights, too", "[cpu]") {
+  const std::vector<LayerSettings> layers = {dense(20),           layer("silu"),     dense(20),
+                                             layer("leaky_relu"), dense(20),         layer("elu"),
+                                             dense(20),           layer("softplus"), dense(4)};
+  // Five sums of at most 20 terms each way, and their weights' gradients over 70 examples.
+  for (const char* loss : {"softmax_cross_entropy", "multiclass_hinge", "sigmoid_cross_entropy", "mean_squared_error",
+                           "mean_absolute_error", "huber"}) {
+    for (const bool weighted : {false, true}) {
+      INFO(loss << (weighted ? ", weighted" : ""));
+      compare({.layers = layers, .in = {12, 1, 1}, .loss = loss, .weighted = weighted}, 2 * 5 * 20 + 70.0 * 5 / 16);
+    }
+  }
+}
+
 TEST_CASE("an autoencoder on the CPU equals the reference", "[cpu]") {
   compare({.layers = {dense(16), layer("relu"), dense(30)}, .in = {30, 1, 1}}, 2 * (30 + 16) + 2 * 70.0 / 16);
   compare({.layers = {convolution(4, {3}, {1}), layer("tanh"), convolution(2, {3}, {1})}, .in = {2, 5, 6}},

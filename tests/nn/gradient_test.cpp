@@ -29,8 +29,14 @@ TEST_CASE("gradients of dense layers are those of central differences", "[gradie
 }
 
 TEST_CASE("gradients of activations are those of central differences", "[gradient]") {
-  for (const char* kind : {"gelu", "tanh", "sigmoid"}) {
+  for (const char* kind : {"gelu", "tanh", "sigmoid", "silu", "softplus"}) {
     check({.layers = {dense(4), layer(kind), dense(2)}, .in = {3, 1, 1}});
+  }
+  LayerSettings leaky = layer("leaky_relu"), elu = layer("elu");
+  leaky.slope = 0.2;
+  elu.alpha = 0.7;
+  for (const LayerSettings& kinked : {leaky, layer("leaky_relu"), elu, layer("elu")}) {
+    check({.layers = {dense(4), kinked, dense(2)}, .in = {3, 1, 1}}, kKinked);
   }
   check({.layers = {dense(4), layer("relu"), dense(2)}, .in = {3, 1, 1}}, kKinked);
   // Not fused, because tanh lies between.
@@ -80,6 +86,21 @@ TEST_CASE("gradients of the losses are those of central differences", "[gradient
     }
   }
   check({.layers = {convolution(2, {2})}, .in = {1, 3, 3}, .loss = "sigmoid_cross_entropy"});
+  for (const char* loss : {"multiclass_hinge", "mean_absolute_error", "huber"}) {
+    check({.layers = {dense(4), layer("tanh"), dense(3)}, .in = {3, 1, 1}, .loss = loss}, kKinked);
+  }
+  check({.layers = {dense(4), layer("tanh"), dense(1)},
+         .in = {3, 1, 1},
+         .loss = "sigmoid_cross_entropy",
+         .label_smoothing = 0.1,
+         .classes = 2});
+}
+
+TEST_CASE("gradients of weighted losses are those of central differences", "[gradient]") {
+  for (const char* loss :
+       {"softmax_cross_entropy", "sigmoid_cross_entropy", "mean_squared_error", "huber", "multiclass_hinge"}) {
+    check({.layers = {dense(4), layer("tanh"), dense(3)}, .in = {3, 1, 1}, .loss = loss, .weighted = true}, kKinked);
+  }
 }
 
 TEST_CASE("gradients of residual blocks are those of central differences", "[gradient]") {

@@ -51,6 +51,70 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
   CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), ten, {}),
              Equals("model.loss: sigmoid_cross_entropy needs targets or labels, but the data have neither"));
   CHECK_THAT(error_of(with_loss("hinge"), ten, {.classes = 10}), Equals("model.loss: there is no loss 'hinge'"));
+  CHECK(error_of(with_loss("multiclass_hinge"), ten, {.classes = 10}) == "none");
+  CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.classes = 12}),
+             Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
+  CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.target_size = 3}),
+             Equals("model.loss: multiclass_hinge needs labels, but the data have none; take mean_squared_error for "
+                    "targets, or data with labels"));
+  CHECK_THAT(
+      error_of(with_loss("multiclass_hinge", 0.1), ten, {.classes = 10}),
+      Equals("model.label_smoothing: multiclass_hinge smooths no labels; leave it out, or take a cross entropy"));
+  for (const std::string loss : {"mean_absolute_error", "huber"}) {
+    CHECK(error_of(with_loss(loss), image, {.target_size = 40}) == "none");
+    CHECK_THAT(error_of(with_loss(loss), ten, {.classes = 10}),
+               Equals("model.loss: " + loss +
+                      " needs targets, but the data have none; take softmax_cross_entropy for labels, or data.targets "
+                      "= \"features\" for an autoencoder"));
+  }
+}
+
+TEST_CASE("one output of sigmoid cross-entropy tells two classes apart, and no more", "[loss]") {
+  const Shape one{{1, 1, 1}};
+  CHECK(error_of(with_loss("sigmoid_cross_entropy"), one, {.classes = 2}) == "none");
+  CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), one, {.classes = 3}),
+             Equals("model.loss: sigmoid_cross_entropy with one output tells two classes apart, but the data have 3; "
+                    "give the last layer 3 units, one for each class"));
+  // σ(log 3) = ¾: −log ¾ where the label is 1, −log ¼ where it is 0.
+  ReferenceBackend backend;
+  const auto loss = make_loss(with_loss("sigmoid_cross_entropy"), one, {.classes = 2});
+  CHECK(loss->classes() == 2);
+  CHECK(loss->prediction_size() == 2);
+  const std::vector<float> outputs = {std::log(3.0F), std::log(3.0F)};
+  const std::vector<std::int32_t> labels = {1, 0};
+  std::vector<float> slopes(2);
+  LossSums sums;
+  loss->apply(backend, 2, outputs, {labels, {}}, 1, slopes, sums);
+  CHECK(sums.loss == Approx(std::log(4.0 / 3) + std::log(4.0)).epsilon(0x1p-20));
+  CHECK(slopes[0] == Approx(-0.25).epsilon(0x1p-20));
+  CHECK(slopes[1] == Approx(0.75).epsilon(0x1p-20));
+  CHECK(sums.correct == 1);
+  // The probabilities of both classes, for which there is room behind the outputs.
+  std::vector<float> predictions = {std::log(3.0F), 0, -std::log(3.0F), -1, -1, -1};
+  loss->to_predictions(predictions);
+  CHECK(predictions[0] == Approx(0.25).epsilon(0x1p-22));
+  CHECK(predictions[1] == Approx(0.75).epsilon(0x1p-22));
+  CHECK(predictions[2] == 0.5F);
+  CHECK(predictions[3] == 0.5F);
+  CHECK(predictions[4] == Approx(0.75).epsilon(0x1p-22));
+  CHECK(predictions[5] == Approx(0.25).epsilon(0x1p-22));
+}
+
+TEST_CASE("the multiclass hinge, by hand", "[loss]") {
+  // Label 0 leads 2.5 by 0.5 only: 1 + 2 − 2.5. Label 2 leads by 3: nothing. Label 1 ties with both: the first of them.
+  ReferenceBackend backend;
+  const auto loss = make_loss(with_loss("multiclass_hinge"), {{3, 1, 1}}, {.classes = 3});
+  const std::vector<float> outputs = {2.5F, 1, 2, /**/ 0, 1, 4, /**/ 1, 1, 1};
+  const std::vector<std::int32_t> labels = {0, 2, 1};
+  std::vector<float> slopes(9);
+  LossSums sums;
+  loss->apply(backend, 3, outputs, {labels, {}}, 0.5F, slopes, sums);
+  CHECK(sums.loss == 0.5 + 0 + 1);
+  CHECK(slopes == std::vector<float>{-0.5F, 0, 0.5F, /**/ 0, 0, 0, /**/ 0.5F, -0.5F, 0});
+  CHECK(sums.correct == 2);
+  std::vector<float> predictions = outputs;
+  loss->to_predictions(predictions);
+  CHECK(predictions == outputs);  // scores
 }
 
 TEST_CASE("softmax cross-entropy with smoothing, by hand", "[loss]") {
@@ -143,6 +207,38 @@ TEST_CASE("mean squared error is the mean over an example's outputs", "[loss]") 
   std::vector<float> predictions = {1, 3};
   loss->to_predictions(predictions);
   CHECK(predictions == outputs);
+}
+
+TEST_CASE("absolute and Huber errors, by hand", "[loss]") {
+  // Errors 1 and −3: (1 + 3)/2. With δ = 2: ½ · 1² and 2 · (3 − 1), over 2.
+  ReferenceBackend backend;
+  const std::vector<float> outputs = {1, 2}, targets = {0, 5};
+  std::vector<float> slopes(2);
+  LossSums absolute, huber;
+  make_loss(with_loss("mean_absolute_error"), {{2, 1, 1}}, {.target_size = 2})
+      ->apply(backend, 1, outputs, {{}, targets}, 1, slopes, absolute);
+  CHECK(absolute.loss == 2);
+  CHECK(slopes == std::vector<float>{0.5F, -0.5F});
+  NetworkSettings settings = with_loss("huber");
+  settings.delta = 2;
+  make_loss(settings, {{2, 1, 1}}, {.target_size = 2})->apply(backend, 1, outputs, {{}, targets}, 1, slopes, huber);
+  CHECK(huber.loss == (0.5 + 4) / 2);
+  CHECK(slopes == std::vector<float>{0.5F, -1});
+  CHECK(huber.squared_error == 10);
+  CHECK(huber.absolute_error == 4);
+}
+
+TEST_CASE("an example's weight multiplies its loss and its gradient", "[loss]") {
+  // Squares 1 and 4, with weights 3 and ½: 3 + 2. Slopes 2 · error · weight.
+  ReferenceBackend backend;
+  const std::vector<float> outputs = {1, 3}, targets = {0, 5}, weights = {3, 0.5F};
+  std::vector<float> slopes(2);
+  LossSums sums;
+  make_loss(with_loss("mean_squared_error"), {{1, 1, 1}}, {.target_size = 1})
+      ->apply(backend, 2, outputs, {{}, targets}, {0.5F, weights}, slopes, sums);
+  CHECK(sums.loss == 5);
+  CHECK(slopes == std::vector<float>{3, -1});
+  CHECK(sums.squared_error == 5);  // of rmse, which has no weights: 1 + 4
 }
 
 }  // namespace

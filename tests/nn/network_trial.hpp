@@ -58,6 +58,8 @@ struct TrialSettings {
   double label_smoothing = 0;
   bool steps_together = true;
   std::uint64_t data = 0;  ///< other data for another number
+  Index classes = 0;       ///< of labels; 0: one an output, where the loss wants labels
+  bool weighted = false;   ///< whether the examples have weights
 };
 
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
@@ -111,17 +113,19 @@ struct Trial {
         statistics(network.statistics().size()),
         gradient(network.parameters().size()) {
     const Index outputs = network.out().extent.size();
-    const bool labels_wanted = s.loss == "softmax_cross_entropy";
+    const bool labels_wanted = s.loss == "softmax_cross_entropy" || s.loss == "multiclass_hinge" || s.classes > 0;
+    const Index classes = s.classes > 0 ? s.classes : outputs;
     loss = make_loss({s.loss, s.label_smoothing, {}}, network.out(),
-                     {labels_wanted ? outputs : 0, labels_wanted ? 0 : outputs});
+                     {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs});
     const auto slice = [&](std::vector<float> all, Index size) {
       return std::vector<float>(all.begin() + first * size, all.begin() + last * size);
     };
     features = slice(generic_values(static_cast<std::size_t>(s.batch * s.in.size()), 10 * s.data + 1), s.in.size());
     targets = slice(generic_values(static_cast<std::size_t>(s.batch * outputs), 10 * s.data + 2, 0, 1), outputs);
     for (Index i = first; i < last; ++i) {
-      labels.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
+      labels.push_back(static_cast<std::int32_t>((7 * i + 1) % classes));
       examples.push_back(static_cast<std::uint64_t>(100 + i));
+      if (s.weighted) weights.push_back(0.25F + static_cast<float>(5 * i % 7) / 2);
     }
     scale = 1.0F / static_cast<float>(s.batch);
     fill_generic(network.parameters(), theta.view());
@@ -145,7 +149,7 @@ struct Trial {
   double training_loss() {
     const Workspace space = workspace(true);
     LossSums sums;
-    loss->apply(backend, batch, network.forward(pass(true), {features}, space), wanted(), 0, {}, sums);
+    loss->apply(backend, batch, network.forward(pass(true), {features}, space), wanted(), {0, weights}, {}, sums);
     return sums.loss * scale;
   }
   /// Forward and backward; g in `gradient`. \return scale · Σ loss
@@ -153,7 +157,8 @@ struct Trial {
     const Workspace space = workspace(true);
     LossSums sums;
     const View outputs = network.forward(pass(true), {features}, space);
-    if (batch > 0) loss->apply(backend, batch, outputs, wanted(), scale, network.output_gradient(space), sums);
+    if (batch > 0)
+      loss->apply(backend, batch, outputs, wanted(), {scale, weights}, network.output_gradient(space), sums);
     network.backward(pass(true), space, gradient.view(), write, ready);
     return sums.loss * scale;
   }
@@ -174,7 +179,7 @@ struct Trial {
   Index batch;
   Buffer theta, statistics, gradient, memory;
   WorkspacePlan plan;
-  std::vector<float> features, targets;
+  std::vector<float> features, targets, weights;
   std::vector<std::int32_t> labels;
   std::vector<std::uint64_t> examples;
   float scale = 1;

@@ -116,8 +116,9 @@ class ReferenceBackend final : public Backend {
     reference::layer_norm_backward(s, batch, x, gamma, dy, dx, dgamma, dbeta, write);
   }
 
-  void activation_forward(Activation activation, const Extent& e, Index batch, View x, MutableView y) override;
-  void activation_backward(Activation activation, const Extent& e, Index batch, View x, View y, View dy,
+  void activation_forward(const ActivationSpec& activation, const Extent& e, Index batch, View x,
+                          MutableView y) override;
+  void activation_backward(const ActivationSpec& activation, const Extent& e, Index batch, View x, View y, View dy,
                            MutableView dx) override;
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
@@ -126,11 +127,14 @@ class ReferenceBackend final : public Backend {
   }
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
+  void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
+                        const LossScale& scale, MutableView dscores, LossSums& sums) override;
   void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
-  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                          MutableView doutputs, LossSums& sums) override;
+                             View targets, float smoothing, const LossScale& scale, MutableView dlogits,
+                             LossSums& sums) override;
+  void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                  MutableView doutputs, LossSums& sums) override;
 
   void clear(MutableView x) override { std::fill(x.begin(), x.end(), 0.0F); }
   double squared_norm(View x) override {
@@ -197,8 +201,10 @@ void for_each_window(const PoolSpec& s, Index batch, Visit visit) {
 
 inline double phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 
-inline double activate(Activation activation, double x) {
-  switch (activation) {
+inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+inline double activate(const ActivationSpec& activation, double x) {
+  switch (activation.kind) {
     case Activation::relu:
       return std::max(x, 0.0);
     case Activation::gelu:
@@ -206,15 +212,23 @@ inline double activate(Activation activation, double x) {
     case Activation::tanh:
       return std::tanh(x);
     case Activation::sigmoid:
-      return 1 / (1 + std::exp(-x));
+      return logistic(x);
+    case Activation::silu:
+      return x * logistic(x);
+    case Activation::leaky_relu:
+      return x > 0 ? x : activation.number * x;
+    case Activation::elu:
+      return x > 0 ? x : activation.number * std::expm1(x);
+    case Activation::softplus:
+      return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
     default:
       return x;
   }
 }
 
-/// GELU's from x, the others' from y.
-inline double slope(Activation activation, double x, double y) {
-  switch (activation) {
+/// GELU's and SiLU's from x, the others' from y.
+inline double slope(const ActivationSpec& activation, double x, double y) {
+  switch (activation.kind) {
     case Activation::relu:
       return y > 0 ? 1 : 0;
     case Activation::gelu:
@@ -223,9 +237,22 @@ inline double slope(Activation activation, double x, double y) {
       return 1 - y * y;
     case Activation::sigmoid:
       return y * (1 - y);
+    case Activation::silu:
+      return logistic(x) * (1 + x * logistic(-x));
+    case Activation::leaky_relu:
+      return y > 0 ? 1 : activation.number;
+    case Activation::elu:
+      return y > 0 ? 1 : y + activation.number;
+    case Activation::softplus:
+      return -std::expm1(-y);
     default:
       return 1;
   }
+}
+
+/// Of an example; 1 where there are no weights.
+inline double weight_of(const LossScale& scale, std::size_t b) {
+  return scale.weights.empty() ? 1.0 : scale.weights[b];
 }
 
 }  // namespace reference
@@ -253,15 +280,15 @@ inline void ReferenceBackend::pool_backward(const PoolSpec& s, Index batch, View
   std::transform(sums.begin(), sums.end(), dx.begin(), [](double sum) { return static_cast<float>(sum); });
 }
 
-inline void ReferenceBackend::activation_forward(Activation activation, const Extent& e, Index batch, View x,
+inline void ReferenceBackend::activation_forward(const ActivationSpec& activation, const Extent& e, Index batch, View x,
                                                  MutableView y) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
     y[i] = static_cast<float>(reference::activate(activation, x[i]));
   }
 }
 
-inline void ReferenceBackend::activation_backward(Activation activation, const Extent& e, Index batch, View x, View y,
-                                                  View dy, MutableView dx) {
+inline void ReferenceBackend::activation_backward(const ActivationSpec& activation, const Extent& e, Index batch,
+                                                  View x, View y, View dy, MutableView dx) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
     dx[i] = static_cast<float>(dy[i] * reference::slope(activation, x.empty() ? 0 : x[i], y.empty() ? 0 : y[i]));
   }
@@ -278,13 +305,13 @@ inline void ReferenceBackend::dropout(const DropoutKey& key, const Extent& e, st
 }
 
 inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, View logits,
-                                                    std::span<const std::int32_t> labels, float smoothing, float scale,
-                                                    MutableView dlogits, LossSums& sums) {
+                                                    std::span<const std::int32_t> labels, float smoothing,
+                                                    const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const auto k = static_cast<std::size_t>(classes);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
     const View row = logits.subspan(b * k, k);
     const auto label = static_cast<std::size_t>(labels[b]);
-    const double largest = *std::max_element(row.begin(), row.end());
+    const double largest = *std::max_element(row.begin(), row.end()), weight = reference::weight_of(scale, b);
     double total = 0;
     for (const float z : row) total += std::exp(z - largest);
     Index better = 0;  // classes that are chosen before the label
@@ -292,8 +319,10 @@ inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, 
       const double target =
           (i == label ? 1.0 - smoothing : 0.0) + static_cast<double>(smoothing) / static_cast<double>(k);
       const double log_p = row[i] - largest - std::log(total);
-      sums.loss -= target * log_p;
-      if (!dlogits.empty()) dlogits[b * k + i] = static_cast<float>(scale * (std::exp(log_p) - target));
+      sums.loss -= weight * target * log_p;
+      if (!dlogits.empty()) {
+        dlogits[b * k + i] = static_cast<float>(scale.factor * weight * (std::exp(log_p) - target));
+      }
       better += row[i] > row[label] || (row[i] == row[label] && i < label) ? 1 : 0;
     }
     sums.correct += better == 0 ? 1 : 0;
@@ -304,26 +333,29 @@ inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, 
 
 inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch, View logits,
                                                     std::span<const std::int32_t> labels, View targets, float smoothing,
-                                                    float scale, MutableView dlogits, LossSums& sums) {
+                                                    const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const auto size = static_cast<std::size_t>(e.size());
   const auto k = static_cast<double>(size);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
+    const double weight = reference::weight_of(scale, b);
     Index better = 0,
           wrong = 0;  // classes that come before the label, outputs on the other side of ½ than their target
     for (std::size_t i = 0; i < size; ++i) {
-      const bool is_label = !labels.empty() && i == static_cast<std::size_t>(labels[b]);
+      const bool is_label = !labels.empty() && static_cast<std::size_t>(labels[b]) == (size == 1 ? 1 : i);
       const double z = logits[b * size + i], given = labels.empty() ? targets[b * size + i] : is_label ? 1.0 : 0.0;
       const double target = given * (1.0 - smoothing) + smoothing / 2.0;
-      sums.loss += (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
-      if (!dlogits.empty()) dlogits[b * size + i] = static_cast<float>(scale * (1 / (1 + std::exp(-z)) - target) / k);
+      sums.loss += weight * (std::max(z, 0.0) - z * target + std::log1p(std::exp(-std::abs(z)))) / k;
+      if (!dlogits.empty()) {
+        dlogits[b * size + i] = static_cast<float>(scale.factor * weight * (reference::logistic(z) - target) / k);
+      }
       const bool hits = given > 0.5 ? z > 0 : z <= 0;
       wrong += hits ? 0 : 1;
-      if (labels.empty()) continue;
+      if (labels.empty() || size == 1) continue;
       const auto label = static_cast<std::size_t>(labels[b]);
       const double of_label = logits[b * size + label];
       better += z < of_label || (z == of_label && i >= label) ? 0 : 1;  // a NaN comes before all
     }
-    if (labels.empty()) {
+    if (labels.empty() || size == 1) {
       sums.correct += wrong == 0 ? 1 : 0;
     } else {
       sums.correct += better == 0 ? 1 : 0;
@@ -333,20 +365,56 @@ inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch
   sums.examples += batch;
 }
 
-inline void ReferenceBackend::mean_squared_error(const Extent& e, Index batch, View outputs, View targets, float scale,
-                                                 MutableView doutputs, LossSums& sums) {
-  const auto k = static_cast<double>(e.size());
-  for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
-    const double t = targets[i], error = outputs[i] - t;
-    sums.loss += error * error / k;
-    sums.squared_error += error * error;
-    sums.absolute_error += std::abs(error);
-    sums.target_sum += t;
-    sums.target_squared_sum += t * t;
-    if (!doutputs.empty()) doutputs[i] = static_cast<float>(scale * 2 * error / k);
+inline void ReferenceBackend::multiclass_hinge(Index classes, Index batch, View scores,
+                                               std::span<const std::int32_t> labels, const LossScale& scale,
+                                               MutableView dscores, LossSums& sums) {
+  const auto k = static_cast<std::size_t>(classes);
+  for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
+    const View row = scores.subspan(b * k, k);
+    const auto label = static_cast<std::size_t>(labels[b]);
+    const double weight = reference::weight_of(scale, b);
+    std::size_t other = k;
+    Index better = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      if (i != label && (other == k || row[i] > row[other])) other = i;
+      better += row[i] > row[label] || (row[i] == row[label] && i < label) ? 1 : 0;
+    }
+    const double margin = other == k ? 0 : 1.0 + row[other] - row[label];
+    sums.loss += weight * std::max(0.0, margin);
+    sums.correct += better == 0 ? 1 : 0;
+    sums.correct_top5 += better < 5 ? 1 : 0;
+    if (dscores.empty()) continue;
+    std::fill_n(dscores.begin() + static_cast<std::ptrdiff_t>(b * k), k, 0.0F);
+    if (margin <= 0) continue;
+    dscores[b * k + other] = static_cast<float>(scale.factor * weight);
+    dscores[b * k + label] = static_cast<float>(-scale.factor * weight);
   }
   sums.examples += batch;
-  sums.values += batch * e.size();
+}
+
+inline void ReferenceBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets,
+                                         const LossScale& scale, MutableView doutputs, LossSums& sums) {
+  const auto size = static_cast<std::size_t>(spec.extent.size());
+  const auto k = static_cast<double>(size);
+  const double delta = spec.delta;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(batch) * size; ++i) {
+    const double t = targets[i], error = outputs[i] - t, far = std::abs(error), sign = (error > 0) - (error < 0);
+    const double weight = reference::weight_of(scale, i / size);
+    double loss = error * error, slope = 2 * error;
+    if (spec.loss == ErrorLoss::absolute) loss = far, slope = sign;
+    if (spec.loss == ErrorLoss::huber) {
+      loss = far <= delta ? error * error / 2 : delta * (far - delta / 2);
+      slope = far <= delta ? error : delta * sign;
+    }
+    sums.loss += weight * loss / k;
+    sums.squared_error += error * error;
+    sums.absolute_error += far;
+    sums.target_sum += t;
+    sums.target_squared_sum += t * t;
+    if (!doutputs.empty()) doutputs[i] = static_cast<float>(scale.factor * weight * slope / k);
+  }
+  sums.examples += batch;
+  sums.values += batch * spec.extent.size();
 }
 
 }  // namespace unisono

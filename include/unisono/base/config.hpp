@@ -65,6 +65,10 @@ class ConfigVisitor {
   /// A number of 1 or more, or a word that stands for 0.
   virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
 
+  /// A list of numbers, or a word out of a fixed set, which is in force where the list is empty.
+  virtual void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
+                          const std::vector<Choice>& words) = 0;
+
   /// A string out of a fixed set.
   virtual void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) = 0;
 

@@ -19,7 +19,8 @@ struct FeatureShape {
 /// Rows of a sparse matrix, and what is to be predicted of each.
 struct LabelledRows {
   SparseRows rows;
-  View answers;  ///< [rows]: class numbers, or targets; empty: none
+  View answers;       ///< [rows]: class numbers, or targets; empty: none
+  View weights = {};  ///< [rows] of their losses in training; empty: all are 1
 };
 
 using SparseEntries = std::span<const SparseEntry>;
@@ -55,6 +56,7 @@ struct Batch {
   std::span<const Movement> movements = {};      ///< [B] of such examples; empty: they stay as they are
   std::span<const std::int32_t> labels = {};     ///< [B], or empty
   View targets = {};                             ///< [B, T], or empty
+  View weights = {};                             ///< [B] of the examples' losses in training; empty: all are 1
   const ExampleSet* set = nullptr;               ///< null: a table of dense features
   std::span<const ExampleRange> ranges = {};     ///< of the set, to be visited in this order
 };

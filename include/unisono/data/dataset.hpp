@@ -91,6 +91,7 @@ struct SourceOptions {
   Index batch_size = 1;  ///< examples per step over all ranks
   Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
   std::uint64_t seed = 0;
+  std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
   int lane = 0, lanes = 1;  ///< of threads that share a rank's steps: this source has every `lanes`-th, from `lane` on
   Delivery delivery = {};
 };
@@ -117,6 +118,9 @@ class Dataset {
   /// How many training examples have each feature (sparse rows), or how often each word occurs (text,
   /// co-occurrences); empty for other sets, and where the file does not say.
   virtual const std::vector<std::int64_t>& occurrences() = 0;
+  /// How many training examples each class has; empty where the set has no labels. The same on every rank, each of
+  /// which counts on its own. \throws DataError
+  virtual std::vector<std::int64_t> class_counts() { return {}; }
   /// Sources must not outlive the set.
   /// \throws ConfigError for a batch that the ranks' fixed parts cannot share, DataError
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;

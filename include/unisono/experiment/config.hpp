@@ -24,7 +24,9 @@ struct TrainSettings {
   std::int64_t report_every_steps = 100;
   std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
   double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
-  EarlyStoppingSettings early_stopping;
+  EarlyStoppingSettings early_stopping = {};
+  std::string class_weights = "none";     ///< none, balanced; in force where there is no …
+  std::vector<double> class_weight_list;  ///< [K]
   void describe(ConfigVisitor& visitor);
 };
 

@@ -35,6 +35,14 @@ struct LossSums {
   LossSums& operator+=(const LossSums& more);
 };
 
+/// What losses and their gradients are multiplied with.
+struct LossScale {
+  LossScale(float factor_, View weights_ = {}) : factor(factor_), weights(weights_) {}  // a number alone will do
+
+  float factor;  ///< of gradients
+  View weights;  ///< [batch] of the examples' losses and of their gradients, plain memory; empty: all are 1
+};
+
 /// What a dropout mask depends on, beside the example and the element.
 struct DropoutKey {
   std::uint64_t seed = 0;
@@ -192,11 +200,12 @@ class Backend {
   // -------------------------------------------------------------------------------------------------
 
   /// y may alias x. Activation::none copies.
-  virtual void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) = 0;
-  /// dx = dy ⊙ activation'(x). dx may alias dy. GELU reads x alone, the others read y alone: the other one may be
-  /// empty.
-  virtual void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
-                                   MutableView dx) = 0;
+  virtual void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                  MutableView y) = 0;
+  /// dx = dy ⊙ activation'(x). dx may alias dy. Those of reads_input() read x alone, the others read y alone: the
+  /// other one may be empty.
+  virtual void activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x, View y,
+                                   View dy, MutableView dx) = 0;
   /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. Its own
   /// backward pass. y may alias x. \param examples [batch] their indices in the training set
   virtual void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
@@ -204,23 +213,29 @@ class Backend {
   /// y += x
   virtual void add(const Extent& extent, Index batch, View x, MutableView y) = 0;
 
-  // Losses: they add to `sums`, and give dlogits = scale · ∂(Σ loss)/∂logits where it is wanted (not empty)
+  // Losses: with the examples' weights w they add Σ w · loss to `sums`, whose other figures have no weights, and give
+  // dlogits = scale · ∂(Σ w · loss)/∂logits where it is wanted (not empty)
   // ------------------
 
   /// \param logits activations of extent {K}. \param labels [batch], in [0, K). \param smoothing share of the target
   /// spread evenly
   virtual void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                     float smoothing, float scale, MutableView dlogits, LossSums& sums) = 0;
+                                     float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
+  /// max(0, 1 + the largest of the other classes' scores − the label's): Crammer & Singer, JMLR 2001. Of equal scores
+  /// the first bears the gradient; where the loss is 0 there is none. Arguments and hits as above.
+  virtual void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
+                                const LossScale& scale, MutableView dscores, LossSums& sums) = 0;
   /// Independent classes; the loss of an example is the mean over K. Hits: with labels, as above, the largest logit
   /// being the label's; with targets, every logit above 0 where the target is above ½, and not elsewhere.
-  /// \param labels [batch], each the one class that is 1; or empty \param targets [batch, K] row-major, in [0, 1]; or
-  /// empty
+  /// \param labels [batch], each the one class that is 1, or of one logit (K = 1) its target, 0 or 1; or empty
+  /// \param targets [batch, K] row-major, in [0, 1]; or empty
   virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
-                                     std::span<const std::int32_t> labels, View targets, float smoothing, float scale,
-                                     MutableView dlogits, LossSums& sums) = 0;
-  /// The loss of an example is the mean over its outputs of (y − t)². \param targets [batch, C, H, W] row-major
-  virtual void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                                  MutableView doutputs, LossSums& sums) = 0;
+                                     std::span<const std::int32_t> labels, View targets, float smoothing,
+                                     const LossScale& scale, MutableView dlogits, LossSums& sums) = 0;
+  /// The loss of an example is the mean over its outputs of the loss of y − t. \param targets [batch, C, H, W]
+  /// row-major
+  virtual void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                          MutableView doutputs, LossSums& sums) = 0;
 
   // Vector algebra on θ, g and optimizer state; one pass over memory each
   // -----------------------------------------------------

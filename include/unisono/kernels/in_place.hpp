@@ -22,7 +22,7 @@ struct RowMatrix {
 
 /// What a kernel adds up over the examples that it was given, before each one's own update.
 struct InPlaceSums {
-  double loss = 0;            ///< Σ of the examples' losses, without penalties
+  double loss = 0;            ///< Σ of the examples' losses, weighted where they have weights, without penalties
   std::int64_t examples = 0;  ///< how many the sums are of
   std::int64_t correct = 0;   ///< classification: the sign, or the largest output, is the label's
   double squared_error = 0;   ///< regression, ratings: Σ (y − t)²
@@ -48,6 +48,8 @@ struct LinearStep {
   float rate = 0;
   float l1 = 0, l2 = 0;
   const float* spread = nullptr;  ///< [features] s_j; null where both penalties are 0
+  /// Of the examples, where their answers are: ℓ and ℓ' are multiplied with it, penalties are not. Null: all are 1.
+  const float* weights = nullptr;
   /// For averaged SGD: how many updates were made before this call's first, over the whole run. With it the weighted
   /// sums u ← u + t · (change of w) are kept, of which the mean of w over T updates is w − u / T.
   double updates_before = 0;

@@ -13,7 +13,41 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-enum class Activation { none, relu, gelu, tanh, sigmoid };
+enum class Activation {
+  none,
+  relu,
+  gelu,
+  tanh,
+  sigmoid,
+  silu,        ///< x σ(x)
+  leaky_relu,  ///< x where x > 0, else a x
+  elu,         ///< x where x > 0, else a (eˣ − 1)
+  softplus     ///< ln(1 + eˣ)
+};
+
+/// An activation with its number.
+struct ActivationSpec {
+  ActivationSpec(Activation kind_, float number_ = 0) : kind(kind_), number(number_) {}  // most have none
+
+  Activation kind;
+  float number;  ///< a, not negative
+
+  /// Whether the derivative is computed from x; that of the others is a function of y.
+  bool reads_input() const { return kind == Activation::gelu || kind == Activation::silu; }
+};
+
+/// What a loss makes of an output's error e = y − t.
+enum class ErrorLoss {
+  squared,   ///< e²
+  absolute,  ///< |e|
+  huber      ///< ½ e² where |e| ≤ δ, else δ (|e| − ½ δ): Huber, Ann. Math. Stat. 35(1), 1964
+};
+
+struct ErrorSpec {
+  Extent extent;  ///< of the outputs
+  ErrorLoss loss = ErrorLoss::squared;
+  float delta = 1;  ///< δ, above 0
+};
 
 struct DenseSpec {
   Extent in;  ///< may be spatial: its values are flattened in canonical order

@@ -66,6 +66,8 @@ class Model {
   virtual const InPlace* in_place() const { return nullptr; }
   /// \throws ConfigError where loss_and_gradient would: it names the strategies that can train the model
   virtual void require_gradient() const {}
+  /// Whether it trains with the weights of examples; a batch of a model that does not must have none.
+  virtual bool takes_weights() const { return false; }
 
   virtual const ParameterLayout& layout() const = 0;
   virtual const ParameterLayout& statistics_layout() const = 0;
@@ -75,7 +77,8 @@ class Model {
   /// Overwrites the state with initial values: a function of the seed and the canonical position alone.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
-  /// g (+)= scale · ∂(Σ loss)/∂θ over the batch, the losses added to `sums`. Collective where statistics are global; a
+  /// g (+)= scale · ∂(Σ w · loss)/∂θ over the batch, with the examples' weights w (1 where it has none), and Σ w · loss
+  /// added to `sums`, whose other figures are not weighted. Collective where statistics are global; a
   /// batch may be empty: its gradient is zero, and `ready` is called all the same. The sums may be complete only after
   /// Backend::collect, which comes before they are read and before anything else is evaluated.
   /// \param gradient in the memory of θ; the unused floats between blocks must be zero, and stay so
@@ -83,7 +86,7 @@ class Model {
   virtual void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
                                  const GradientReady& ready, LossSums& sums) = 0;
   /// Losses and hits of a batch, added to `sums`, which have them all on return; as in prediction, no dropout, running
-  /// statistics. Never collective.
+  /// statistics, no weights. Never collective.
   virtual void evaluate(const Batch& batch, ModelState state, LossSums& sums) = 0;
   /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
   /// regressions

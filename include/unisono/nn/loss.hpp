@@ -28,12 +28,14 @@ class Loss {
   virtual ~Loss() = default;
 
   /// Adds the batch's losses and hits to `sums`, which may have them only after Backend::collect, and gives doutputs =
-  /// scale · ∂(Σ loss)/∂outputs where it is wanted (not empty).
-  virtual void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
+  /// factor · ∂(Σ w · loss)/∂outputs where it is wanted (not empty). The losses are weighted, too, the hits are not.
+  virtual void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
                      MutableView doutputs, LossSums& sums) const = 0;
-  /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers.
-  /// \param outputs [B, size] row-major, in plain memory
+  /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers that have them.
+  /// \param outputs [B, prediction_size()] row-major, in plain memory, of which the first are the [B, size] outputs
   virtual void to_predictions(MutableView outputs) const = 0;
+  /// Values of an example's prediction: as many as outputs, but of a classifier one a class.
+  virtual Index prediction_size() const = 0;
   /// Whether it counts hits, so that there is an accuracy.
   virtual bool counts_hits() const = 0;
   /// Whether to_predictions gives probabilities.

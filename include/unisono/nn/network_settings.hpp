@@ -22,6 +22,8 @@ struct LayerSettings {
   double momentum = 0.1;            ///< batch_norm: of the running statistics
   double epsilon = 1e-5;
   double rate = 0.5;                            ///< dropout
+  double slope = 0.01;                          ///< leaky_relu
+  double alpha = 1;                             ///< elu
   std::vector<LayerSettings> layers, shortcut;  ///< residual: the branch, and what replaces the identity
   bool inside_residual = false;                 ///< the config offers no residual block inside another
   void describe(ConfigVisitor& visitor);
@@ -29,9 +31,11 @@ struct LayerSettings {
 
 /// A network's part of `[model]`.
 struct NetworkSettings {
-  std::string loss = "softmax_cross_entropy";  ///< softmax_cross_entropy, sigmoid_cross_entropy, mean_squared_error
+  /// softmax_cross_entropy, sigmoid_cross_entropy, multiclass_hinge, mean_squared_error, mean_absolute_error, huber
+  std::string loss = "softmax_cross_entropy";
   double label_smoothing = 0;
   std::vector<LayerSettings> layers;
+  double delta = 1;  ///< huber
   void describe(ConfigVisitor& visitor);
 };
 

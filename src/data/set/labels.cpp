@@ -44,6 +44,28 @@ std::string text_labels_hint() {
          "names.tolist()";
 }
 
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
+                                       std::int64_t classes) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
+  const std::vector<RowRuns::Run> runs = rows.runs({0, rows.size()});
+  if (runs.empty()) return counts;
+  const Range all{runs.front().first_row, runs.back().first_row + runs.back().rows};
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(all.size(), kRowsAtATime)));
+  auto run = runs.begin();
+  for (std::int64_t first = all.first; first < all.last; first += kRowsAtATime) {
+    const Range part{first, std::min(first + kRowsAtATime, all.last)};
+    read_labels(file, dataset, part, labels.data());
+    for (; run != runs.end() && run->first_row < part.last; ++run) {
+      const std::int64_t begin = std::max(run->first_row, part.first), end = run->first_row + run->rows;
+      for (std::int64_t row = begin; row < std::min(end, part.last); ++row) {
+        ++counts[static_cast<std::size_t>(labels[static_cast<std::size_t>(row - part.first)])];
+      }
+      if (end > part.last) break;  // it goes on in the next part
+    }
+  }
+  return counts;
+}
+
 std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(std::min(rows.size(), kRowsAtATime)));
   std::int32_t largest = -1;

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
-#include "order/slice.hpp"
+#include "order/row_runs.hpp"
 #include "set/schema.hpp"
 
 namespace unisono::data {
@@ -13,6 +14,10 @@ void read_labels(const hdf5::File& file, const std::string& dataset, Range rows,
 
 /// What to do about labels that are names: "holds text; …".
 std::string text_labels_hint();
+
+/// How many of these rows have each label. \param classes above every label
+std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
+                                       std::int64_t classes);
 
 /// The largest label of these rows.
 std::int32_t largest_label(const hdf5::File& file, const std::string& dataset, Range rows);

@@ -3,6 +3,7 @@
 #include "order/schedule.hpp"
 #include "recipe/fit.hpp"
 #include "set/form.hpp"
+#include "set/labels.hpp"
 #include "set/resident.hpp"
 #include "set/seal.hpp"
 #include "set/training_statistics.hpp"
@@ -24,6 +25,7 @@ class OpenSet final : public Dataset {
   const Preprocessing& preprocessing() const override { return plan_.preprocessing; }
   const std::vector<std::string>& class_names() const override { return plan_.schema.class_names; }
   const std::vector<std::int64_t>& occurrences() override { return occurrences_; }
+  std::vector<std::int64_t> class_counts() override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -101,6 +103,21 @@ const RowBlock& OpenSet::resident_rows(Split split, Range positions) {
   return own_.block(*file_, group, plan_.rows(split).span(positions));
 }
 
+std::vector<std::int64_t> OpenSet::class_counts() {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr || !group->has_labels) return {};
+  const RowRuns& positions = plan_.rows(Split::train);
+  if (!shared_) return count_labels(*file_, group->labels_path(), positions, plan_.info.classes);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(plan_.info.classes));
+  const RowBlock& rows = shared_->block(*group);
+  for (const auto& run : positions.runs({0, positions.size()})) {
+    for (std::int64_t row = run.first_row; row < run.first_row + run.rows; ++row) {
+      ++counts[static_cast<std::size_t>(rows.example(row).label)];
+    }
+  }
+  return counts;
+}
+
 std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOptions& options) {
   // Of this rank's order; that of the only part of a set is the set's.
   const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
@@ -136,6 +153,7 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   const Schedule schedule(plan_.info.train, options, fixed());
   BatchStyle with = style(*group, options.seed);
   with.augmentation = settings_.augmentation;
+  with.class_weights = options.class_weights;
   BatchWriter writer(*group, normalization(), with);
   if (plan_.info.resident) {
     writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);

@@ -28,6 +28,7 @@ PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
   prepared.movements.resize(count * movement_size_);
   prepared.targets = Buffer(static_cast<Index>(count * target_size_), memory);
   prepared.labels.resize(style_.labels ? count : 0);
+  prepared.weights.resize(has_weights() ? count : 0);
   prepared.examples.resize(count);
   return prepared;
 }
@@ -47,11 +48,16 @@ void BatchWriter::write_features(const RawExample& example, std::int64_t epoch, 
   }
 }
 
+float BatchWriter::weight_of(const RawExample& example) const {
+  return style_.class_weights[static_cast<std::size_t>(example.label)];
+}
+
 void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const RawExample& example = examples[i];
     write_features(example, header.epoch, i, prepared);
     if (style_.labels) prepared.labels[i] = example.label;
+    if (has_weights()) prepared.weights[i] = weight_of(example);
     if (target_size_ > 0) {
       std::copy(example.targets, example.targets + target_size_, prepared.targets.data() + i * target_size_);
     }
@@ -65,6 +71,7 @@ void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& he
   prepared.batch.kept = kept_;
   prepared.batch.movements = std::span(prepared.movements).first(count * movement_size_);
   prepared.batch.labels = std::span(prepared.labels).first(style_.labels ? count : 0);
+  prepared.batch.weights = std::span(prepared.weights).first(has_weights() ? count : 0);
   prepared.batch.targets =
       style_.features_are_targets ? prepared.batch.features : prepared.targets.view().first(count * target_size_);
 }

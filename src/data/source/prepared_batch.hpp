@@ -12,6 +12,7 @@ namespace unisono::data {
 struct PreparedBatch {
   Buffer features, targets;
   std::vector<std::int32_t> labels;
+  std::vector<float> weights;
   std::vector<std::uint64_t> examples;
   std::vector<Movement> movements;
   Batch batch;
@@ -24,6 +25,7 @@ struct BatchStyle {
   bool features_are_targets = false;
   AugmentationSettings augmentation;
   std::uint64_t seed = 0;
+  std::vector<float> class_weights = {};  ///< by label; empty: all are 1
 };
 
 /// Converts, normalises and augments examples into batches.
@@ -41,6 +43,9 @@ class BatchWriter {
 
  private:
   void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
+  /// What an example's loss is multiplied with: its class' weight. A weight of its own would be a second factor.
+  float weight_of(const RawExample& example) const;
+  bool has_weights() const { return !style_.class_weights.empty(); }
 
   FeatureWriter writer_;
   BatchStyle style_;

@@ -217,6 +217,7 @@ class SparseSet final : public Dataset {
   const Preprocessing& preprocessing() const override { return preprocessing_; }
   const std::vector<std::string>& class_names() const override { return schema_.class_names; }
   const std::vector<std::int64_t>& occurrences() override;
+  std::vector<std::int64_t> class_counts() override;
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
@@ -224,6 +225,7 @@ class SparseSet final : public Dataset {
  private:
   void settle_form(const Preprocessing* trained);
   void split_groups(const Loaders& loaders);
+  void weigh_rows(const std::vector<float>& class_weights);
   const LoadedSplit& split(Split split) const;
 
   DataSettings settings_;
@@ -234,6 +236,7 @@ class SparseSet final : public Dataset {
   std::optional<NodeMemory> memory_;
   std::array<std::optional<LoadedSplit>, 3> splits_;
   std::vector<std::int64_t> occurrences_;
+  std::vector<float> weights_;  ///< of the training rows, once they are wanted
 };
 
 /// The mean of the training ratings, in the order of the memory: the same on every rank.
@@ -340,7 +343,31 @@ const std::vector<std::int64_t>& SparseSet::occurrences() {
   return occurrences_;
 }
 
+std::vector<std::int64_t> SparseSet::class_counts() {
+  if (info_.classes == 0) return {};
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(info_.classes));
+  const LoadedSplit& train = split(Split::train);
+  const View answers = std::get<LabelledRows>(train.set).answers;
+  for (const ExampleRange& chunk : train.chunks) {
+    for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
+      ++counts[static_cast<std::size_t>(answers[static_cast<std::size_t>(row)])];
+    }
+  }
+  return counts;
+}
+
+/// What each row's loss is multiplied with: its class' weight. A weight of its own would be a second factor. All
+/// sources of a run have the same ones.
+void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
+  if (class_weights.empty() || !weights_.empty()) return;
+  auto& rows = std::get<LabelledRows>(splits_[static_cast<std::size_t>(Split::train)]->set);
+  for (const float answer : rows.answers) weights_.push_back(class_weights[static_cast<std::size_t>(answer)]);
+  rows.weights = weights_;
+}
+
 std::unique_ptr<BatchSource> SparseSet::train(const SourceOptions& options) {
+  split(Split::train);  // there is one
+  weigh_rows(options.class_weights);
   if (settings_.order == "strata") return std::make_unique<StrataSource>(split(Split::train), options);
   return std::make_unique<RangeSource>(split(Split::train), options, settings_.shuffle);
 }

@@ -3,18 +3,19 @@
 
 namespace unisono::cpu {
 
-void CpuBackend::activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) {
+void CpuBackend::activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                    MutableView y) {
   parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
-    loops_.activation.forward(activation, x.data() + first, y.data() + first, length);
+    loops_.activation.forward(activation.kind, activation.number, x.data() + first, y.data() + first, length);
   });
 }
 
-void CpuBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
-                                     MutableView dx) {
-  const float* const v = activation == Activation::gelu ? x.data() : y.data();  // none reads neither
+void CpuBackend::activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                     View y, View dy, MutableView dx) {
+  const float* const v = activation.reads_input() ? x.data() : y.data();  // none reads neither
   parallel_chunks(settings_.threads, activation_size(extent, batch), [&](Index first, Index length) {
-    const float* const part = activation == Activation::none ? nullptr : v + first;
-    loops_.activation.backward(activation, part, dy.data() + first, dx.data() + first, length);
+    const float* const part = activation.kind == Activation::none ? nullptr : v + first;
+    loops_.activation.backward(activation.kind, activation.number, part, dy.data() + first, dx.data() + first, length);
   });
 }
 

@@ -74,21 +74,25 @@ class CpuBackend final : public Backend {
 
   // Element by element
 
-  void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) override;
-  void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+  void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                          MutableView y) override;
+  void activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x, View y, View dy,
                            MutableView dx) override;
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
-  // Losses
+  // Losses: class_losses.cpp, loss.cpp
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
+  void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
+                        const LossScale& scale, MutableView dscores, LossSums& sums) override;
   void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
-  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                          MutableView doutputs, LossSums& sums) override;
+                             View targets, float smoothing, const LossScale& scale, MutableView dlogits,
+                             LossSums& sums) override;
+  void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                  MutableView doutputs, LossSums& sums) override;
 
   // Vector algebra on θ, g and optimizer state; one pass over memory each
 

@@ -74,9 +74,10 @@ struct LayerNormLoops {
 };
 
 struct ActivationLoops {
-  void (*forward)(Activation activation, const float* x, float* y, Count n);
-  /// dx = dy · activation'; dx may be dy. \param v x for GELU, else y; none reads neither
-  void (*backward)(Activation activation, const float* v, const float* dy, float* dx, Count n);
+  /// \param a the activation's number, see ActivationSpec
+  void (*forward)(Activation activation, float a, const float* x, float* y, Count n);
+  /// dx = dy · activation'; dx may be dy. \param v x for GELU and SiLU, else y; none reads neither
+  void (*backward)(Activation activation, float a, const float* v, const float* dy, float* dx, Count n);
 };
 
 /// Dropout of one block, see dropout.cpp for the formula.
@@ -105,9 +106,24 @@ struct SoftmaxSums {
       before[kMaximumLanes];  ///< how many logits are larger than the label's, or as large and of a lower class
 };
 
-/// Σ over used lanes of outputs y against targets t.
+/// What the multiclass hinge of columns of scores needs, lane by lane.
+struct HingeSums {
+  float margin[kMaximumLanes];         ///< 1 + the largest of the other scores − the label's: the loss, where above 0
+  std::int32_t other[kMaximumLanes];   ///< the class of that score, the first of equals; −1 of a single class
+  std::int32_t before[kMaximumLanes];  ///< as in SoftmaxSums
+};
+
+/// Σ over used lanes of outputs y against targets t; the loss alone is weighted.
 struct ErrorSums {
-  double squared = 0, absolute = 0, target = 0, target_squared = 0;
+  double loss = 0, squared = 0, absolute = 0, target = 0, target_squared = 0;
+};
+
+/// What an error becomes, see ErrorLoss.
+struct ErrorTerms {
+  ErrorLoss loss;
+  float delta;
+  float scale;           ///< of gradients: half the slope of e², the slope of the others
+  const float* weights;  ///< [used lanes] of losses; null: all are 1
 };
 
 struct LossLoops {
@@ -117,12 +133,19 @@ struct LossLoops {
   /// d = scale (softmax − target), from the exponentials that d holds; zero in lanes that are not used.
   void (*softmax_gradient)(const Columns& columns, const std::int32_t* labels, const SoftmaxSums& sums, float smoothing,
                            float scale, float* d);
-  /// Σ over used lanes of log(1 + eᶻ) − t z, t ← t (1 − smoothing) + smoothing / 2; d = scale (σ(z) − t), or null.
-  /// \param targets [elements][lanes], unlike z and d without gaps
-  double (*sigmoid)(const Columns& columns, const float* z, const float* targets, float smoothing, float scale,
-                    float* d);
-  /// d = scale (y − t), or null.
-  ErrorSums (*errors)(const Columns& columns, const float* y, const float* targets, float scale, float* d);
+  /// \param labels [lanes]
+  void (*hinge_sums)(const Columns& columns, const float* z, const std::int32_t* labels, HingeSums& sums);
+  /// d = scale (1[other] − 1[label]) where the margin is above 0, else 0; zero in lanes that are not used.
+  void (*hinge_gradient)(const Columns& columns, const std::int32_t* labels, const HingeSums& sums, float scale,
+                         float* d);
+  /// Σ over used lanes of w (log(1 + eᶻ) − t z), t ← t (1 − smoothing) + smoothing / 2; d = scale (σ(z) − t), or null.
+  /// \param targets [elements][lanes], unlike z and d without gaps \param weights w, [used lanes]; null: all are 1
+  double (*sigmoid)(const Columns& columns, const float* z, const float* targets, const float* weights, float smoothing,
+                    float scale, float* d);
+  /// d = scale · slope(y − t), or null.
+  ErrorSums (*errors)(const Columns& columns, const ErrorTerms& terms, const float* y, const float* targets, float* d);
+  /// d ← w d. \param weights w, [lanes]
+  void (*weigh)(const Columns& columns, const float* weights, float* d);
 };
 
 }  // namespace unisono::cpu

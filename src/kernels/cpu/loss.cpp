@@ -1,28 +1,12 @@
 #include <array>
-#include <cassert>
-#include <cmath>
 #include <vector>
 
-#include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
+#include "cpu/lane_weights.hpp"
 #include "cpu/planes.hpp"
 
 namespace unisono::cpu {
 namespace {
-
-/// Σ over the first `used` lanes:
-///   loss = log Σ exp(z − m) − (1 − smoothing) (z_label − m) − smoothing / K · Σ (z − m), m the largest logit.
-LossSums softmax_losses(const SoftmaxSums& lanes, Index classes, Index used, double smoothing) {
-  LossSums sums;
-  for (Index lane = 0; lane < used; ++lane) {
-    double target = (1 - smoothing) * static_cast<double>(lanes.label[lane]);
-    if (smoothing != 0) target += smoothing / static_cast<double>(classes) * lanes.logits[lane];
-    sums.loss += std::log(lanes.exponentials[lane]) - target;
-    sums.correct += lanes.before[lane] == 0 ? 1 : 0;
-    sums.correct_top5 += lanes.before[lane] < 5 ? 1 : 0;
-  }
-  return sums;
-}
 
 /// A tile of activations beside its targets, turned into the activations' order.
 class TargetTile {
@@ -34,12 +18,13 @@ class TargetTile {
     loops.transpose(columns_.used, tile.size, targets.data() + tile.block * lanes.width * size + tile.from, size,
                     values_.data(), lanes.width);
   }
-  /// \param labels [batch]: of each example the value that is 1, all others being 0
-  TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, std::span<const std::int32_t> labels)
+  /// \param labels [batch]: of each example the value that is 1, all others being 0; of a size of 1 the value itself
+  TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, std::span<const std::int32_t> labels, Index size)
       : columns_{tile.size, lanes.width, stride * lanes.width, lanes.used(tile.block)} {
     values_.fill(0.0F);
     for (Index lane = 0; lane < columns_.used; ++lane) {
-      const Index position = labels[static_cast<std::size_t>(tile.block * lanes.width + lane)] - tile.from;
+      const std::int32_t label = labels[static_cast<std::size_t>(tile.block * lanes.width + lane)];
+      const Index position = size == 1 ? label - 1 : label - tile.from;
       if (position < 0 || position >= tile.size) continue;
       values_[static_cast<std::size_t>(position * lanes.width + lane)] = 1;
     }
@@ -72,54 +57,22 @@ bool all_on_their_side(View logits, View targets) {
 
 }  // namespace
 
-void CpuBackend::softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                       float smoothing, float scale, MutableView dlogits, LossSums& sums) {
-  const Lanes lanes(batch);
-  assert(static_cast<Index>(labels.size()) == batch);
-  // A few examples of a few classes take less time than waking a thread.
-  const int threads = classes * batch < kChunk ? 1 : settings_.threads;
-  const Index groups = lanes.width / Lanes::kVector;
-  std::vector<LossSums> parts(static_cast<std::size_t>(lanes.blocks * groups));
-  parallel_for(threads, lanes.blocks * groups, [&](Index i) {
-    const Index block = i / groups, lane = i % groups * Lanes::kVector, example = block * lanes.width + lane;
-    const Index used = std::clamp<Index>(batch - example, 0, Lanes::kVector);
-    const Columns columns{classes, Lanes::kVector, lanes.width, used};
-    std::array<std::int32_t, Lanes::kVector> group_labels{};
-    for (Index n = 0; n < used; ++n) {
-      group_labels[static_cast<std::size_t>(n)] = labels[static_cast<std::size_t>(example + n)];
-      assert(group_labels[static_cast<std::size_t>(n)] >= 0 && group_labels[static_cast<std::size_t>(n)] < classes);
-    }
-    const Index at = block * classes * lanes.width + lane;
-    float* d = dlogits.empty() ? nullptr : dlogits.data() + at;
-    SoftmaxSums lane_sums;
-    loops_.loss.softmax_sums(columns, logits.data() + at, group_labels.data(), lane_sums, d);
-    if (d != nullptr) {
-      loops_.loss.softmax_gradient(columns, group_labels.data(), lane_sums, smoothing, scale, d);
-    }
-    parts[static_cast<std::size_t>(i)] = softmax_losses(lane_sums, classes, used, static_cast<double>(smoothing));
-  });
-  for (const LossSums& part : parts) {
-    sums.loss += part.loss;
-    sums.correct += part.correct;
-    sums.correct_top5 += part.correct_top5;
-  }
-  sums.examples += batch;
-}
-
 void CpuBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
-                                       std::span<const std::int32_t> labels, View targets, float smoothing, float scale,
-                                       MutableView dlogits, LossSums& sums) {
+                                       std::span<const std::int32_t> labels, View targets, float smoothing,
+                                       const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const Lanes lanes(batch);
   const Planes planes(extent);
   const auto size = static_cast<float>(extent.size());
   std::vector<double> parts(static_cast<std::size_t>(planes.tiles(lanes)));
   for_each_tile(settings_.threads, lanes, planes, [&](const PlaneTile& tile) {
     const TargetTile target = labels.empty() ? TargetTile(loops_, lanes, tile, planes.stride, targets, extent.size())
-                                             : TargetTile(lanes, tile, planes.stride, labels);
+                                             : TargetTile(lanes, tile, planes.stride, labels, extent.size());
+    const LaneWeights weights(scale.weights, tile.block * lanes.width, target.columns().used);
     const Index at = tile.block * lanes.block_size(extent) + tile.to;
-    parts[static_cast<std::size_t>(tile.number)] =
-        loops_.loss.sigmoid(target.columns(), logits.data() + at, target.values(), smoothing, scale / size,
-                            dlogits.empty() ? nullptr : dlogits.data() + at);
+    float* const d = dlogits.empty() ? nullptr : dlogits.data() + at;
+    parts[static_cast<std::size_t>(tile.number)] = loops_.loss.sigmoid(
+        target.columns(), logits.data() + at, target.values(), weights.values(), smoothing, scale.factor / size, d);
+    if (d != nullptr && weights.any()) loops_.loss.weigh(target.columns(), weights.values(), d);
   });
   double loss = 0;
   for (double part : parts) loss += part;
@@ -137,6 +90,9 @@ void CpuBackend::count_hits(const Extent& extent, Index batch, View logits, std:
     const View row = rows.subspan(i * size, size);
     if (labels.empty()) {
       sums.correct += all_on_their_side(row, targets.subspan(i * size, size)) ? 1 : 0;
+    } else if (size == 1) {
+      const auto target = static_cast<float>(labels[i]);
+      sums.correct += all_on_their_side(row, View(&target, 1)) ? 1 : 0;
     } else {
       const std::int64_t before = rank_of(static_cast<std::size_t>(labels[i]), row);
       sums.correct += before == 0 ? 1 : 0;
@@ -145,33 +101,38 @@ void CpuBackend::count_hits(const Extent& extent, Index batch, View logits, std:
   }
 }
 
-void CpuBackend::mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                                    MutableView doutputs, LossSums& sums) {
+void CpuBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                            MutableView doutputs, LossSums& sums) {
   const Lanes lanes(batch);
-  const Planes planes(extent);
-  const auto size = static_cast<float>(extent.size());
+  const Planes planes(spec.extent);
+  const Index values = spec.extent.size();
+  const auto size = static_cast<float>(values);
+  const float factor = spec.loss == ErrorLoss::squared ? 2.0F * scale.factor / size : scale.factor / size;
   std::vector<ErrorSums> parts(static_cast<std::size_t>(planes.tiles(lanes)));
   for_each_tile(settings_.threads, lanes, planes, [&](const PlaneTile& tile) {
-    const TargetTile target(loops_, lanes, tile, planes.stride, targets, extent.size());
-    const Index at = tile.block * lanes.block_size(extent) + tile.to;
-    parts[static_cast<std::size_t>(tile.number)] =
-        loops_.loss.errors(target.columns(), outputs.data() + at, target.values(), 2.0F * scale / size,
-                           doutputs.empty() ? nullptr : doutputs.data() + at);
+    const TargetTile target(loops_, lanes, tile, planes.stride, targets, values);
+    const LaneWeights weights(scale.weights, tile.block * lanes.width, target.columns().used);
+    const Index at = tile.block * lanes.block_size(spec.extent) + tile.to;
+    float* const d = doutputs.empty() ? nullptr : doutputs.data() + at;
+    parts[static_cast<std::size_t>(tile.number)] = loops_.loss.errors(
+        target.columns(), {spec.loss, spec.delta, factor, weights.values()}, outputs.data() + at, target.values(), d);
+    if (d != nullptr && weights.any()) loops_.loss.weigh(target.columns(), weights.values(), d);
   });
   ErrorSums total;
   for (const ErrorSums& part : parts) {
+    total.loss += part.loss;
     total.squared += part.squared;
     total.absolute += part.absolute;
     total.target += part.target;
     total.target_squared += part.target_squared;
   }
-  sums.loss += total.squared / static_cast<double>(extent.size());
+  sums.loss += total.loss / static_cast<double>(values);
   sums.examples += batch;
   sums.squared_error += total.squared;
   sums.absolute_error += total.absolute;
   sums.target_sum += total.target;
   sums.target_squared_sum += total.target_squared;
-  sums.values += batch * extent.size();
+  sums.values += batch * values;
 }
 
 }  // namespace unisono::cpu

@@ -94,21 +94,25 @@ class CudaBackend final : public Backend {
 
   // Element by element: elements.cu, dropout.cu
 
-  void activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) override;
-  void activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
+  void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                          MutableView y) override;
+  void activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x, View y, View dy,
                            MutableView dx) override;
   void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                MutableView y) override;
   void add(const Extent& extent, Index batch, View x, MutableView y) override;
 
-  // Losses: losses.cu
+  // Losses: class_losses.cu, losses.cu
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
+                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
+  void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
+                        const LossScale& scale, MutableView dscores, LossSums& sums) override;
   void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, float scale, MutableView dlogits, LossSums& sums) override;
-  void mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                          MutableView doutputs, LossSums& sums) override;
+                             View targets, float smoothing, const LossScale& scale, MutableView dlogits,
+                             LossSums& sums) override;
+  void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                  MutableView doutputs, LossSums& sums) override;
 
   // Vector algebra: algebra.cu
 
@@ -152,6 +156,10 @@ class CudaBackend final : public Backend {
   void mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write);
   /// y ← activation(y + b), in place. elements.cu
   void add_bias(Index rows, Index channels, View b, Activation activation, MutableView y);
+  /// Where kernels find the examples' weights; null: all are 1. losses.cu
+  const float* const* weights_of(const LossScale& scale);
+  /// Adds what the blocks of a loss' kernel have found. losses.cu
+  void add_found(const struct Found* found, Index blocks, Index batch, LossSums& sums);
   /// gradient (+)= result, which holds floats, or values of activations. elements.cu
   void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
   /// sums[r] = Σ over the chunks of range r. algebra.cu

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kInverseRoot2 = 0.70710678F, kInverseRoot2Pi = 0.39894228F;
 
-__device__ float activated(Activation activation, float x) {
+__device__ float activated(Activation activation, float x, float a = 0) {
   switch (activation) {
     case Activation::relu:
       return x > 0 ? x : 0;
@@ -18,13 +18,21 @@ __device__ float activated(Activation activation, float x) {
       return tanhf(x);
     case Activation::sigmoid:
       return 1 / (1 + expf(-x));
+    case Activation::silu:
+      return x / (1 + expf(-x));
+    case Activation::leaky_relu:
+      return x > 0 ? x : a * x;
+    case Activation::elu:
+      return x > 0 ? x : a * expm1f(x);
+    case Activation::softplus:
+      return (x < 0 ? 0 : x) + log1pf(expf(-fabsf(x)));
     default:
       return x;
   }
 }
 
-/// GELU's from x, the others' from y.
-__device__ float slope(Activation activation, float x, float y) {
+/// GELU's and SiLU's from x, the others' from y.
+__device__ float slope(Activation activation, float a, float x, float y) {
   switch (activation) {
     case Activation::relu:
       return y > 0 ? 1 : 0;
@@ -34,28 +42,39 @@ __device__ float slope(Activation activation, float x, float y) {
       return 1 - y * y;
     case Activation::sigmoid:
       return y * (1 - y);
+    case Activation::silu: {
+      const float s = 1 / (1 + expf(-x));
+      return s + x * s * (1 - s);
+    }
+    case Activation::leaky_relu:
+      return y > 0 ? 1 : a;
+    case Activation::elu:
+      return y > 0 ? 1 : y + a;
+    case Activation::softplus:
+      return -expm1f(-y);
     default:
       return 1;
   }
 }
 
 template <typename T, int kValues>
-__global__ void activate(Activation activation, std::int64_t packs, const Pack<T, kValues>* x, Pack<T, kValues>* y) {
+__global__ void activate(Activation activation, float a, std::int64_t packs, const Pack<T, kValues>* x,
+                         Pack<T, kValues>* y) {
   for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
     Pack<T, kValues> own = x[i];
-    for (T& value : own.values) value = rounded_to<T>(activated(activation, to_float(value)));
+    for (T& value : own.values) value = rounded_to<T>(activated(activation, to_float(value), a));
     y[i] = own;
   }
 }
 
 template <typename T, int kValues>
-__global__ void activate_backward(Activation activation, std::int64_t packs, const Pack<T, kValues>* x,
+__global__ void activate_backward(Activation activation, float a, std::int64_t packs, const Pack<T, kValues>* x,
                                   const Pack<T, kValues>* y, const Pack<T, kValues>* dy, Pack<T, kValues>* dx) {
   for (std::int64_t i = thread_number(); i < packs; i += threads_of_grid()) {
     const Pack<T, kValues> none{}, at_x = x == nullptr ? none : x[i], at_y = y == nullptr ? none : y[i];
     Pack<T, kValues> gradient = dy[i];
     for (int j = 0; j < kValues; ++j) {
-      const float factor = slope(activation, to_float(at_x.values[j]), to_float(at_y.values[j]));
+      const float factor = slope(activation, a, to_float(at_x.values[j]), to_float(at_y.values[j]));
       gradient.values[j] = rounded_to<T>(to_float(gradient.values[j]) * factor);
     }
     dx[i] = gradient;
@@ -97,22 +116,24 @@ Grid CudaBackend::grid_for(Index elements) const {
   return {.blocks = static_cast<unsigned>(std::min<Index>(most, blocks_for(elements, kBlock))), .threads = kBlock};
 }
 
-void CudaBackend::activation_forward(Activation activation, const Extent& extent, Index batch, View x, MutableView y) {
+void CudaBackend::activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                     MutableView y) {
   const Index n = batch * extent.size();
   with_packs(n, [&]<typename T, int kValues>(Pack<T, kValues>) {
     using Values = Pack<T, kValues>;
-    queue().launch(activate<T, kValues>, grid_for(n / kValues), activation, n / kValues, values_of<Values>(x),
-                   values_of<Values>(y));
+    queue().launch(activate<T, kValues>, grid_for(n / kValues), activation.kind, activation.number, n / kValues,
+                   values_of<Values>(x), values_of<Values>(y));
   });
 }
 
-void CudaBackend::activation_backward(Activation activation, const Extent& extent, Index batch, View x, View y, View dy,
-                                      MutableView dx) {
+void CudaBackend::activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                      View y, View dy, MutableView dx) {
   const Index n = batch * extent.size();
   with_packs(n, [&]<typename T, int kValues>(Pack<T, kValues>) {
     using Values = Pack<T, kValues>;
-    queue().launch(activate_backward<T, kValues>, grid_for(n / kValues), activation, n / kValues, values_of<Values>(x),
-                   values_of<Values>(y), values_of<Values>(dy), values_of<Values>(dx));
+    queue().launch(activate_backward<T, kValues>, grid_for(n / kValues), activation.kind, activation.number,
+                   n / kValues, values_of<Values>(x), values_of<Values>(y), values_of<Values>(dy),
+                   values_of<Values>(dx));
   });
 }
 

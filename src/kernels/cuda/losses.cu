@@ -1,39 +1,11 @@
-// Losses: a warp an example, in double; blocks' sums are added up in their order.
-#include "cuda/grid.hpp"
+// Losses output by output, and the sums of all losses.
+#include "cuda/found.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::cuda {
 namespace {
 
-constexpr unsigned kWarpsOfBlock = kBlock / kWarp;
-constexpr Index kMostBlocks = 512;
 constexpr int kSlots = 64;  // sums that are kept at a time
-
-/// What a warp, and then a block, has found.
-struct Found {
-  double loss, squared, absolute, target, target_squared, correct, correct_top5;
-};
-
-__device__ Found operator+(Found a, const Found& b) {
-  return {a.loss + b.loss,
-          a.squared + b.squared,
-          a.absolute + b.absolute,
-          a.target + b.target,
-          a.target_squared + b.target_squared,
-          a.correct + b.correct,
-          a.correct_top5 + b.correct_top5};
-}
-
-/// found[block] = Σ of its warps' first lanes.
-__device__ void sum_of_block(const Found& own, Found* found) {
-  __shared__ Found warps[kWarpsOfBlock];
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = own;
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  Found sum = warps[0];
-  for (unsigned warp = 1; warp < kWarpsOfBlock; ++warp) sum = sum + warps[warp];
-  found[blockIdx.x] = sum;
-}
 
 /// sums += Σ found, by one warp, in an order that depends on their number alone.
 __global__ void take_found(std::int64_t blocks, const Found* found, LossAccumulators* sums) {
@@ -52,56 +24,6 @@ __global__ void take_found(std::int64_t blocks, const Found* found, LossAccumula
   sums->correct_top5 += static_cast<unsigned long long>(total.correct_top5);
 }
 
-/// How often a logit is chosen before the label's: it is larger, or equal and of a smaller class, or no number.
-template <typename T>
-__device__ int chosen_before(std::int64_t classes, std::int64_t stride, const T* logits, std::int64_t label) {
-  const float own = to_float(logits[label * stride]);
-  int before = 0;
-  for (std::int64_t k = threadIdx.x % kWarp; k < classes; k += kWarp) {
-    const float logit = to_float(logits[k * stride]);
-    before += logit < own || (logit == own && k >= label) ? 0 : 1;
-  }
-  return warp_sum(before);
-}
-
-/// loss = log Σ exp(z − m) − (1 − smoothing) (z_label − m) − smoothing / K · Σ (z − m), m the largest logit.
-template <typename T>
-__global__ void softmax_losses(std::int64_t batch, std::int64_t classes, const T* logits,
-                               const std::int32_t* const* labels, float smoothing, float scale, T* dlogits,
-                               Found* found) {
-  const unsigned lane = threadIdx.x % kWarp;
-  const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kWarpsOfBlock;
-  Found sum{};
-  for (std::int64_t b = thread_number() / kWarp; b < batch; b += warps) {
-    const T* const row = logits + b * classes;
-    const std::int64_t label = (*labels)[b];
-    float largest = -INFINITY;
-    for (std::int64_t k = lane; k < classes; k += kWarp) largest = fmaxf(largest, to_float(row[k]));
-    largest = warp_max(largest);
-    double exponentials = 0, distances = 0;
-    for (std::int64_t k = lane; k < classes; k += kWarp) {
-      const float distance = to_float(row[k]) - largest;
-      exponentials += static_cast<double>(expf(distance));
-      distances += static_cast<double>(distance);
-    }
-    exponentials = warp_sum(exponentials);
-    distances = warp_sum(distances);
-    const int before = chosen_before(classes, 1, row, label);
-    const auto share = static_cast<double>(smoothing) / static_cast<double>(classes);
-    const double at_label = static_cast<double>(to_float(row[label]) - largest);
-    sum.loss += log(exponentials) - (1 - static_cast<double>(smoothing)) * at_label - share * distances;
-    sum.correct += before == 0 ? 1 : 0;
-    sum.correct_top5 += before < 5 ? 1 : 0;
-    if (dlogits == nullptr) continue;
-    const auto inverse = static_cast<float>(1 / exponentials);
-    for (std::int64_t k = lane; k < classes; k += kWarp) {
-      const float target = (k == label ? 1 - smoothing : 0) + static_cast<float>(share);
-      dlogits[b * classes + k] = rounded_to<T>(scale * (expf(to_float(row[k]) - largest) * inverse - target));
-    }
-  }
-  sum_of_block(sum, found);
-}
-
 /// Examples of [C, H, W], in the order of activations; targets lie in the canonical order.
 struct Outputs {
   std::int64_t channels, pixels;
@@ -112,28 +34,32 @@ struct Outputs {
 /// loss = mean of max(z, 0) − z t + log(1 + exp(−|z|)), t the smoothed target.
 template <typename T>
 __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* logits, const std::int32_t* const* labels,
-                               const float* const* targets, float smoothing, float scale, T* dlogits, Found* found) {
+                               const float* const* targets, const float* const* weights, float smoothing, float scale,
+                               T* dlogits, Found* found) {
   const unsigned lane = threadIdx.x % kWarp;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kWarpsOfBlock, size = outputs.size();
   Found sum{};
   for (std::int64_t b = thread_number() / kWarp; b < batch; b += warps) {
     const T* const row = logits + b * size;
+    const float weight = weight_of(weights, b), own_scale = scale * weight;
     double loss = 0;
     int wrong = 0;
     for (std::int64_t i = lane; i < size; i += kWarp) {
       const std::int64_t e = outputs.canonical(i);
-      const float hard = labels != nullptr ? ((*labels)[b] == e ? 1.0F : 0.0F) : (*targets)[b * size + e];
+      // A label of one output is its target.
+      const bool is_label = labels != nullptr && (*labels)[b] == (size == 1 ? 1 : e);
+      const float hard = labels != nullptr ? (is_label ? 1.0F : 0.0F) : (*targets)[b * size + e];
       const float target = hard * (1 - smoothing) + 0.5F * smoothing, z = to_float(row[i]);
       loss += static_cast<double>(fmaxf(z, 0) - z * target) + static_cast<double>(log1pf(expf(-fabsf(z))));
       wrong += (hard > 0.5F ? z > 0 : z <= 0) ? 0 : 1;
-      if (dlogits != nullptr) dlogits[b * size + i] = rounded_to<T>(scale * (1 / (1 + expf(-z)) - target));
+      if (dlogits != nullptr) dlogits[b * size + i] = rounded_to<T>(own_scale * (1 / (1 + expf(-z)) - target));
     }
-    sum.loss += warp_sum(loss) / static_cast<double>(size);
+    sum.loss += static_cast<double>(weight) * warp_sum(loss) / static_cast<double>(size);
     wrong = warp_sum(wrong);
-    if (labels != nullptr) {
+    if (labels != nullptr && size > 1) {
       const std::int64_t label = (*labels)[b];
       // The only pixel: labels are of rows.
-      const int before = chosen_before(size, 1, row, label);
+      const int before = chosen_before(size, row, label);
       sum.correct += before == 0 ? 1 : 0;
       sum.correct_top5 += before < 5 ? 1 : 0;
     } else {
@@ -143,25 +69,41 @@ __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* log
   sum_of_block(sum, found);
 }
 
+/// The loss of an error, and what the scale of its gradient is multiplied with: half the slope of e².
+__device__ double loss_of(ErrorLoss loss, double delta, double error) {
+  const double size = fabs(error);
+  if (loss == ErrorLoss::squared) return error * error;
+  if (loss == ErrorLoss::absolute) return size;
+  return size <= delta ? 0.5 * error * error : delta * (size - 0.5 * delta);
+}
+__device__ float slope_of(ErrorLoss loss, float delta, float error) {
+  if (loss == ErrorLoss::squared) return error;
+  if (loss == ErrorLoss::absolute) return error > 0 ? 1 : error < 0 ? -1 : error;
+  return error > delta ? delta : error < -delta ? -delta : error;
+}
+
 template <typename T>
-__global__ void squared_errors(std::int64_t batch, Outputs outputs, const T* y, const float* const* targets,
-                               float scale, T* dy, Found* found) {
+__global__ void error_losses(std::int64_t batch, Outputs outputs, ErrorLoss loss, float delta, const T* y,
+                             const float* const* targets, const float* const* weights, float scale, T* dy,
+                             Found* found) {
   const unsigned lane = threadIdx.x % kWarp;
   const std::int64_t warps = static_cast<std::int64_t>(gridDim.x) * kWarpsOfBlock, size = outputs.size();
   Found sum{};
   for (std::int64_t b = thread_number() / kWarp; b < batch; b += warps) {
-    double squared = 0, absolute = 0, target_sum = 0, target_squared = 0;
+    const float weight = weight_of(weights, b), own_scale = scale * weight;
+    double losses = 0, squared = 0, absolute = 0, target_sum = 0, target_squared = 0;
     for (std::int64_t i = lane; i < size; i += kWarp) {
       const float target = (*targets)[b * size + outputs.canonical(i)], error = to_float(y[b * size + i]) - target;
-      squared += static_cast<double>(error) * static_cast<double>(error);
-      absolute += static_cast<double>(fabsf(error));
+      const double wide = static_cast<double>(error);
+      losses += loss_of(loss, static_cast<double>(delta), wide);
+      squared += wide * wide;
+      absolute += fabs(wide);
       target_sum += static_cast<double>(target);
       target_squared += static_cast<double>(target) * static_cast<double>(target);
-      if (dy != nullptr) dy[b * size + i] = rounded_to<T>(scale * error);
+      if (dy != nullptr) dy[b * size + i] = rounded_to<T>(own_scale * slope_of(loss, delta, error));
     }
-    squared = warp_sum(squared);
-    sum.loss += squared / static_cast<double>(size);
-    sum.squared += squared;
+    sum.loss += static_cast<double>(weight) * warp_sum(losses) / static_cast<double>(size);
+    sum.squared += warp_sum(squared);
     sum.absolute += warp_sum(absolute);
     sum.target += warp_sum(target_sum);
     sum.target_squared += warp_sum(target_squared);
@@ -170,11 +112,6 @@ __global__ void squared_errors(std::int64_t batch, Outputs outputs, const T* y, 
 }
 
 Outputs outputs_of(const Extent& extent) { return {extent.channels, extent.height * extent.width}; }
-
-Grid grid_of_warps(Index batch) {
-  return {.blocks = static_cast<unsigned>(std::min<Index>(kMostBlocks, blocks_for(batch, kWarpsOfBlock))),
-          .threads = kBlock};
-}
 
 }  // namespace
 
@@ -215,47 +152,45 @@ void CudaBackend::collect(LossSums& sums) {
   sums.correct_top5 += static_cast<std::int64_t>(own.correct_top5);
 }
 
-void CudaBackend::softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                                        float smoothing, float scale, MutableView dlogits, LossSums& sums) {
-  const Grid grid = grid_of_warps(batch);
-  auto* const found = partials_.take<Found>(grid.blocks.x);
-  const auto* const uploaded = queue().upload(labels);
-  with_type([&]<typename T>(T) {
-    queue().launch(softmax_losses<T>, grid, batch, classes, values_of<T>(logits), uploaded, smoothing, scale,
-                   values_of<T>(dlogits), found);
-  });
-  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
+const float* const* CudaBackend::weights_of(const LossScale& scale) {
+  return scale.weights.empty() ? nullptr : queue().upload(scale.weights);
+}
+
+void CudaBackend::add_found(const Found* found, Index blocks, Index batch, LossSums& sums) {
+  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, blocks, found, accumulators_of(sums));
   sums.examples += batch;
 }
 
 void CudaBackend::sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
                                         std::span<const std::int32_t> labels, View targets, float smoothing,
-                                        float scale, MutableView dlogits, LossSums& sums) {
+                                        const LossScale& scale, MutableView dlogits, LossSums& sums) {
   const Grid grid = grid_of_warps(batch);
   auto* const found = partials_.take<Found>(grid.blocks.x);
   const std::int32_t* const* const uploaded_labels = labels.empty() ? nullptr : queue().upload(labels);
   const float* const* const uploaded_targets = labels.empty() ? queue().upload(targets) : nullptr;
+  const float* const* const weights = weights_of(scale);
   with_type([&]<typename T>(T) {
     queue().launch(sigmoid_losses<T>, grid, batch, outputs_of(extent), values_of<T>(logits), uploaded_labels,
-                   uploaded_targets, smoothing, scale / static_cast<float>(extent.size()), values_of<T>(dlogits),
-                   found);
+                   uploaded_targets, weights, smoothing, scale.factor / static_cast<float>(extent.size()),
+                   values_of<T>(dlogits), found);
   });
-  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
-  sums.examples += batch;
+  add_found(found, grid.blocks.x, batch, sums);
 }
 
-void CudaBackend::mean_squared_error(const Extent& extent, Index batch, View outputs, View targets, float scale,
-                                     MutableView doutputs, LossSums& sums) {
+void CudaBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
+                             MutableView doutputs, LossSums& sums) {
   const Grid grid = grid_of_warps(batch);
   auto* const found = partials_.take<Found>(grid.blocks.x);
   const auto* const uploaded = queue().upload(targets);
+  const float* const* const weights = weights_of(scale);
+  const auto size = static_cast<float>(spec.extent.size());
+  const float factor = spec.loss == ErrorLoss::squared ? 2.0F * scale.factor / size : scale.factor / size;
   with_type([&]<typename T>(T) {
-    queue().launch(squared_errors<T>, grid, batch, outputs_of(extent), values_of<T>(outputs), uploaded,
-                   2.0F * scale / static_cast<float>(extent.size()), values_of<T>(doutputs), found);
+    queue().launch(error_losses<T>, grid, batch, outputs_of(spec.extent), spec.loss, spec.delta, values_of<T>(outputs),
+                   uploaded, weights, factor, values_of<T>(doutputs), found);
   });
-  queue().launch(take_found, {.blocks = 1, .threads = kWarp}, grid.blocks.x, found, accumulators_of(sums));
-  sums.examples += batch;
-  sums.values += batch * extent.size();
+  add_found(found, grid.blocks.x, batch, sums);
+  sums.values += batch * spec.extent.size();
 }
 
 }  // namespace unisono::cuda

@@ -112,6 +112,30 @@ std::vector<float> LinearModel::answers_of(const Batch& batch) const {
   return answers;
 }
 
+std::vector<float> LinearModel::weights_of(const Batch& batch) {
+  if (batch.set == nullptr) return {batch.weights.begin(), batch.weights.end()};
+  std::vector<float> weights;
+  const View all = std::get<LabelledRows>(*batch.set).weights;
+  for (const ExampleRange& range : batch.ranges) {
+    if (!all.empty()) weights.insert(weights.end(), all.begin() + range.first, all.begin() + range.last);
+  }
+  return weights;
+}
+
+void LinearModel::score_weighted(View answers, View weights, std::vector<float>& margins, LossSums& sums) const {
+  const auto k = static_cast<std::size_t>(outputs());
+  std::vector<float> own;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    own.assign(margins.begin() + static_cast<std::ptrdiff_t>(i * k),
+               margins.begin() + static_cast<std::ptrdiff_t>((i + 1) * k));
+    LossSums one;
+    score(answers.subspan(i, 1), own, /*gradient=*/true, /*collect=*/false, one);
+    one.loss *= static_cast<double>(weights[i]);
+    sums += one;
+    for (std::size_t c = 0; c < k; ++c) margins[i * k + c] = weights[i] * own[c];
+  }
+}
+
 void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz, float scale,
                                MutableView gradient) const {
   const Index k = outputs();
@@ -166,7 +190,11 @@ void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState 
   require_gradient();
   if (write == Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
   std::vector<float> z = margins(batch, weights_, state.parameters);
-  score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
+  if (const std::vector<float> weights = weights_of(batch); weights.empty()) {
+    score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
+  } else {
+    score_weighted(answers_of(batch), weights, z, sums);
+  }
   add_gradient(batch, z, scale, gradient);
   add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
   if (ready) ready(0, layout_.size());

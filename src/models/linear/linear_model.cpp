@@ -136,10 +136,13 @@ LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, s
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {
     const auto& set = std::get<LabelledRows>(*batch.set);
-    return {.rows = &set.rows, .answers = set.answers, .first = range.first, .count = range.size()};
+    return {
+        .rows = &set.rows, .answers = set.answers, .weights = set.weights, .first = range.first, .count = range.size()};
   }
   const auto width = static_cast<std::size_t>(features_);
-  Part part{.values = batch.features.subspan(first * width, count * width), .count = range.size()};
+  Part part{.values = batch.features.subspan(first * width, count * width),
+            .weights = batch.weights.empty() ? View{} : batch.weights.subspan(first, count),
+            .count = range.size()};
   if (loss_ == Kind::squared) {
     part.answers = batch.targets.subspan(first, count);
   } else {
@@ -159,7 +162,8 @@ LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64_t exampl
 
 void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t examples_before,
                          LossSums& sums) const {
-  const LinearStep with = linear_step(step, examples_before);
+  LinearStep with = linear_step(step, examples_before);
+  with.weights = part.weights.empty() ? nullptr : part.weights.data();
   if (loss_ == Kind::softmax) {
     SoftmaxWeights weights = softmax_weights(weights_, step.parameters);
     const SoftmaxWeights kept = softmax_weights(sums_, step.parameters);
@@ -189,6 +193,7 @@ LinearModel::Part LinearModel::one_of(const Part& part, Index i) const {
   if (part.rows != nullptr) return one;
   const auto width = static_cast<std::size_t>(features_);
   one.answers = part.answers.subspan(static_cast<std::size_t>(i), 1);
+  if (!part.weights.empty()) one.weights = part.weights.subspan(static_cast<std::size_t>(i), 1);
   one.values = part.values.subspan(static_cast<std::size_t>(i) * width, width);
   return one;
 }

@@ -23,6 +23,7 @@ class LinearModel final : public Model, public InPlace {
 
   const InPlace* in_place() const override { return this; }
   void require_gradient() const override;
+  bool takes_weights() const override { return true; }
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;
@@ -63,6 +64,7 @@ class LinearModel final : public Model, public InPlace {
     const SparseRows* rows = nullptr;  ///< null: a table
     View values = {};                  ///< of a table: [count, features]
     View answers = {};                 ///< of all rows, or of these examples of a table
+    View weights = {};                 ///< beside the answers; empty: all are 1
     Index first = 0, count = 0;
   };
   Part part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const;
@@ -90,8 +92,12 @@ class LinearModel final : public Model, public InPlace {
   float share_of_sums(View parameters) const;
   /// The answers of a batch, in the order of its examples.
   std::vector<float> answers_of(const Batch& batch) const;
+  /// … and their weights; empty: all are 1.
+  static std::vector<float> weights_of(const Batch& batch);
   /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
   void score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const;
+  /// The same with both multiplied by the examples' weights.
+  void score_weighted(View answers, View weights, std::vector<float>& margins, LossSums& sums) const;
   void add_gradient(const Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
   void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
   Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "losses/require_targets.hpp"
+#include "losses/fits.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono {
@@ -29,18 +29,35 @@ SigmoidCrossEntropy::SigmoidCrossEntropy(double smoothing, const Shape& out, con
   if (labels_ && data.classes == 0) {
     throw ConfigError("model.loss: sigmoid_cross_entropy needs targets or labels, but the data have neither");
   }
+  if (is_binary() && data.classes <= 2) return;
+  if (is_binary()) {
+    throw ConfigError(
+        fmt::format("model.loss: sigmoid_cross_entropy with one output tells two classes apart, but the data have {}; "
+                    "give the last layer {} units, one for each class",
+                    data.classes, data.classes));
+  }
   require_targets("sigmoid_cross_entropy", out, labels_ ? data.classes : data.target_size);
 }
 
-void SigmoidCrossEntropy::apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale,
-                                MutableView doutputs, LossSums& sums) const {
+void SigmoidCrossEntropy::apply(Backend& backend, Index batch, View outputs, const Targets& targets,
+                                const LossScale& scale, MutableView doutputs, LossSums& sums) const {
   if (!labels_) require_probabilities(targets.values);
   backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? targets.labels : std::span<const std::int32_t>{},
                                 labels_ ? View{} : targets.values, smoothing_, scale, doutputs, sums);
 }
 
 void SigmoidCrossEntropy::to_predictions(MutableView outputs) const {
-  for (float& value : outputs) value = static_cast<float>(1 / (1 + std::exp(-static_cast<double>(value))));
+  const auto probability = [](float output) { return 1 / (1 + std::exp(-static_cast<double>(output))); };
+  if (!is_binary()) {
+    for (float& value : outputs) value = static_cast<float>(probability(value));
+    return;
+  }
+  // From the last to the first: example i's two places lie behind all outputs that are still to be read.
+  for (std::size_t i = outputs.size() / 2; i-- > 0;) {
+    const double one = probability(outputs[i]), zero = probability(-outputs[i]);
+    outputs[2 * i] = static_cast<float>(zero);
+    outputs[2 * i + 1] = static_cast<float>(one);
+  }
 }
 
 }  // namespace unisono

@@ -5,20 +5,26 @@
 namespace unisono {
 
 /// Mean over the outputs of −t log σ(y) − (1 − t) log(1 − σ(y)): independent yes-or-no questions.
-/// Labels are taken as one-hot targets. Smoothing draws each target towards ½.
-/// A hit: the label's output is the largest; with targets, every output lies on its target's side of ½.
+/// Labels are taken as one-hot targets, or of two classes with one output as its target. Smoothing draws each target
+/// towards ½. A hit: the label's output is the largest; with targets, or one output, every output lies on its target's
+/// side of ½.
 class SigmoidCrossEntropy final : public Loss {
  public:
   /// \throws ConfigError
   SigmoidCrossEntropy(double smoothing, const Shape& out, const TargetShape& data);
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale, MutableView doutputs,
-             LossSums& sums) const override;
+  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
+             MutableView doutputs, LossSums& sums) const override;
+  /// Of two classes with one output: the probabilities of both.
   void to_predictions(MutableView outputs) const override;
+  Index prediction_size() const override { return is_binary() ? 2 : extent_.size(); }
   bool counts_hits() const override { return true; }
-  Index classes() const override { return labels_ ? extent_.size() : 0; }
+  Index classes() const override { return labels_ ? prediction_size() : 0; }
 
  private:
+  /// One output for labels of two classes.
+  bool is_binary() const { return labels_ && extent_.size() == 1; }
+
   Extent extent_;
   bool labels_;  ///< else targets
   float smoothing_;

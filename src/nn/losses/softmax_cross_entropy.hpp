@@ -10,11 +10,12 @@ class SoftmaxCrossEntropy final : public Loss {
  public:
   SoftmaxCrossEntropy(double smoothing, const Shape& out, const TargetShape& data);
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, float scale, MutableView doutputs,
-             LossSums& sums) const override {
+  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
+             MutableView doutputs, LossSums& sums) const override {
     backend.softmax_cross_entropy(classes_, batch, outputs, targets.labels, smoothing_, scale, doutputs, sums);
   }
   void to_predictions(MutableView outputs) const override;
+  Index prediction_size() const override { return classes_; }
   bool counts_hits() const override { return true; }
   Index classes() const override { return classes_; }
 

@@ -2,7 +2,7 @@
 #include "cpu/loops_isa/table.hpp"
 
 // GELU is the exact one, x Φ(x) with the normal distribution function Φ (Hendrycks & Gimpel 2016), not its tanh
-// approximation: y' = Φ(x) + x φ(x), φ the normal density.
+// approximation: y' = Φ(x) + x φ(x), φ the normal density. SiLU is x σ(x) (Elfwing et al. 2018), y' = σ + x σ (1 − σ).
 
 namespace unisono::cpu::UNISONO_ISA {
 namespace {
@@ -15,7 +15,7 @@ void map(const float* x, float* y, Count n, Function function) {
   for (Count i = 0; i < n; ++i) y[i] = function(x[i]);
 }
 
-void forward(Activation activation, const float* x, float* y, Count n) {
+void forward(Activation activation, float a, const float* x, float* y, Count n) {
   switch (activation) {
     case Activation::none:
       return map(x, y, n, [](float v) { return v; });
@@ -27,6 +27,14 @@ void forward(Activation activation, const float* x, float* y, Count n) {
       return map(x, y, n, hyperbolic_tangent);
     case Activation::sigmoid:
       return map(x, y, n, logistic);
+    case Activation::silu:
+      return map(x, y, n, [](float v) { return v * logistic(v); });
+    case Activation::leaky_relu:
+      return map(x, y, n, [a](float v) { return v > 0.0F ? v : a * v; });
+    case Activation::elu:
+      return map(x, y, n, [a](float v) { return v > 0.0F ? v : a * exponential_less_one(v); });
+    case Activation::softplus:
+      return map(x, y, n, [](float v) { return (v < 0.0F ? 0.0F : v) + softplus_tail(v); });
   }
 }
 
@@ -42,7 +50,12 @@ float gelu_derivative(float x) {
   return normal_distribution(x, b) + x * b * kInverseRootTwoPi;
 }
 
-void backward(Activation activation, const float* v, const float* dy, float* dx, Count n) {
+float silu_derivative(float x) {
+  const float s = logistic(x);
+  return s + x * s * (1.0F - s);
+}
+
+void backward(Activation activation, float a, const float* v, const float* dy, float* dx, Count n) {
   switch (activation) {
     case Activation::none:
       return chain(dy, dy, dx, n, [](float) { return 1.0F; });
@@ -54,6 +67,14 @@ void backward(Activation activation, const float* v, const float* dy, float* dx,
       return chain(v, dy, dx, n, [](float y) { return 1.0F - y * y; });
     case Activation::sigmoid:
       return chain(v, dy, dx, n, [](float y) { return y * (1.0F - y); });
+    case Activation::silu:
+      return chain(v, dy, dx, n, silu_derivative);
+    case Activation::leaky_relu:
+      return chain(v, dy, dx, n, [a](float y) { return y > 0.0F ? 1.0F : a; });
+    case Activation::elu:
+      return chain(v, dy, dx, n, [a](float y) { return y > 0.0F ? 1.0F : y + a; });
+    case Activation::softplus:
+      return chain(v, dy, dx, n, [](float y) { return -exponential_less_one(-y); });  // σ(x) = 1 − e^−y
   }
 }
 

@@ -49,14 +49,14 @@ UNISONO_RACES_BY_DESIGN void run(const DenseExamples& rows, const LinearWork& wo
       float z = dot(x, weights.weights, rows.features);
       if (weights.bias != nullptr) z += *weights.bias;
       margins[i] = z;
-      const float move = work.step.rate * derivative<kLoss>(z, rows.answers[start + i]);
+      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.answers[start + i]);
       const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i));
       update<kPenalties, kAveraged>(x, rows.features, work, move, before);
       if (weights.bias == nullptr) continue;
       *weights.bias -= move;
       if (kAveraged) *weights.bias_sum -= before * move;
     }
-    add_margins<kLoss>(margins, rows.answers + start, count, sums);
+    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
   }
 }
 

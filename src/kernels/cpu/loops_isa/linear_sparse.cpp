@@ -79,14 +79,14 @@ UNISONO_RACES_BY_DESIGN void run(const SparseExamples& rows, const LinearWork& w
       float z = dot<kValues>(rows, row, weights.weights);
       if (weights.bias != nullptr) z += *weights.bias;
       margins[i] = z;
-      const float move = work.step.rate * derivative<kLoss>(z, rows.answers[start + i]);
+      const float move = rate_of(work.step, start + i) * derivative<kLoss>(z, rows.answers[start + i]);
       const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i - rows.first));
       update<kValues, kPenalties, kAveraged>(rows, row, work, move, before);
       if (weights.bias == nullptr) continue;
       *weights.bias -= move;
       if (kAveraged) *weights.bias_sum -= before * move;
     }
-    add_margins<kLoss>(margins, rows.answers + start, count, sums);
+    add_margins<kLoss>(margins, rows.answers + start, weights_from(work.step, start), count, sums);
   }
 }
 

@@ -56,13 +56,55 @@ void softmax_gradient(const Columns& columns, const std::int32_t* labels, const 
   }
 }
 
+void hinge_sums(const Columns& columns, const float* z, const std::int32_t* labels, HingeSums& sums) {
+  float label[kMaximumLanes], largest[kMaximumLanes];
+  for (Count lane = 0; lane < columns.lanes; ++lane) {
+    label[lane] = z[labels[lane] * columns.stride + lane];
+    largest[lane] = -__builtin_inff();
+    sums.other[lane] = -1;
+    sums.before[lane] = 0;
+  }
+  for (Count k = 0; k < columns.elements; ++k) {
+#pragma omp simd
+    for (Count lane = 0; lane < columns.lanes; ++lane) {
+      const float score = z[k * columns.stride + lane];
+      const bool is_label = k == labels[lane];
+      const bool behind = score < label[lane] || (score == label[lane] && k >= labels[lane]);  // as in find_largest
+      sums.before[lane] += behind ? 0 : 1;
+      const bool wins = !is_label && (score > largest[lane] || score != score);  // a NaN stays
+      largest[lane] = wins ? score : largest[lane];
+      sums.other[lane] = wins ? static_cast<std::int32_t>(k) : sums.other[lane];
+    }
+  }
+  for (Count lane = 0; lane < columns.lanes; ++lane) sums.margin[lane] = 1.0F + (largest[lane] - label[lane]);
+}
+
+void hinge_gradient(const Columns& columns, const std::int32_t* labels, const HingeSums& sums, float scale, float* d) {
+  for (Count k = 0; k < columns.elements; ++k) {
+#pragma omp simd
+    for (Count lane = 0; lane < columns.lanes; ++lane) {
+      const float slope = (k == sums.other[lane] ? scale : 0.0F) - (k == labels[lane] ? scale : 0.0F);
+      d[k * columns.stride + lane] = lane < columns.used && sums.margin[lane] > 0.0F ? slope : 0.0F;
+    }
+  }
+}
+
 double sum_used(const double* lanes, Count used) {
   double sum = 0;
   for (Count lane = 0; lane < used; ++lane) sum += lanes[lane];
   return sum;
 }
 
-double sigmoid(const Columns& columns, const float* z, const float* targets, float smoothing, float scale, float* d) {
+/// \param weights null: all are 1
+double sum_used(const double* lanes, const float* weights, Count used) {
+  if (weights == nullptr) return sum_used(lanes, used);
+  double sum = 0;
+  for (Count lane = 0; lane < used; ++lane) sum += static_cast<double>(weights[lane]) * lanes[lane];
+  return sum;
+}
+
+double sigmoid(const Columns& columns, const float* z, const float* targets, const float* weights, float smoothing,
+               float scale, float* d) {
   double losses[kMaximumLanes] = {};
   for (Count e = 0; e < columns.elements; ++e) {
     const float* row = z + e * columns.stride;
@@ -76,11 +118,26 @@ double sigmoid(const Columns& columns, const float* z, const float* targets, flo
       }
     }
   }
-  return sum_used(losses, columns.used);
+  return sum_used(losses, weights, columns.used);
 }
 
-ErrorSums errors(const Columns& columns, const float* y, const float* targets, float scale, float* d) {
-  double squared[kMaximumLanes] = {}, absolute[kMaximumLanes] = {};
+__attribute__((always_inline)) inline double huber_loss(double error, double delta) {
+  const double size = __builtin_fabs(error);
+  return size <= delta ? 0.5 * error * error : delta * (size - 0.5 * delta);
+}
+
+/// What the scale of an error's gradient is multiplied with.
+template <ErrorLoss kLoss>
+__attribute__((always_inline)) inline float slope_of(float error, float delta) {
+  if constexpr (kLoss == ErrorLoss::squared) return error;
+  if constexpr (kLoss == ErrorLoss::absolute) return error > 0.0F ? 1.0F : (error < 0.0F ? -1.0F : error);
+  return error > delta ? delta : (error < -delta ? -delta : error);
+}
+
+template <ErrorLoss kLoss>
+ErrorSums errors_of(const Columns& columns, const ErrorTerms& terms, const float* y, const float* targets, float* d) {
+  const float scale = terms.scale, delta = terms.delta;
+  double losses[kMaximumLanes] = {}, squared[kMaximumLanes] = {}, absolute[kMaximumLanes] = {};
   double target[kMaximumLanes] = {}, target_squared[kMaximumLanes] = {};
   for (Count e = 0; e < columns.elements; ++e) {
     const float* row = y + e * columns.stride;
@@ -92,15 +149,40 @@ ErrorSums errors(const Columns& columns, const float* y, const float* targets, f
       absolute[lane] += __builtin_fabs(error);
       target[lane] += wide;
       target_squared[lane] += wide * wide;
-      if (d != nullptr) d[e * columns.stride + lane] = lane < columns.used ? scale * difference : 0.0F;
+      if (kLoss == ErrorLoss::huber) losses[lane] += huber_loss(error, static_cast<double>(delta));
+      if (d != nullptr) {
+        d[e * columns.stride + lane] = lane < columns.used ? scale * slope_of<kLoss>(difference, delta) : 0.0F;
+      }
     }
   }
-  return {sum_used(squared, columns.used), sum_used(absolute, columns.used), sum_used(target, columns.used),
-          sum_used(target_squared, columns.used)};
+  const double* const own = kLoss == ErrorLoss::squared ? squared : kLoss == ErrorLoss::absolute ? absolute : losses;
+  return {sum_used(own, terms.weights, columns.used), sum_used(squared, columns.used), sum_used(absolute, columns.used),
+          sum_used(target, columns.used), sum_used(target_squared, columns.used)};
+}
+
+ErrorSums errors(const Columns& columns, const ErrorTerms& terms, const float* y, const float* targets, float* d) {
+  switch (terms.loss) {
+    case ErrorLoss::squared:
+      return errors_of<ErrorLoss::squared>(columns, terms, y, targets, d);
+    case ErrorLoss::absolute:
+      return errors_of<ErrorLoss::absolute>(columns, terms, y, targets, d);
+    case ErrorLoss::huber:
+      return errors_of<ErrorLoss::huber>(columns, terms, y, targets, d);
+  }
+  return {};
+}
+
+void weigh(const Columns& columns, const float* weights, float* d) {
+  for (Count e = 0; e < columns.elements; ++e) {
+#pragma omp simd
+    for (Count lane = 0; lane < columns.lanes; ++lane) d[e * columns.stride + lane] *= weights[lane];
+  }
 }
 
 }  // namespace
 
-void add_loss(Loops& loops) { loops.loss = {softmax_sums, softmax_gradient, sigmoid, errors}; }
+void add_loss(Loops& loops) {
+  loops.loss = {softmax_sums, softmax_gradient, hinge_sums, hinge_gradient, sigmoid, errors, weigh};
+}
 
 }  // namespace unisono::cpu::UNISONO_ISA

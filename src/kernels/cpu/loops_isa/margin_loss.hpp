@@ -28,17 +28,20 @@ __attribute__((always_inline)) static inline float loss_of(float z, float answer
   return wrong < -1.0F ? 0.0F : 1.0F + wrong;
 }
 
-template <MarginLoss kLoss>
-static inline void add_margins(const float* margins, const float* answers, Count count, InPlaceSums& sums) {
+template <MarginLoss kLoss, bool kWeighted>
+static inline void add_margins_of(const float* margins, const float* answers, const float* weights, Count count,
+                                  InPlaceSums& sums) {
   constexpr bool classes = kLoss != MarginLoss::squared;
-  double loss[kLanes] = {}, absolute[kLanes] = {};
+  double loss[kLanes] = {}, weighted[kLanes] = {}, absolute[kLanes] = {};
   std::int32_t correct[kLanes] = {};
   for (Count start = 0; start < count; start += kLanes) {
     const Count lanes = count - start < kLanes ? count - start : kLanes;
 #pragma omp simd
     for (Count lane = 0; lane < lanes; ++lane) {
       const float z = margins[start + lane], answer = answers[start + lane];
-      loss[lane] += static_cast<double>(loss_of<kLoss>(z, answer));
+      const double own = static_cast<double>(loss_of<kLoss>(z, answer));
+      loss[lane] += own;
+      if (kWeighted) weighted[lane] += static_cast<double>(weights[start + lane]) * own;
       if (classes) {
         correct[lane] += (answer > 0.5F && z > 0.0F) || (answer <= 0.5F && z <= 0.0F) ? 1 : 0;
       } else {
@@ -46,14 +49,28 @@ static inline void add_margins(const float* margins, const float* answers, Count
       }
     }
   }
-  double whole = 0;
+  double whole = 0, whole_weighted = 0;
   for (Count lane = 0; lane < kLanes; ++lane) {
     whole += loss[lane];
+    whole_weighted += weighted[lane];
     sums.correct += correct[lane];
     sums.absolute_error += absolute[lane];
   }
-  sums.loss += whole;
+  sums.loss += kWeighted ? whole_weighted : whole;
   if (!classes) sums.squared_error += 2.0 * whole;
+}
+
+/// \param weights beside the answers; null: all are 1
+template <MarginLoss kLoss>
+static inline void add_margins(const float* margins, const float* answers, const float* weights, Count count,
+                               InPlaceSums& sums) {
+  (weights == nullptr ? add_margins_of<kLoss, false> : add_margins_of<kLoss, true>)(margins, answers, weights, count,
+                                                                                    sums);
+}
+
+/// Those of examples from number `first` on.
+static inline const float* weights_from(const LinearStep& step, Count first) {
+  return step.weights == nullptr ? nullptr : step.weights + first;
 }
 
 }  // namespace unisono::cpu::UNISONO_ISA

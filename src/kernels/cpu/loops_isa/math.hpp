@@ -31,6 +31,25 @@ static inline float exponential(float x) {
   return p * power_of_two(half) * power_of_two(exponent - half);
 }
 
+/// eˣ − 1 for x ≤ 88, beyond which it stays what it is there; below 1.5 ulps.
+///   = 2ⁿ (eʳ − 1) + (2ⁿ − 1), r and P as above: nothing cancels, for 2ⁿ − 1 is exact and 0 where |x| ≤ ln 2 / 2.
+static inline float exponential_less_one(float x) {
+  constexpr float kRound = 0x1.8p23F;
+  const float bounded = x < -87.0F ? -87.0F : (x > 88.0F ? 88.0F : x);
+  const float shifted = bounded * 0x1.715476p0F + kRound;
+  const float n = shifted - kRound;
+  const float r = (bounded - n * 0x1.63p-1F) + n * 0x1.bd0106p-13F;
+  float p = 0x1.6a1a72p-10F;
+  p = p * r + 0x1.123fc6p-7F;
+  p = p * r + 0x1.555916p-5F;
+  p = p * r + 0x1.55548ap-3F;
+  p = p * r + 0x1.fffffcp-2F;
+  const float less_one = (p * r) * r + r;
+  const float power =
+      power_of_two(__builtin_bit_cast(std::uint32_t, shifted) - __builtin_bit_cast(std::uint32_t, kRound));
+  return power * less_one + (power - 1.0F);
+}
+
 /// log(1 + u) for 0 ≤ u ≤ 1; below 2 ulps. = 2 artanh z with z = u / (2 + u).
 static inline float log_one_plus(float u) {
   const float z = u / (2.0F + u), square = z * z;

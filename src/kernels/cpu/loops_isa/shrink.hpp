@@ -2,9 +2,14 @@
 
 #include "unisono/kernels/in_place.hpp"
 
-// What all linear models' updates share: penalties and the sums of averaged SGD; see LinearStep.
+// What all linear models' updates share: weights of examples, penalties and the sums of averaged SGD; see LinearStep.
 
 namespace unisono::cpu::UNISONO_ISA {
+
+/// The rate of the example whose answer is number i.
+__attribute__((always_inline)) static inline float rate_of(const LinearStep& step, Index i) {
+  return step.weights == nullptr ? step.rate : step.rate * step.weights[i];
+}
 
 /// rate · λ of a step.
 struct Shrinking {

@@ -103,19 +103,26 @@ bool find_gradient(float* z, Count classes, Count width, Count label, float rate
   return before == 0;
 }
 
-double loss_of(const Losses& losses, Count count) {
+template <bool kWeighted>
+double loss_with(const Losses& losses, const float* weights, Count count) {
   double sums[kLanes] = {};
   for (Count start = 0; start < count; start += kLanes) {
     const Count lanes = count - start < kLanes ? count - start : kLanes;
 #pragma omp simd
     for (Count lane = 0; lane < lanes; ++lane) {
       const Count i = start + lane;
-      sums[lane] += static_cast<double>(natural_logarithm(losses.exponentials[i]) - losses.labels[i]);
+      const double own = static_cast<double>(natural_logarithm(losses.exponentials[i]) - losses.labels[i]);
+      sums[lane] += kWeighted ? static_cast<double>(weights[i]) * own : own;
     }
   }
   double sum = 0;
   for (double lane : sums) sum += lane;
   return sum;
+}
+
+/// \param weights null: all are 1
+double loss_of(const Losses& losses, const float* weights, Count count) {
+  return weights == nullptr ? loss_with<false>(losses, weights, count) : loss_with<true>(losses, weights, count);
 }
 
 /// A row of weights after its step: w ← w − x · gradient, shrunk. \param sums u, not null where kAveraged
@@ -159,12 +166,13 @@ void run(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums)
       if (far) fetch(rows, row, last_value, weights.weights);
       find_margins<kKind>(rows, row, weights, work.scratch);
       const auto label = static_cast<Count>(rows.answers[start + i]);
-      const bool correct = find_gradient(work.scratch, weights.classes, width, label, work.step.rate, i, losses);
+      const float rate = rate_of(work.step, start + i);
+      const bool correct = find_gradient(work.scratch, weights.classes, width, label, rate, i, losses);
       sums.correct += correct ? 1 : 0;
       const auto before = static_cast<float>(work.step.updates_before + static_cast<double>(start + i - rows.first));
       update<kKind, kPenalties, kAveraged>(rows, row, work, before);
     }
-    sums.loss += loss_of(losses, count);
+    sums.loss += loss_of(losses, work.step.weights == nullptr ? nullptr : work.step.weights + start, count);
   }
 }
 

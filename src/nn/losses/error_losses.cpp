@@ -1,0 +1,37 @@
+#include "losses/error_losses.hpp"
+
+#include <fmt/format.h>
+
+#include "losses/fits.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono {
+namespace {
+
+ErrorLoss kind_of(const std::string& name) {
+  if (name == "mean_absolute_error") return ErrorLoss::absolute;
+  return name == "huber" ? ErrorLoss::huber : ErrorLoss::squared;
+}
+
+}  // namespace
+
+bool is_error_loss(std::string_view name) {
+  return name == "mean_squared_error" || name == "mean_absolute_error" || name == "huber";
+}
+
+ErrorLosses::ErrorLosses(const NetworkSettings& settings, const Shape& out, const TargetShape& data)
+    : spec_{.extent = out.extent, .loss = kind_of(settings.loss), .delta = static_cast<float>(settings.delta)} {
+  if (settings.label_smoothing != 0) {
+    throw ConfigError(fmt::format(
+        "model.label_smoothing: {} has no labels to smooth; leave it out, or take a cross entropy", settings.loss));
+  }
+  if (data.target_size == 0) {
+    throw ConfigError(fmt::format(
+        "model.loss: {} needs targets, but the data have none; take softmax_cross_entropy for labels, or data.targets "
+        "= \"features\" for an autoencoder",
+        settings.loss));
+  }
+  require_targets(settings.loss.c_str(), out, data.target_size);
+}
+
+}  // namespace unisono
