@@ -74,6 +74,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.epoch_sums = sums_from(json.at("epoch_sums"));
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
+  header.averaged = json.value("averaged", false);
   header.names = json.value("names", std::uint64_t{0});
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
@@ -106,6 +107,7 @@ std::string to_json(const CheckpointHeader& header) {
       {"layout", header.layout}};
   if (header.has_best) json["best"] = header.best;
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
+  if (header.averaged) json["averaged"] = true;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);
 }

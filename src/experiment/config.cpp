@@ -51,6 +51,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                  .minimum = 0,
                  .maximum = 4096},
                 threads);
+  weights.describe(visitor);
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
@@ -107,6 +108,8 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "fault", .meaning = "ranks that are slow on purpose, to see what a strategy makes of it"},
                   fault);
 
+  require_weights(visitor, train.weights,
+                  {.model = model.kind, .strategy = strategy.kind, .in_place = updates_in_place(*this)});
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is longer than train.epochs, so the base rate would never be reached");
   visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
@@ -123,6 +126,11 @@ void Config::describe(ConfigVisitor& visitor) {
       "strategy", strategy.allreduce_epochs <= train.epochs,
       "strategy.allreduce_epochs is longer than train.epochs, so nothing would ever be averaged; use kind = "
       "\"allreduce\" or more epochs");
+}
+
+bool updates_in_place(const Config& config) {
+  const std::string& strategy = config.strategy.kind;
+  return has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
 }
 
 Config parse_config(const ConfigText& text, const ModelKinds& models) {

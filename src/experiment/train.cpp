@@ -13,6 +13,7 @@
 #include "checkpoint_store.hpp"
 #include "comparison.hpp"
 #include "event_file.hpp"
+#include "initialise_from.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
 #include "parts.hpp"
@@ -155,6 +156,7 @@ void Run::begin(const TrainOptions& options) {
     if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
   }
   parts_.initialise(static_cast<std::uint64_t>(config_.seed));
+  initialise_from_other(parts_, {config_, *data_}, log_);
 }
 
 void Run::resume(const StoredCheckpoint& checkpoint) {
@@ -255,6 +257,7 @@ CheckpointHeader Run::fresh_header() const {
           .epoch_sums = {},
           .best = 0,
           .has_best = false,
+          .averaged = training_.average != nullptr,
           .names = 0,
           .ranks = world_.size(),
           .threads = parts_.placement.threads,
@@ -310,6 +313,7 @@ void Run::say_start() const {
                         ranks_text(world_.size(), parts_.workers()), parts_.placement.threads, parts_.device(),
                         local_batch_text(config_.train.batch_size, parts_.workers())));
   for (const std::string& note : parts_.model->notes()) log_.info(note);
+  if (training_.average) log_.info("evaluated, and applied later, are averaged weights (train.weight_average)");
   if (parts_.backend->device() != nullptr) log_.info(way_of_examples(parts_.backend->kept_bytes()));
   if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }

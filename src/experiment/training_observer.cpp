@@ -11,6 +11,7 @@
 
 #include "losses.hpp"
 #include "run_state.hpp"
+#include "weight_average.hpp"
 #include "unisono/experiment/train.hpp"
 #include "unisono/strategies/phase.hpp"
 
@@ -58,6 +59,7 @@ bool TrainingObserver::step(const StepRecord& record) {
   note_due(record);
   show_progress();
   if (!record.consistent) return true;
+  average_weights();
 
   if (due_.report || due_.epoch || due_.checkpoint) report();
   if (due_.evaluation) evaluate(judging_split(context_.data.info()));
@@ -88,6 +90,13 @@ void TrainingObserver::note_due(const StepRecord& record) {
   due_.epoch = true;
   due_.evaluation |= divides(config.train.evaluate_every_epochs, epochs_done());
   due_.checkpoint |= divides(config.checkpoint.every_epochs, epochs_done());
+}
+
+void TrainingObserver::average_weights() {
+  if (!context_.training.average) return;
+  Seconds& seconds = context_.training.seconds;
+  const Phase phase(*context_.parts.backend, seconds, seconds.optimizer);
+  context_.training.average->update(header_.step);
 }
 
 bool TrainingObserver::stop_is_agreed() {
@@ -189,6 +198,7 @@ void TrainingObserver::evaluate(Split split) {
   if (examples_of(context_.data.info(), split) == 0) return;
   {
     const ScopedTimer timer(context_.training.seconds.evaluation);
+    const WeightAverage::InPlace applied(parts, context_.training.average.get());
     evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
   }
   require_finite(split, evaluations_[split]);

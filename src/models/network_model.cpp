@@ -17,7 +17,7 @@ void initialise_in(Allocator& memory, const ParameterLayout& layout, std::uint64
 
 NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : context_(context),
-      network_(settings, extent_of(inputs.features), context.backend, context.steps_together),
+      network_(settings, extent_of(inputs.features), context.backend, context.steps_together, context.freeze),
       loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {

@@ -58,6 +58,7 @@ struct TrialSettings {
   double label_smoothing = 0;
   bool steps_together = true;
   std::uint64_t data = 0;  ///< other data for another number
+  std::vector<std::string> freeze = {};
 };
 
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
@@ -105,7 +106,7 @@ struct Trial {
   Trial(Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
       : backend(b),
         reducer(r),
-        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together),
+        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),

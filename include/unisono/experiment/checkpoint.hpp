@@ -15,6 +15,7 @@
 //
 //   /parameters/<block>         float32, canonical shape, e.g. /parameters/convolution1.weight [20, 1, 5, 5]
 //   /statistics/<block>         running statistics of batch normalisation
+//   /average/parameters/<block>, /average/statistics/<block>   where weights are averaged (train.weight_average)
 //   /optimizer/<r>/<vector>/<block>   r: 0, or each rank where ranks keep optimizer states of their own
 //   /config                     uint8: the effective config's text
 //   /header                     uint8: JSON of step, epoch, step in it, seed, … (see CheckpointHeader)
@@ -43,6 +44,7 @@ struct CheckpointHeader {
   LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks
   double best = 0;       ///< the best evaluation so far, where has_best
   bool has_best = false;
+  bool averaged = false;    ///< it holds averaged weights, too: those that the model is applied with
   std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0: it has none
 
   // What must be equal for a resumed run to be the same bit for bit

@@ -5,6 +5,7 @@
 
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/experiment/weight_settings.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
@@ -21,6 +22,7 @@ struct TrainSettings {
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
   std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
+  WeightSettings weights;    ///< keys of [train], too
   void describe(ConfigVisitor& visitor);
 };
 
@@ -54,6 +56,9 @@ struct Config {
   void describe(ConfigVisitor& visitor);
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
 };
+
+/// Whether the model is one of the built-in ones that are updated in place by such a strategy.
+bool updates_in_place(const Config& config);
 
 /// Reads, checks and cross-checks.
 /// \param models kinds of one's own. \throws ConfigError
