@@ -1,6 +1,7 @@
 """Draws the sets that the comparisons train on, as functions of a seed: ratings, and sparse examples of two classes.
 
     python3 bench/generated.py ratings FOLDER [--users 20000 --items 8000 --per-user 150 --seed 1]
+    python3 bench/generated.py stars FOLDER [--seed 1]
     python3 bench/generated.py sparse FILE.h5 [--examples 400000 --features 1250000 --seed 1]
 
 Needs numpy, and h5py for `sparse`.
@@ -127,11 +128,16 @@ def main():
     sparse.add_argument("file", type=pathlib.Path)
     sparse.add_argument("--examples", type=int, default=400000)
     sparse.add_argument("--features", type=int, default=1250000)
-    for kind in (ratings, sparse):
+    stars = kinds.add_parser("stars")
+    stars.add_argument("folder", type=pathlib.Path, help="gets train.txt and test.txt")
+    for kind in (ratings, stars, sparse):
         kind.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.kind == "ratings":
-        drawn = draw_ratings(arguments.users, arguments.items, arguments.per_user, arguments.seed)
+    if arguments.kind in ("ratings", "stars"):
+        if arguments.kind == "stars":
+            drawn = draw_stars(seed=arguments.seed)
+        else:
+            drawn = draw_ratings(arguments.users, arguments.items, arguments.per_user, arguments.seed)
         arguments.folder.mkdir(parents=True, exist_ok=True)
         for name, part in zip(("train", "test"), drawn):
             write_ratings(arguments.folder / f"{name}.txt", part)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "checkpoint_file.hpp"
@@ -17,7 +18,11 @@ namespace {
 
 std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
 
-std::string shape_text(const std::vector<Index>& shape) { return fmt::format("{}", fmt::join(shape, " × ")); }
+/// "10 × 500", without the ones at the end that stand for height and width.
+std::string shape_text(std::vector<Index> shape) {
+  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+  return fmt::format("{}", fmt::join(shape, " × "));
+}
 
 void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
@@ -69,29 +74,32 @@ void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun
 
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there) {
   Fitting fitting;
-  std::vector<std::string> own;
+  std::set<std::string> own, partly;  // names of blocks; layers of which a block fits
   for (const Block& block : layout.blocks()) {
-    own.push_back(block.name);
     const auto stored = there.find(block.name);
     const bool fits = block.role != Role::state && stored != there.end() && stored->second == block.shape;
+    own.insert(block.name);
     fitting.blocks.push_back(fits);
-    if (fits) {
-      ++fitting.count;
-      fitting.parameters += block.size();
-    } else if (block.role != Role::state) {
-      // A layer is named once, by its first block that begins anew.
-      const std::string layer = layer_of(block.name);
-      const bool named = std::any_of(fitting.begin.begin(), fitting.begin.end(),
-                                     [&](const std::string& text) { return text.starts_with(layer + ": "); });
-      if (named) continue;
-      fitting.begin.push_back(stored == there.end()
-                                  ? fmt::format("{}: {} here, and not there", layer, shape_text(block.shape))
-                                  : fmt::format("{}: {} there, {} here", layer, shape_text(stored->second),
-                                                shape_text(block.shape)));
-    }
+    if (!fits) continue;
+    partly.insert(layer_of(block.name));
+    ++fitting.count;
+    fitting.parameters += block.size();
+  }
+  std::string last;  // that was named
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    if (fitting.blocks[i] || block.role == Role::state) continue;
+    const std::string layer = layer_of(block.name);
+    const std::string name = partly.contains(layer) ? block.name : layer;
+    if (std::exchange(last, name) == name) continue;  // a layer is named once, by its first block
+    const auto stored = there.find(block.name);
+    fitting.begin.push_back(
+        stored == there.end()
+            ? fmt::format("{}: {} here, and not there", name, shape_text(block.shape))
+            : fmt::format("{}: {} there, {} here", name, shape_text(stored->second), shape_text(block.shape)));
   }
   for (const auto& [name, shape] : there) {
-    if (std::find(own.begin(), own.end(), name) == own.end()) add_once(fitting.foreign, layer_of(name));
+    if (!own.contains(name)) add_once(fitting.foreign, layer_of(name));
   }
   return fitting;
 }

@@ -21,7 +21,7 @@ struct Fitting {
   std::vector<bool> blocks;  ///< whether each one of the layout does
   int count = 0;
   Index parameters = 0;              ///< of these blocks
-  std::vector<std::string> begin;    ///< "dense2: 10 × 500 there, 3 × 500 here", by layer: blocks that begin anew
+  std::vector<std::string> begin;    ///< "dense2: 10 × 500 there, 3 × 500 here", by layer, or by block where others fit: what begins anew
   std::vector<std::string> foreign;  ///< layers that are there alone
 };
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there);

@@ -62,7 +62,11 @@ class WeightsTest(BinaryTest):
     def setUp(self):
         super().setUp()
         self.write("network.toml", NETWORK.replace("UNITS", "10"))
-        self.write("other-head.toml", NETWORK.replace("UNITS", "11"))
+        self.write("other-head.toml", NETWORK.replace("UNITS", "3").replace("digits.h5", "three.h5"))
+        with h5py.File(self.digits, "r") as digits, h5py.File(self.folder / "three.h5", "w") as three:
+            for group in ("train", "test"):
+                three[f"{group}/features"] = digits[f"{group}/features"][()]
+                three[f"{group}/labels"] = digits[f"{group}/labels"][()] % 3
         self.write("linear.toml", LINEAR)
 
     def pretrain(self, *arguments, ranks=0):
@@ -98,7 +102,7 @@ class InitialisingFromARun(WeightsTest):
                 source = fresh if name.startswith("parameters/dense2.") else other
                 self.assertEqual(own[name].tobytes(), source[name].tobytes(), name)
             self.assertIn("step-000000010.h5 (step 10): 5 of 7 blocks", result.out)
-            self.assertIn("dense2: 10 × 12 there, 11 × 12 here: begins anew", result.out)
+            self.assertIn("dense2: 10 × 12 there, 3 × 12 here: begins anew", result.out)
             effective = (self.folder / run / "config.toml").read_text()
             self.assertIn('initialise_from = "other"', effective)
 
@@ -168,7 +172,7 @@ threads = 1
 """
         rng = numpy.random.default_rng(1)
         for name, shift in (("ratings", 0), ("others", 5)):
-            lines = [f"u{u + shift} i{i} {rng.integers(1, 6)}\n" for u in range(30) for i in range(20)]
+            lines = [f"u{u + shift} i{i} {rng.integers(1, 6)}\n" for u in range(300) for i in range(60)]
             self.write(f"{name}.txt", "".join(lines))
             self.succeed("data", "import", "ratings", f"{name}.txt", "--split", "none", "--output", f"{name}.h5")
         self.write("ratings.toml", config)

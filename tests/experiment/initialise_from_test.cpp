@@ -22,13 +22,13 @@ TEST_CASE("blocks of the same name and shape fit; layers are named once", "[init
   const Fitting fitting = fitting_blocks(layout, {{"dense1.weight", {3, 4}},
                                                   {"dense1.bias", {3}},
                                                   {"dense2.weight", {10, 3}},
-                                                  {"dense2.bias", {10}},
+                                                  {"dense2.bias", {5}},
                                                   {"head.weight", {1, 10}},
                                                   {"head.bias", {1}}});
-  CHECK(fitting.blocks == std::vector<bool>{true, true, false, false, false});
-  CHECK(fitting.count == 2);
-  CHECK(fitting.parameters == 15);
-  CHECK(fitting.begin == std::vector<std::string>{"dense2: 10 × 3 there, 5 × 3 here",
+  CHECK(fitting.blocks == std::vector<bool>{true, true, false, true, false});
+  CHECK(fitting.count == 3);
+  CHECK(fitting.parameters == 20);
+  CHECK(fitting.begin == std::vector<std::string>{"dense2.weight: 10 × 3 there, 5 × 3 here",
                                                   "dense3: 2 × 5 here, and not there"});
   CHECK(fitting.foreign == std::vector<std::string>{"head"});
 }
