@@ -47,18 +47,18 @@ void require_same_rows(Communicator& world, const StoredCheckpoint& stored, cons
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
   if (world.max(world.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
-  throw ConfigError(
-      fmt::format("train.initialise_from: the words, users or items of {} are not those of {}, so its rows would stand for "
-                  "others; take a run on a set with the same dictionary",
-                  run.config.train.weights.initialise_from, run.config.data.path));
+  throw ConfigError(fmt::format(
+      "train.initialise_from: the words, users or items of {} are not those of {}, so its rows would stand for "
+      "others; take a run on a set with the same dictionary",
+      run.config.train.weights.initialise_from, run.config.data.path));
 }
 
 bool differ(const Normalization& a, const Normalization& b) { return a.mean != b.mean || a.scale != b.scale; }
 
 void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run, Log& log) {
-  std::string text = fmt::format("initialised from {} (step {}): {} of {} blocks, {} parameters", stored.path,
-                                 stored.header.step, parameters.count, parameters.blocks.size(),
-                                 grouped(parameters.parameters));
+  std::string text =
+      fmt::format("initialised from {} (step {}): {} of {} blocks, {} parameters", stored.path, stored.header.step,
+                  parameters.count, parameters.blocks.size(), grouped(parameters.parameters));
   log.info(text);
   std::string rest;
   const auto add = [&](const std::string& part) { rest += (rest.empty() ? "" : "; ") + part; };
@@ -66,7 +66,8 @@ void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun
   if (!parameters.foreign.empty()) add(fmt::format("not taken: {}", fmt::join(parameters.foreign, ", ")));
   if (!rest.empty()) log.info(rest);
   if (stored.header.inputs.kind == SetKind::table && differ(stored.header.normalization, run.data.normalization())) {
-    log.info("features are normalised by this run's own training set, not as they were for the run that it begins with");
+    log.info(
+        "features are normalised by this run's own training set, not as they were for the run that it begins with");
   }
 }
 
@@ -112,11 +113,9 @@ void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
   const Fitting parameters =
       fitting_blocks(parts.model->layout(), shapes_for_all(parts.world, stored, folder + "parameters"));
   if (parameters.count == 0) {
-    throw ConfigError(fmt::format("train.initialise_from: nothing of {} fits this model: {}{}", stored.path,
-                                  fmt::join(parameters.begin, "; "),
-                                  parameters.foreign.empty()
-                                      ? ""
-                                      : fmt::format("; there alone: {}", fmt::join(parameters.foreign, ", "))));
+    throw ConfigError(fmt::format(
+        "train.initialise_from: nothing of {} fits this model: {}{}", stored.path, fmt::join(parameters.begin, "; "),
+        parameters.foreign.empty() ? "" : fmt::format("; there alone: {}", fmt::join(parameters.foreign, ", "))));
   }
   require_same_rows(parts.world, stored, run);
   const Fitting statistics =

@@ -20,8 +20,9 @@ using StoredShapes = std::map<std::string, std::vector<Index>>;
 struct Fitting {
   std::vector<bool> blocks;  ///< whether each one of the layout does
   int count = 0;
-  Index parameters = 0;              ///< of these blocks
-  std::vector<std::string> begin;    ///< "dense2: 10 × 500 there, 3 × 500 here", by layer, or by block where others fit: what begins anew
+  Index parameters = 0;  ///< of these blocks
+  /// What begins anew, by layer, or by block where others of the layer fit: "dense2: 10 × 500 there, 3 × 500 here".
+  std::vector<std::string> begin;
   std::vector<std::string> foreign;  ///< layers that are there alone
 };
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there);
@@ -32,10 +33,9 @@ struct NewRun {
   Dataset& data;
 };
 
-/// Overwrites the parameters and running statistics that fit with those of the run, or checkpoint, that the config names;
-/// nothing where it names none. Says what was taken and what was not. Collective.
-/// \throws CheckpointError where there is no such run; ConfigError where nothing fits, or rows would stand for other
-/// words, users or items than here
+/// Overwrites the parameters and running statistics that fit with those of the run, or checkpoint, that the config
+/// names; nothing where it names none. Says what was taken and what was not. Collective. \throws CheckpointError where
+/// there is no such run; ConfigError where nothing fits, or rows would stand for other words, users or items than here
 void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
 
 }  // namespace unisono

@@ -110,8 +110,8 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
-          {"checkpoint being written", checkpoint_bytes(context, states) +
-                                           averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+          {"checkpoint being written",
+           checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
 }
 
 std::int64_t sum(const std::vector<MemoryPart>& parts) {

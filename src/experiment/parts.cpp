@@ -6,9 +6,9 @@
 
 #include "agreement.hpp"
 #include "device.hpp"
-#include "weight_average.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/device.hpp"
+#include "weight_average.hpp"
 
 namespace unisono {
 

@@ -11,9 +11,9 @@
 
 #include "losses.hpp"
 #include "run_state.hpp"
-#include "weight_average.hpp"
 #include "unisono/experiment/train.hpp"
 #include "unisono/strategies/phase.hpp"
+#include "weight_average.hpp"
 
 namespace unisono {
 namespace {

@@ -18,7 +18,7 @@ struct Node {
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
   std::vector<FloatRange> frozen = {};  ///< of these: blocks that never change
-  bool learns = false;               ///< it has parameters that do
+  bool learns = false;                  ///< it has parameters that do
 };
 
 /// A row of the table of layers, as the config lists them.

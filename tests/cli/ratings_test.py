@@ -21,7 +21,8 @@ import generated  # noqa: E402
 
 class Ratings(BinaryTest):
     def imported(self, train, test):
-        self.succeed("data", "import", "ratings", train, "--test-file", test, "--split", "none", "--output", "ratings.h5")
+        words = ("data", "import", "ratings", train, "--test-file", test, "--split", "none", "--output", "ratings.h5")
+        self.succeed(*words)
 
     def write_generated(self, drawn):
         for name, ratings in zip(("train.txt", "test.txt"), drawn):

@@ -119,8 +119,9 @@ class InitialisingFromARun(WeightsTest):
     def test_a_checkpoint_file_does_as_well(self):
         other = self.pretrain()
         self.train(
-            "tuned", *self.STILL, "--set", f"train.initialise_from={self.checkpoints('other')[-1]}", config="network.toml"
-        )
+            "tuned", *self.STILL, "--set", f"train.initialise_from={self.checkpoints('other')[-1]}",
+            config="network.toml",
+        )  # fmt: skip
         own = self.vectors("tuned")
         self.assertEqual(own["parameters/dense2.weight"].tobytes(), other["parameters/dense2.weight"].tobytes())
 

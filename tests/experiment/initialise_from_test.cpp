@@ -28,14 +28,14 @@ TEST_CASE("blocks of the same name and shape fit; layers are named once", "[init
   CHECK(fitting.blocks == std::vector<bool>{true, true, false, true, false});
   CHECK(fitting.count == 3);
   CHECK(fitting.parameters == 20);
-  CHECK(fitting.begin == std::vector<std::string>{"dense2.weight: 10 × 3 there, 5 × 3 here",
-                                                  "dense3: 2 × 5 here, and not there"});
+  CHECK(fitting.begin ==
+        std::vector<std::string>{"dense2.weight: 10 × 3 there, 5 × 3 here", "dense3: 2 × 5 here, and not there"});
   CHECK(fitting.foreign == std::vector<std::string>{"head"});
 }
 
 TEST_CASE("an update rule's own state is not taken from another run", "[initialise_from]") {
-  const ParameterLayout layout =
-      layout_of({{.name = "users.factors", .shape = {3, 4}}, {.name = "users.squares", .shape = {3}, .role = Role::state}});
+  const ParameterLayout layout = layout_of(
+      {{.name = "users.factors", .shape = {3, 4}}, {.name = "users.squares", .shape = {3}, .role = Role::state}});
   const Fitting fitting = fitting_blocks(layout, {{"users.factors", {3, 4}}, {"users.squares", {3}}});
   CHECK(fitting.blocks == std::vector<bool>{true, false});
   CHECK(fitting.begin.empty());

@@ -15,9 +15,10 @@ class FactorTrial {
   FactorTrial(const FactorizationSettings& settings, Index users, Index items, const std::string& rule = "sgd",
               std::uint64_t seed = 7, std::vector<std::int64_t> counts = {})
       : model(settings, {.kind = SetKind::ratings, .rows = users, .columns = items, .mean_value = 3.5},
-              {.backend = backend_, .reducer = reducer_, .update_rule = rule, .occurrences = [&] {
-                 return std::span<const std::int64_t>(counts);
-               }}),
+              {.backend = backend_,
+               .reducer = reducer_,
+               .update_rule = rule,
+               .occurrences = [&] { return std::span<const std::int64_t>(counts); }}),
         theta(model.layout().size()) {
     model.initialise(seed, state());
   }

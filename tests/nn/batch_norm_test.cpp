@@ -6,6 +6,7 @@
 
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono {
 namespace {

@@ -72,9 +72,8 @@ TEST_CASE("gradients of norms are those of central differences", "[gradient]") {
 TEST_CASE("gradients of what is not frozen are those of central differences", "[gradient][freeze]") {
   const LayerSettings first = convolution(2, {2}), last = dense(2);
   const auto frozen = [&](std::vector<std::string> patterns) {
-    check({.layers = {first, layer("batch_norm"), layer("tanh"), last},
-           .in = {2, 3, 3},
-           .freeze = std::move(patterns)});
+    check(
+        {.layers = {first, layer("batch_norm"), layer("tanh"), last}, .in = {2, 3, 3}, .freeze = std::move(patterns)});
   };
   frozen({"convolution1"});
   frozen({"convolution1.weight", "dense1"});

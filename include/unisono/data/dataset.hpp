@@ -113,8 +113,8 @@ class Dataset {
   /// "cat", "dog", …; empty where the file does not say.
   virtual const std::vector<std::string>& class_names() const = 0;
   /// How many training examples have each feature (sparse rows), or how often each word occurs (text,
-  /// co-occurrences), or how many training ratings each user has and, behind all users, each item; empty for other sets,
-  /// and where the file does not say.
+  /// co-occurrences), or how many training ratings each user has and, behind all users, each item; empty for other
+  /// sets, and where the file does not say.
   virtual const std::vector<std::int64_t>& occurrences() = 0;
   /// Sources must not outlive the set.
   /// \throws ConfigError for a batch that the ranks' fixed parts cannot share, DataError

@@ -55,7 +55,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   Index user_count_, item_count_, width_, stride_;
   float mean_;
   bool adagrad_;
-  Index users_ = 0, items_ = 0;  ///< offsets of their rows in θ
+  Index users_ = 0, items_ = 0;               ///< offsets of their rows in θ
   std::array<std::vector<float>, 2> own_l2_;  ///< λ / n of each user and item, where each row has its own
 };
 
