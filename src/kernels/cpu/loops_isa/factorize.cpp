@@ -65,7 +65,7 @@ __attribute__((always_inline)) inline Vector move(const Problem& problem, Vector
 }
 
 /// One rating's step. \return e
-template <Count kWidth, bool kAdagrad, bool kBiases>
+template <Count kWidth, bool kAdagrad, bool kBiases, bool kOwnL2>
 __attribute__((always_inline)) inline float take(const Problem& problem, const SparseEntry& rating,
                                                  float inverse_rank) {
   const FactorStep& step = problem.step;
@@ -78,10 +78,8 @@ __attribute__((always_inline)) inline float take(const Problem& problem, const S
   if (kBiases) target -= p_end[0] + q_end[0];
   const Vector errors = broadcast(target) - dot<kWidth>(p, q, width);
   const float e = errors[0];
-  const RowStep user{kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate,
-                     step.own_l2 ? p_end[2] : step.user_l2};
-  const RowStep item{kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate,
-                     step.own_l2 ? q_end[2] : step.item_l2};
+  const RowStep user{kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate, kOwnL2 ? p_end[2] : step.user_l2};
+  const RowStep item{kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate, kOwnL2 ? q_end[2] : step.item_l2};
   const Vector norms = move<kWidth, kAdagrad>(problem, errors, user, item, p, q);
   if (kAdagrad) {
     p_end[1] += inverse_rank * norms[0];
@@ -112,7 +110,7 @@ void add_errors(const float* errors, Count count, InPlaceSums& sums) {
   sums.absolute_error += absolute[0];
 }
 
-template <Count kWidth, bool kAdagrad, bool kBiases>
+template <Count kWidth, bool kAdagrad, bool kBiases, bool kOwnL2>
 UNISONO_RACES_BY_DESIGN void run(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
   const Count width = kWidth > 0 ? kWidth : problem.users.factors.width;
   const float inverse_rank = 1.0F / static_cast<float>(problem.users.rank);
@@ -123,20 +121,27 @@ UNISONO_RACES_BY_DESIGN void run(const SparseEntry* ratings, Count count, const 
       const Count ahead = start + i + kAhead < count ? start + i + kAhead : count - 1;
       fetch(row_of(problem.users, ratings[ahead].row), width);
       fetch(row_of(problem.items, ratings[ahead].column), width);
-      errors[i] = take<kWidth, kAdagrad, kBiases>(problem, ratings[start + i], inverse_rank);
+      errors[i] = take<kWidth, kAdagrad, kBiases, kOwnL2>(problem, ratings[start + i], inverse_rank);
     }
     store(errors + some, Vector{});
     add_errors(errors, some, sums);
   }
 }
 
+template <Count kWidth, bool kAdagrad, bool kBiases>
+void run_rule(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
+  const bool own_l2 = problem.step.own_l2;
+  (own_l2 ? run<kWidth, kAdagrad, kBiases, true> : run<kWidth, kAdagrad, kBiases, false>)(ratings, count, problem,
+                                                                                          sums);
+}
+
 template <Count kWidth>
 void run_width(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
   const bool biases = problem.step.biases;
   if (problem.step.adagrad) {
-    (biases ? run<kWidth, true, true> : run<kWidth, true, false>)(ratings, count, problem, sums);
+    (biases ? run_rule<kWidth, true, true> : run_rule<kWidth, true, false>)(ratings, count, problem, sums);
   } else {
-    (biases ? run<kWidth, false, true> : run<kWidth, false, false>)(ratings, count, problem, sums);
+    (biases ? run_rule<kWidth, false, true> : run_rule<kWidth, false, false>)(ratings, count, problem, sums);
   }
 }
 
