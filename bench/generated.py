@@ -1,6 +1,7 @@
 """Draws the sets that the comparisons train on, as functions of a seed: ratings, and sparse examples of two classes.
 
     python3 bench/generated.py ratings FOLDER [--users 20000 --items 8000 --per-user 150 --seed 1]
+    python3 bench/generated.py stars FOLDER [--seed 1]
     python3 bench/generated.py sparse FILE.h5 [--examples 400000 --features 1250000 --seed 1]
 
 Needs numpy, and h5py for `sparse`.
@@ -43,6 +44,30 @@ def draw_ratings(users=20000, items=8000, per_user=150, seed=1, held_out=0.1):
     # Popular items must not lie side by side in a program's factors by how we number them.
     u, i = rng.permutation(users)[u], rng.permutation(items)[i]
     return tuple((u[part], i[part], ratings[part].astype("f4")) for part in (trained, tested))
+
+
+def draw_stars(users=943, items=1682, ratings=95000, seed=1, held_out=0.2):
+    """(training, test) ratings from 1 to 5 stars, as many and as noisy as those of MovieLens-100k.
+
+    Users rate as many items as log-normal numbers say, 20 to 700, and items with probabilities ~ 1/(rank + 10)^0.9. A
+    rating is 3.53 + b_u + c_i + x_u · y_i + noise, rounded: biases of deviation 0.43 and 0.5, products of 0.45 in 20
+    directions that matter less and less, noise of 0.88. A fifth of the ratings, at random, is held out.
+    """
+    rng = np.random.default_rng(seed)
+    wanted = rng.lognormal(0, 1, users)
+    wanted = np.clip(wanted / wanted.sum() * ratings, 20, 700).astype("i8")
+    log_popularity = -0.9 * np.log(np.arange(items) + 10)
+    u = np.repeat(np.arange(users), wanted)
+    i = np.concatenate([np.argpartition(log_popularity + rng.gumbel(size=items), -n)[-n:] for n in wanted])
+    scale = 1 / np.arange(1, 21) ** 0.8
+    scale /= np.sqrt(np.sqrt((scale**4).sum()))  # x · y has the variance 1
+    x, y = rng.normal(size=(users, 20)) * scale, rng.normal(size=(items, 20)) * scale
+    truth = 3.53 + 0.43 * rng.normal(size=users)[u] + 0.5 * rng.normal(size=items)[i]
+    truth += 0.45 * np.einsum("nk,nk->n", x[u], y[i]) + 0.88 * rng.normal(size=len(u))
+    stars = np.clip(np.rint(truth), 1, 5).astype("f4")
+    order = rng.permutation(len(u))
+    tested, trained = np.split(order, [round(held_out * len(u))])
+    return tuple((u[part], i[part], stars[part]) for part in (trained, tested))
 
 
 def write_ratings(path, ratings):
@@ -103,11 +128,16 @@ def main():
     sparse.add_argument("file", type=pathlib.Path)
     sparse.add_argument("--examples", type=int, default=400000)
     sparse.add_argument("--features", type=int, default=1250000)
-    for kind in (ratings, sparse):
+    stars = kinds.add_parser("stars")
+    stars.add_argument("folder", type=pathlib.Path, help="gets train.txt and test.txt")
+    for kind in (ratings, stars, sparse):
         kind.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    if arguments.kind == "ratings":
-        drawn = draw_ratings(arguments.users, arguments.items, arguments.per_user, arguments.seed)
+    if arguments.kind in ("ratings", "stars"):
+        if arguments.kind == "stars":
+            drawn = draw_stars(seed=arguments.seed)
+        else:
+            drawn = draw_ratings(arguments.users, arguments.items, arguments.per_user, arguments.seed)
         arguments.folder.mkdir(parents=True, exist_ok=True)
         for name, part in zip(("train", "test"), drawn):
             write_ratings(arguments.folder / f"{name}.txt", part)

@@ -158,6 +158,17 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
   });
 }
 
+std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group) {
+  return with_file(path, [&](const hdf5::File& file) {
+    std::map<std::string, std::vector<Index>> shapes;
+    for (const std::string& block : children(file, group)) {
+      const auto extent = file.shape(group + "/" + block).extent;
+      shapes[block] = {extent.begin(), extent.end()};
+    }
+    return shapes;
+  });
+}
+
 int optimizer_states(const std::string& path) {
   return with_file(path, [&](const hdf5::File& file) { return static_cast<int>(children(file, "optimizer").size()); });
 }

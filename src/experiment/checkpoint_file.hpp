@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ void require_same_model(const std::string& path, const ParameterLayout& paramete
 /// \param names of the optimizer's vectors, each in the layout of the parameters \throws CheckpointError
 void require_same_optimizer(const std::string& path, const ParameterLayout& parameters,
                             const std::vector<std::string>& names);
+
+/// The shapes of a group's blocks, by name.
+std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group);
 
 /// How many states the optimizer's vectors are kept of: those of each rank, or the one of all; 0: it has no vectors.
 int optimizer_states(const std::string& path);

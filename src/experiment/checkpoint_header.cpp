@@ -102,6 +102,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   header.has_best = json.contains("best");
   if (header.has_best) json.at("best").get_to(header.best);
   parse_control(json, header);
+  header.averaged = json.value("averaged", false);
   header.names = json.value("names", std::uint64_t{0});
   json.at("ranks").get_to(header.ranks);
   json.at("threads").get_to(header.threads);
@@ -144,6 +145,7 @@ std::string to_json(const CheckpointHeader& header) {
   json["reported_step"] = header.reported_step;
   if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
+  if (header.averaged) json["averaged"] = true;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);
 }

@@ -83,6 +83,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                       {"balanced",
                        "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: "
                        "all classes have the same total weight"}});
+  weights.describe(visitor);
 }
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
@@ -146,6 +147,8 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
+  require_weights(visitor, train.weights,
+                  {.model = model.kind, .strategy = strategy.kind, .in_place = updates_in_place(*this)});
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
                   "reached; lower it, or train for more epochs");
@@ -167,6 +170,11 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("strategy", strategy.allreduce_epochs <= train.epochs,
                   "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
                   "= \"allreduce\", or more epochs");
+}
+
+bool updates_in_place(const Config& config) {
+  const std::string& strategy = config.strategy.kind;
+  return has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
 }
 
 Config parse_config(const ConfigText& text, const ModelKinds& models) {

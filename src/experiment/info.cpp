@@ -116,7 +116,8 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                                  .steps_together = strategy->steps_together(),
                                  .seed = static_cast<std::uint64_t>(config.seed),
                                  .update_rule = config.optimizer.kind,
-                                 .learning_rate = config.optimizer.learning_rate});
+                                 .learning_rate = config.optimizer.learning_rate,
+                                 .freeze = config.train.weights.freeze});
   const Index batch = largest_part(config, strategy->workers(world.size()));
   const auto memory = predict_memory({.config = config,
                                       .model = *model,

@@ -129,16 +129,19 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const bool table = context.data.kind == SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
+  const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
+          {"averaged weights", kFloat * n * averages},
           {"memory of the strategy", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"temporary memory of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
-          {"checkpoint being written", checkpoint_bytes(context, states)}};
+          {"checkpoint being written",
+           checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
 }
 
 std::int64_t sum(const std::vector<MemoryPart>& parts) {

@@ -9,6 +9,7 @@
 #include "device.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/device.hpp"
+#include "weight_average.hpp"
 
 namespace unisono {
 
@@ -40,12 +41,6 @@ ModelInputs inputs_of(const DatasetInfo& info) {
 
 namespace {
 
-/// Before there is a model to ask.
-bool updates_in_place(const Config& config) {
-  const std::string& strategy = config.strategy.kind;
-  return has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
-}
-
 /// The threads that a rank is to have; 0: its fair share of the cores.
 std::int64_t wanted_threads(const Config& config) {
   if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") return config.strategy.threads;
@@ -70,7 +65,8 @@ ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_togeth
                        .steps_together = steps_together,
                        .seed = static_cast<std::uint64_t>(config.seed),
                        .update_rule = config.optimizer.kind,
-                       .learning_rate = config.optimizer.learning_rate};
+                       .learning_rate = config.optimizer.learning_rate,
+                       .freeze = config.train.weights.freeze};
   if (data != nullptr) {
     context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
     context.training_examples = data->info().train;
@@ -176,7 +172,10 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   for (const std::string& name : parts.strategy->vectors_beside()) {
     optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }
+  average = make_weight_average(parts, config, in_place);
 }
+
+TrainingParts::~TrainingParts() = default;
 
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
                          Dataset& data) {

@@ -17,6 +17,8 @@
 
 namespace unisono {
 
+class WeightAverage;
+
 /// A set that the ranks of each node share, where it is resident and the node has a window for it. Its construction is
 /// collective.
 class SharedDataset {
@@ -75,9 +77,11 @@ struct ModelParts {
 /// What training needs on top.
 struct TrainingParts {
   TrainingParts(ModelParts& parts, const Config& config);
+  ~TrainingParts();
 
   Buffer gradient;  ///< g, beside θ; empty where the model is updated in place
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<WeightAverage> average;  ///< null: weights are not averaged
   LossSums sums;
   Seconds seconds;
   Doings doings;

@@ -44,6 +44,8 @@ std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
   return hash_of(dictionary);
 }
 
+std::uint64_t names_of(const std::string& set) { return hash_of(read_dictionary(set)); }
+
 Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config) {
   const std::uint64_t names = checkpoint.header.names;
   const auto is_its = [names](const Dictionary& dictionary) { return names == 0 || hash_of(dictionary) == names; };

@@ -18,6 +18,9 @@ inline bool has_names(SetKind kind) { return kind != SetKind::table && kind != S
 /// \throws DataError, OutputError
 std::uint64_t keep_dictionary(const std::string& set, const std::string& file);
 
+/// The hash of a set's names. For rank 0. \throws DataError
+std::uint64_t names_of(const std::string& set);
+
 /// The names that a checkpoint's run kept, in its folder or beside the checkpoint; else those of the set that it was
 /// trained on. Names of another set are passed over. \throws DataError where neither is to be had
 Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config);

@@ -1,5 +1,7 @@
 #include "run_state.hpp"
 
+#include <fmt/format.h>
+
 #include "checkpoint_file.hpp"
 
 namespace unisono {
@@ -7,10 +9,6 @@ namespace {
 
 bool states_are_local(const ModelParts& parts) {
   return parts.world.size() > 1 && parts.strategy->optimizer_state_is_local();
-}
-
-HeldVector statistics_of(ModelParts& parts) {
-  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
 }
 
 /// The groups that hold a vector's values for this rank.
@@ -23,6 +21,10 @@ std::vector<std::string> groups_of(const std::string& vector, const ModelParts& 
 }
 
 }  // namespace
+
+HeldVector statistics_of(ModelParts& parts) {
+  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
+}
 
 HeldVector parameters_of(ModelParts& parts) {
   if (parts.division != nullptr) {
@@ -41,6 +43,9 @@ bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored)
 
 HeldState state_of(ModelParts& parts, TrainingParts& training) {
   HeldState state = {parameters_of(parts), statistics_of(parts)};
+  if (training.average) {
+    for (const HeldVector& vector : training.average->state()) state.push_back(vector);
+  }
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
     for (OptimizerState& own : training.optimizer->state()) {
@@ -56,16 +61,31 @@ void require_same_vectors(const ModelParts& parts, TrainingParts& training, cons
   std::vector<std::string> names;
   for (const OptimizerState& state : training.optimizer->state()) names.push_back(state.name);
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
+  if (training.average && !stored.header.averaged) {
+    throw CheckpointError(fmt::format(
+        "{}: holds no averaged weights: resume without train.weight_average, or start a new run with --output DIR",
+        stored.path));
+  }
   require_same_optimizer(stored.path, parts.model->layout(), names);
 }
 
+namespace {
+
+/// \param folder of the checkpoint: "", or that of averages
+void restore_from(const std::string& folder, ModelParts& parts, const StoredCheckpoint& stored) {
+  read_vector(parts.world, stored, {folder + "parameters"}, parameters_of(parts));
+  read_vector(parts.world, stored, {folder + "statistics"}, statistics_of(parts));
+}
+
+}  // namespace
+
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
-  read_vector(parts.world, stored, {"parameters"}, parameters_of(parts));
-  read_vector(parts.world, stored, {"statistics"}, statistics_of(parts));
+  restore_from(applied_folder(stored.header), parts, stored);
 }
 
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
-  restore_model(parts, stored);
+  restore_from("", parts, stored);
+  if (training.average) training.average->restore(stored);
   for (OptimizerState& own : training.optimizer->state()) {
     read_vector(parts.world, stored, groups_of(own.name, parts, stored),
                 whole_vector(own.name, parts.model->layout(), own.values));

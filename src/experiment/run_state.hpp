@@ -1,13 +1,22 @@
 #pragma once
 
+#include <string>
+
 #include "held_rows.hpp"
 #include "parts.hpp"
 #include "stored_checkpoint.hpp"
+#include "weight_average.hpp"
 
 namespace unisono {
 
 /// θ, as far as this rank holds it.
 HeldVector parameters_of(ModelParts& parts);
+
+/// The running statistics.
+HeldVector statistics_of(ModelParts& parts);
+
+/// Where in a checkpoint the model lies that it is applied with: "", or the folder of averaged weights.
+inline std::string applied_folder(const CheckpointHeader& header) { return header.averaged ? kAverageGroup : ""; }
 
 /// What a run's checkpoints hold, and what of it this rank has: θ, the running statistics, and the optimizer's state.
 HeldState state_of(ModelParts& parts, TrainingParts& training);
@@ -22,7 +31,7 @@ bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored)
 /// Sets this rank's vectors from a checkpoint. Collective. Where ranks kept optimizer states of their own and do not
 /// get them back, every rank gets their mean.
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
-/// θ and the running statistics alone, for evaluation. Collective.
+/// θ and the running statistics alone, averaged where the run averages them, for evaluation. Collective.
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored);
 
 }  // namespace unisono

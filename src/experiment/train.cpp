@@ -13,6 +13,7 @@
 #include "checkpoint_store.hpp"
 #include "comparison.hpp"
 #include "event_file.hpp"
+#include "initialise_from.hpp"
 #include "judging.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
@@ -164,6 +165,7 @@ void Run::begin(const TrainOptions& options) {
     if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
   }
   parts_.initialise(static_cast<std::uint64_t>(config_.seed));
+  initialise_from_other(parts_, {config_, *data_}, log_);
 }
 
 void Run::resume(const StoredCheckpoint& checkpoint) {
@@ -294,6 +296,7 @@ CheckpointHeader Run::fresh_header() const {
           .best_by = {},
           .stopping_by = {},
           .divergence = {},
+          .averaged = training_.average != nullptr,
           .names = 0,
           .ranks = world_.size(),
           .threads = parts_.placement.threads,
@@ -355,6 +358,7 @@ void Run::say_start() const {
     if (!note.empty()) log_.info(note);
   }
   for (const std::string& note : parts_.model->notes()) log_.info(note);
+  if (training_.average) log_.info("evaluated, and applied later, are averaged weights (train.weight_average)");
   if (parts_.backend->device() != nullptr) log_.info(way_of_examples(parts_.backend->kept_bytes()));
   if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }

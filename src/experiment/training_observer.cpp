@@ -13,6 +13,7 @@
 #include "run_state.hpp"
 #include "unisono/experiment/train.hpp"
 #include "unisono/strategies/phase.hpp"
+#include "weight_average.hpp"
 
 namespace unisono {
 namespace {
@@ -48,6 +49,7 @@ bool TrainingObserver::step(const StepRecord& record) {
   if (reports) report();
   show_progress(reports);
   if (!record.consistent) return true;
+  average_weights();
 
   if (due_.evaluation && !has_diverged()) evaluate_and_judge();
   if (due_.epoch && !has_diverged()) say_epoch();
@@ -80,6 +82,13 @@ void TrainingObserver::note_due(const StepRecord& record) {
   due_.epoch = true;
   due_.evaluation |= divides(config.train.evaluate_every_epochs, epochs_done());
   due_.checkpoint |= divides(config.checkpoint.every_epochs, epochs_done());
+}
+
+void TrainingObserver::average_weights() {
+  if (!context_.training.average) return;
+  Seconds& seconds = context_.training.seconds;
+  const Phase phase(*context_.parts.backend, seconds, seconds.optimizer);
+  context_.training.average->update(header_.step);
 }
 
 bool TrainingObserver::stop_is_agreed() {
@@ -189,6 +198,7 @@ void TrainingObserver::evaluate(Split split) {
   if (examples_of(context_.data.info(), split) == 0) return;
   {
     const ScopedTimer timer(context_.training.seconds.evaluation);
+    const WeightAverage::InPlace applied(parts, context_.training.average.get());
     evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
   }
   check_evaluation(split, evaluations_[split]);

@@ -81,6 +81,7 @@ class TrainingObserver final : public Observer {
   ServingReport serving_since_report();
   void write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving);
   void add_norms(nlohmann::ordered_json& line) const;
+  void average_weights();
   void evaluate(Split split);
   void evaluate_and_judge();
   void judge();

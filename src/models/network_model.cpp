@@ -19,7 +19,7 @@ NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& i
     : settings_(settings),
       in_(extent_of(inputs.features)),
       context_(context),
-      network_(settings, in_, context.backend, context.steps_together),
+      network_(settings, in_, context.backend, context.steps_together, context.freeze),
       loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {

@@ -17,6 +17,8 @@ struct Node {
   int residual = -1;  ///< second input; −1: none
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
+  std::vector<FloatRange> frozen = {};  ///< of these: blocks that never change
+  bool learns = false;                  ///< it has parameters that do
 };
 
 /// A row of the table of layers, as the config lists them.

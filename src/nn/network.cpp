@@ -1,5 +1,7 @@
 #include "unisono/nn/network.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cassert>
 #include <utility>
@@ -19,21 +21,34 @@ MutableView view(const Workspace& workspace, int slot) {
                                   static_cast<std::size_t>(workspace.plan.sizes[i]));
 }
 
+std::string no_such_block(const std::string& pattern, const ParameterLayout& parameters) {
+  std::string names;
+  for (const Block& block : parameters.blocks()) names += (names.empty() ? "" : ", ") + block.name;
+  return fmt::format(
+      "train.freeze: no parameters are called '{}'; it takes the names of parameters or of their layers, with * for "
+      "any "
+      "characters, and there are {}",
+      pattern, names);
+}
+
 }  // namespace
 
-Network::Network(std::unique_ptr<Graph> graph, const Backend& backend) : backend_(backend), graph_(std::move(graph)) {
+Network::Network(std::unique_ptr<Graph> graph, const Backend& backend, const std::vector<std::string>& patterns)
+    : backend_(backend), graph_(std::move(graph)) {
   fuse(*graph_);
   for (Node& node : graph_->nodes) {
     node.first = parameters_.size();
     node.layer->declare(node.name, backend, parameters_, statistics_);
     node.last = parameters_.size();
   }
+  if (parameters_.size() > 0) freeze(patterns);
   training_ = std::make_unique<Schedule>(make_schedule(*graph_, true));
   inference_ = std::make_unique<Schedule>(make_schedule(*graph_, false));
 }
 
-Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together)
-    : Network(std::make_unique<Graph>(build_graph(settings, {in}, steps_together)), backend) {
+Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together,
+                 const std::vector<std::string>& patterns)
+    : Network(std::make_unique<Graph>(build_graph(settings, {in}, steps_together)), backend, patterns) {
   if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
 }
 
@@ -41,10 +56,30 @@ std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkS
                                         const Backend& backend) {
   auto graph = std::make_unique<Graph>(build_graph(settings, {in}, /*steps_together=*/true));
   cut_after(*graph, layer);
-  return std::unique_ptr<Network>(new Network(std::move(graph), backend));
+  return std::unique_ptr<Network>(new Network(std::move(graph), backend, {}));
 }
 
 Network::~Network() = default;
+
+void Network::freeze(const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) {
+    if (parameters_.freeze(pattern) == 0) throw ConfigError(no_such_block(pattern, parameters_));
+  }
+  for (Node& node : graph_->nodes) {
+    int blocks = 0;
+    for (const Block& block : parameters_.blocks()) {
+      if (block.offset < node.first || block.offset >= node.last) continue;
+      ++blocks;
+      if (block.frozen) node.frozen.push_back({block.offset, block.offset + block.stored_size()});
+    }
+    node.learns = std::ssize(node.frozen) < blocks;
+    if (blocks == 0 || node.learns) continue;
+    node.layer->freeze();
+    statistics_.freeze(node.name);
+  }
+  if (std::any_of(graph_->nodes.begin(), graph_->nodes.end(), [](const Node& node) { return node.learns; })) return;
+  throw ConfigError("train.freeze: all parameters are frozen; there is nothing to train");
+}
 
 const Extent& Network::in() const { return graph_->in.extent; }
 const Shape& Network::out() const { return graph_->shape(graph_->tensors() - 1); }
@@ -98,6 +133,7 @@ void Network::backward(const Pass& pass, const Workspace& workspace, MutableView
   for (int i = static_cast<int>(graph_->nodes.size()); i-- > 0;) {
     const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
     backward_node(i, pass, workspace, gradient, write);
+    for (const FloatRange& frozen : node.frozen) pass.backend.clear(part(gradient, frozen));
     if (node.first == node.last) continue;
     if (ready) ready(node.first, final_from);
     final_from = node.first;
@@ -158,11 +194,14 @@ std::vector<std::string> Network::notes() const {
     const std::string note = node.layer->note();
     if (!note.empty() && std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
   }
+  Index frozen = 0;
+  for (const Block& block : parameters_.blocks()) frozen += block.frozen ? block.size() : 0;
+  if (frozen > 0) notes.push_back(fmt::format("{} of {} parameters are frozen", frozen, parameters_.parameters()));
   return notes;
 }
 
 // A product forward is one multiply-add, 2 flops; backward it is one more for the weights' gradient and, unless the
-// layer is the first that learns, one for that of the inputs.
+// layer is the first that learns, one for that of the inputs. Frozen layers before that have no backward pass.
 void Network::fill_row(int i, Index batch, LayerRow& row) const {
   const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
   const auto slot_of = [&](int tensor) { return training_->activation[static_cast<std::size_t>(tensor)]; };
@@ -170,8 +209,9 @@ void Network::fill_row(int i, Index batch, LayerRow& row) const {
   for (const Block& block : parameters_.blocks()) {
     if (block.offset >= node.first && block.offset < node.last) row.parameters += block.size();
   }
-  const bool gives_dx = training_->backward[static_cast<std::size_t>(i)].dx >= 0;
-  row.flops = node.layer->products() * (gives_dx ? 6 : 4);
+  const BackwardStep& step = training_->backward[static_cast<std::size_t>(i)];
+  row.flops = node.layer->products() * (2 + (step.dy >= 0 ? 2 : 0) + (step.dx >= 0 ? 2 : 0));
+  if (node.last > node.first && !node.learns) row.kind += ", frozen";
   if (slot_of(i + 1) != slot_of(node.input)) {
     row.activation = round_up_to_line(backend_.activation_size(node.layer->out().extent, batch));
   }

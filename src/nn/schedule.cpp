@@ -47,7 +47,7 @@ class Scheduler {
   const Graph& graph_;
   int nodes_;
   Schedule schedule_;
-  std::vector<bool> wanted_;   // of each tensor: whether anything before it has parameters
+  std::vector<bool> wanted_;   // of each tensor: whether anything before it learns
   std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
   std::vector<int> holders_;   // of each slot: how many tensors' pending gradients it is
 };
@@ -83,7 +83,7 @@ void Scheduler::keep(int i, bool training) {
 void Scheduler::mark_wanted() {
   wanted_ = {false};
   for (int i = 0; i < nodes_; ++i) {
-    wanted_.push_back(node(i).last > node(i).first || wanted(node(i).input) || wanted(node(i).residual));
+    wanted_.push_back(node(i).learns || wanted(node(i).input) || wanted(node(i).residual));
   }
 }
 

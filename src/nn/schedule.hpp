@@ -18,7 +18,7 @@ struct Slot {
 
 /// The backward pass of one node, in slots; −1: none.
 struct BackwardStep {
-  int dy = -1;  ///< −1: nothing before this node has parameters, nor has the node itself
+  int dy = -1;  ///< −1: nothing before this node learns, nor does the node itself
   int copy_of =
       -1;  ///< where dy's values must be copied from first, because the layer changes them and others need them
   int dx = -1;

@@ -14,8 +14,8 @@ struct RangeRules {
   bool adapt_weights = false;  ///< each block of weights is a range of its own, with a rate of its own (LARS, LAMB)
 };
 
-/// As few ranges as the rules allow, without gaps: one for the whole vector where all blocks are alike. The padding
-/// behind a block belongs to its range.
+/// As few ranges as the rules allow: one for the whole vector where all blocks are alike. The padding behind a block
+/// belongs to its range. Frozen blocks are left out.
 std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
 
 }  // namespace unisono

@@ -70,8 +70,11 @@ void ParameterAverage::count_bytes(std::size_t bytes) {
 void ParameterAverage::average(Index examples) {
   const Phase phase(run_, run_.seconds.exposed_communication);
   if (!touched_) {
-    run_.communicator.allreduce_weighted_mean(run_.state.parameters, static_cast<double>(examples));
-    count_bytes(run_.state.parameters.size_bytes());
+    for (const FloatRange& stretch : run_.model.layout().trainable()) {  // a mean of equal numbers would be rounded
+      const MutableView values = part(run_.state.parameters, stretch);
+      run_.communicator.allreduce_weighted_mean(values, static_cast<double>(examples));
+      count_bytes(values.size_bytes());
+    }
     return;
   }
   // A run that is resumed here knows no more.

@@ -1,5 +1,7 @@
 #include "unisono/tensor/layout.hpp"
 
+#include <fnmatch.h>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -95,6 +97,45 @@ const Block& ParameterLayout::block(const std::string& name) const {
       std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& block) { return block.name == name; });
   if (found == blocks_.end()) throw std::out_of_range(fmt::format("no block '{}'", name));
   return *found;
+}
+
+namespace {
+
+/// "residual1.convolution1.weight" by itself, as "residual1.convolution1" or as "residual1".
+bool fits(const std::string& pattern, const std::string& name) {
+  for (auto end = name.size(); end != std::string::npos && end > 0; end = name.rfind('.', end - 1)) {
+    if (fnmatch(pattern.c_str(), name.substr(0, end).c_str(), 0) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int ParameterLayout::freeze(const std::string& pattern) {
+  int fitting = 0;
+  for (Block& block : blocks_) {
+    if (!fits(pattern, block.name)) continue;
+    block.frozen = true;
+    ++fitting;
+  }
+  return fitting;
+}
+
+std::vector<FloatRange> ParameterLayout::trainable() const {
+  if (std::none_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.frozen; })) {
+    return {{0, size_}};
+  }
+  std::vector<FloatRange> stretches;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].frozen) continue;
+    const Index last = i + 1 < blocks_.size() ? blocks_[i + 1].offset : size_;
+    if (!stretches.empty() && stretches.back().last == blocks_[i].offset) {
+      stretches.back().last = last;
+    } else {
+      stretches.push_back({blocks_[i].offset, last});
+    }
+  }
+  return stretches;
 }
 
 std::uint64_t ParameterLayout::hash() const {

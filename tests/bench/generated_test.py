@@ -39,6 +39,19 @@ class Ratings(Drawn):
         np.testing.assert_array_equal(np.bincount(users), 20)
         self.assertEqual(len(np.unique(users * 100 + items)), 4000)
 
+    def test_stars_are_whole_numbers_of_users_with_20_to_700_different_items(self):
+        train, test = generated.draw_stars()
+        again, _ = generated.draw_stars()
+        np.testing.assert_array_equal(train[2], again[2])
+        users, items, stars = (np.concatenate(parts) for parts in zip(train, test))
+        self.assertEqual(set(stars), {1, 2, 3, 4, 5})
+        self.assertEqual(len(np.unique(users * 1682 + items)), len(users))
+        counts = np.bincount(users)
+        self.assertEqual(len(counts), 943)
+        self.assertTrue(20 <= counts.min() and counts.max() <= 700)
+        self.assertAlmostEqual(len(test[0]) / len(users), 0.2, places=3)
+        self.assertAlmostEqual(stars.std(), 1.1, delta=0.05)
+
     def test_items_are_as_popular_as_zipf_says(self):
         train, _ = generated.draw_ratings(users=4000, items=1000, per_user=5)
         counts = np.sort(np.bincount(train[1], minlength=1000))[::-1]

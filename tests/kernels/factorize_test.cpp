@@ -162,6 +162,25 @@ TEST_CASE("a rating's step is what one works out by hand", "[factorize]") {
   });
 }
 
+TEST_CASE("rows with a λ of their own step as all rows do that have the same", "[factorize]") {
+  with_all_kernels([](const InPlaceKernels& kernels) {
+    for (const Index rank : {5, 32}) {
+      Case shared(rank), own(rank);
+      FactorStep step = options(true, true);
+      const auto entries = ratings(kRatings);
+      shared.run(kernels, entries, step);
+      for (Index i = 0; i < kUsers; ++i) *own.users.view().l2(i) = step.user_l2;
+      for (Index i = 0; i < kItems; ++i) *own.items.view().l2(i) = step.item_l2;
+      step = {.rate = step.rate, .mean = step.mean, .adagrad = true, .biases = true, .own_l2 = true};
+      own.run(kernels, entries, step);
+      CHECK(own.users.values() == shared.users.values());
+      CHECK(own.items.values() == shared.items.values());
+      CHECK(own.users.biases() == shared.users.biases());
+      CHECK(*own.users.view().l2(1) == options(true, true).user_l2);
+    }
+  });
+}
+
 TEST_CASE("factorization: two calls are one, to the bit", "[factorize]") {
   const auto entries = ratings(700);
   const std::span<const SparseEntry> all = entries;

@@ -13,9 +13,12 @@ namespace {
 class FactorTrial {
  public:
   FactorTrial(const FactorizationSettings& settings, Index users, Index items, const std::string& rule = "sgd",
-              std::uint64_t seed = 7)
+              std::uint64_t seed = 7, std::vector<std::int64_t> counts = {})
       : model(settings, {.kind = SetKind::ratings, .rows = users, .columns = items, .mean_value = 3.5},
-              {.backend = backend_, .reducer = reducer_, .update_rule = rule}),
+              {.backend = backend_,
+               .reducer = reducer_,
+               .update_rule = rule,
+               .occurrences = [&] { return std::span<const std::int64_t>(counts); }}),
         theta(model.layout().size()) {
     model.initialise(seed, state());
   }
@@ -132,6 +135,29 @@ TEST_CASE("an update of one rating, by its formula", "[factorization]") {
       CHECK(trial.read("items.bias")[1] == Approx(kRate * error).margin(1e-6));
     }
   }
+}
+
+TEST_CASE("a penalty of a whole row is shared by its ratings", "[factorization]") {
+  const FactorizationSettings shared{.dimension = 3, .user_l2 = 0.5, .item_l2 = 0.25},
+      own{.dimension = 3, .user_l2 = 4 * 0.5, .item_l2 = 2 * 0.25, .l2_per = "user_and_item"};
+  // User 2 has 4 ratings and item 1 has 2; of nothing is nothing known.
+  FactorTrial a(shared, 4, 5, "adagrad"), b(own, 4, 5, "adagrad", 7, {1, 0, 4, 1, 1, 2, 3, 0, 0});
+  CHECK(b.read("users.l2") == std::vector<float>{2, 2, 0.5F, 2});
+  CHECK(b.read("items.l2")[1] == 0.25F);
+  const std::vector<SparseEntry> entries = {{2, 1, 5}};
+  const ExampleSet set = SparseEntries(entries);
+  for (FactorTrial* trial : {&a, &b}) {
+    LossSums sums;
+    const auto scratch = trial->model.make_scratch();
+    const InPlaceStep step{.rate = 0.1, .parameters = trial->theta.view()};
+    for (int times = 0; times < 2; ++times) {
+      trial->model.update_in_place({.size = 1, .set = &set}, {0, 1}, step, *scratch, sums);
+    }
+  }
+  for (const char* name : {"users.factors", "items.factors", "users.bias", "items.bias", "users.squares"}) {
+    CHECK(a.read(name) == b.read(name));
+  }
+  CHECK(a.model.layout().parameters() == b.model.layout().parameters());
 }
 
 TEST_CASE("a row's initial factors depend on seed and row alone", "[factorization]") {

@@ -6,6 +6,7 @@
 
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono {
 namespace {
@@ -99,6 +100,30 @@ TrialSettings with_norms(const std::string& statistics) {
           .in = {2, 3, 3},
           .batch = 6,
           .loss = "softmax_cross_entropy"};
+}
+
+TEST_CASE("a frozen batch norm computes in training what it computes afterwards", "[batch_norm][freeze]") {
+  const auto backend = make_cpu_backend(1);
+  LocalReducer reducer;
+  const TrialSettings settings{.layers = {convolution(3, {2}), layer("batch_norm"), layer("relu"), dense(2)},
+                               .in = {2, 3, 3},
+                               .freeze = {"batch_norm1"}};
+  Trial trial(*backend, settings, reducer);
+  const std::vector<float> before = canonical(trial.network.statistics(), trial.statistics.view());
+  CHECK(trial.outputs(true) == trial.outputs(false));
+  CHECK(canonical(trial.network.statistics(), trial.statistics.view()) == before);
+  CHECK(!trial.network.statistics_are_local());
+}
+
+TEST_CASE("a pattern that fits no parameters, or all of them, is an error", "[freeze]") {
+  const auto backend = make_cpu_backend(1);
+  const NetworkSettings settings{.layers = {dense(3), layer("tanh"), dense(2)}};
+  const auto network = [&](std::vector<std::string> freeze) { Network(settings, {4, 1, 1}, *backend, true, freeze); };
+  network({"dense1"});
+  network({"dense*.bias", "dense1"});
+  CHECK_THROWS_AS(network({"dense"}), ConfigError);
+  CHECK_THROWS_AS(network({"dense1", "tanh1"}), ConfigError);
+  CHECK_THROWS_AS(network({"*"}), ConfigError);
 }
 
 TEST_CASE("with global statistics the ranks' gradients add up to those of one rank, however the batch is cut",

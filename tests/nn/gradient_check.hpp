@@ -9,7 +9,7 @@
 
 namespace unisono {
 
-/// Compares a network's gradient with central differences, parameter by parameter.
+/// Compares a network's gradient with central differences, parameter by parameter; that of frozen ones must be 0.
 ///
 /// With D(h) = (8 (L(+h) − L(−h)) − (L(+2h) − L(−2h))) / 12h, whose error is O(h⁴):
 ///   truncation  |D(2h) − D(h)| / 15 estimates D(h)'s (Richardson); twice that is allowed
@@ -27,6 +27,9 @@ class GradientCheck {
     largest_ = 0;
     for_each_parameter([&](std::size_t i) { largest_ = std::max(largest_, std::abs(slope(i))); });
     REQUIRE(largest_ > 0);
+    for (const Block& block : trial_.network.parameters().blocks()) {
+      if (block.frozen) CHECK(std::ranges::all_of(part(trial_.gradient.view(), block), [](float g) { return g == 0; }));
+    }
     double sigma = 0;
     for_each_parameter([&](std::size_t i) { sigma = std::max(sigma, noise(i)); });
     for_each_parameter([&](std::size_t i) {
@@ -54,6 +57,7 @@ class GradientCheck {
   template <typename Visit>
   void for_each_parameter(Visit visit) {
     for (const Block& block : trial_.network.parameters().blocks()) {
+      if (block.frozen) continue;
       for (Index i = 0; i < block.size(); ++i) visit(static_cast<std::size_t>(block.offset + i));
     }
   }

@@ -75,6 +75,22 @@ TEST_CASE("gradients of norms are those of central differences", "[gradient]") {
   check({.layers = {dense(3), layer("batch_norm"), layer("relu"), last}, .in = {4, 1, 1}, .batch = 4}, kKinked);
 }
 
+TEST_CASE("gradients of what is not frozen are those of central differences", "[gradient][freeze]") {
+  const LayerSettings first = convolution(2, {2}), last = dense(2);
+  const auto frozen = [&](std::vector<std::string> patterns) {
+    check(
+        {.layers = {first, layer("batch_norm"), layer("tanh"), last}, .in = {2, 3, 3}, .freeze = std::move(patterns)});
+  };
+  frozen({"convolution1"});
+  frozen({"convolution1.weight", "dense1"});
+  frozen({"batch_norm1"});  // whose running statistics are constants
+  frozen({"conv*", "batch_norm1"});
+  frozen({"*.bias"});
+  check({.layers = {first, residual({convolution(2, {3}, {1}), layer("batch_norm")}), layer("tanh"), last},
+         .in = {2, 3, 3},
+         .freeze = {"residual1"}});
+}
+
 TEST_CASE("gradients through dropout are those of central differences", "[gradient]") {
   check({.layers = {dense(6), dropout(0.4), layer("tanh"), dropout(0.2), dense(2)}, .in = {3, 1, 1}});
 }

@@ -60,6 +60,7 @@ struct TrialSettings {
   std::uint64_t data = 0;  ///< other data for another number
   Index classes = 0;       ///< of labels; 0: one an output, where the loss wants labels
   bool weighted = false;   ///< whether the examples have weights
+  std::vector<std::string> freeze = {};
 };
 
 /// Values that are as good as any, in canonical order: gains in [½, 3/2], variances likewise, weights of variance
@@ -107,7 +108,7 @@ struct Trial {
   Trial(Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
       : backend(b),
         reducer(r),
-        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together),
+        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),

@@ -56,6 +56,7 @@ Graph graph_of(const std::vector<LayerSettings>& layers, const Extent& in) {
     node.first = parameters.size();
     node.layer->declare(node.name, backend, parameters, statistics);
     node.last = parameters.size();
+    node.learns = node.last > node.first;
   }
   return graph;
 }

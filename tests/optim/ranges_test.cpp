@@ -69,4 +69,15 @@ TEST_CASE("a model without parameters has no ranges", "[ranges]") {
   CHECK(make_ranges(ParameterLayout{}, {.decay = true}).empty());
 }
 
+TEST_CASE("frozen blocks are in no range", "[ranges][freeze]") {
+  ParameterLayout layout = two_layers;
+  layout.freeze("block2");
+  const auto ranges = make_ranges(layout, {});
+  REQUIRE(ranges.size() == 2);
+  CHECK(ranges[0] == UpdateRange{.first = 0, .last = 64});
+  CHECK(ranges[1] == UpdateRange{.first = 96, .last = 160});
+  layout.freeze("block*");
+  CHECK(make_ranges(layout, {.decay = true}).empty());
+}
+
 }  // namespace unisono

@@ -208,4 +208,41 @@ TEST_CASE("no rows take no room, and too many are refused", "[layout]") {
 }
 
 }  // namespace
+TEST_CASE("blocks are frozen by their names and those of their layers", "[layout][freeze]") {
+  ParameterLayout layout;
+  for (const char* name : {"conv1.weight", "conv1.bias", "block1.conv1.weight", "dense1.weight", "dense1.bias"}) {
+    layout.add(make_block(name, {20}));
+  }
+  const auto frozen_by = [&](const std::string& pattern) {
+    ParameterLayout copy = layout;
+    std::string frozen;
+    const int fitting = copy.freeze(pattern);
+    CHECK(fitting == std::ranges::count_if(copy.blocks(), [](const Block& block) { return block.frozen; }));
+    for (const Block& block : copy.blocks()) frozen += block.frozen ? '1' : '0';
+    return frozen;
+  };
+  CHECK(frozen_by("conv1") == "11000");
+  CHECK(frozen_by("conv*") == "11000");
+  CHECK(frozen_by("*conv1") == "11100");
+  CHECK(frozen_by("block1") == "00100");
+  CHECK(frozen_by("block1.conv1") == "00100");
+  CHECK(frozen_by("*.bias") == "01001");
+  CHECK(frozen_by("dense1.weight") == "00010");
+  CHECK(frozen_by("dense") == "00000");
+  CHECK(frozen_by("[cd]*1.bias") == "01001");
+}
+
+TEST_CASE("what training may change are the stretches between frozen blocks, padding included", "[layout][freeze]") {
+  ParameterLayout layout;
+  for (const char* name : {"a.w", "b.w", "c.w", "d.w"}) layout.add(make_block(name, {20}));  // 32 floats each
+  CHECK(layout.trainable() == std::vector<FloatRange>{{0, 128}});
+  layout.freeze("c");
+  CHECK(layout.trainable() == std::vector<FloatRange>{{0, 64}, {96, 128}});
+  layout.freeze("a");
+  CHECK(layout.trainable() == std::vector<FloatRange>{{32, 64}, {96, 128}});
+  layout.freeze("*");
+  CHECK(layout.trainable().empty());
+  CHECK(ParameterLayout().trainable() == std::vector<FloatRange>{{0, 0}});
+}
+
 }  // namespace unisono

@@ -116,7 +116,8 @@ class Dataset {
   /// "cat", "dog", …; empty where the file does not say.
   virtual const std::vector<std::string>& class_names() const = 0;
   /// How many training examples have each feature (sparse rows), or how often each word occurs (text,
-  /// co-occurrences); empty for other sets, and where the file does not say.
+  /// co-occurrences), or how many training ratings each user has and, behind all users, each item; empty for other
+  /// sets, and where the file does not say.
   virtual const std::vector<std::int64_t>& occurrences() = 0;
   /// How many training examples each class has; empty where the set has no labels. The same on every rank, each of
   /// which counts on its own. \throws DataError

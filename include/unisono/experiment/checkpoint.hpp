@@ -15,6 +15,7 @@
 //
 //   /parameters/<block>         float32, canonical shape, e.g. /parameters/convolution1.weight [20, 1, 5, 5]
 //   /statistics/<block>         running statistics of batch normalisation
+//   /average/parameters/<block>, /average/statistics/<block>   where weights are averaged (train.weight_average)
 //   /optimizer/<r>/<vector>/<block>   r: 0, or each rank where ranks keep optimizer states of their own
 //   /config                     uint8: the effective config's text
 //   /header                     uint8: JSON of step, epoch, step in it, seed, … (see CheckpointHeader)
@@ -63,6 +64,7 @@ struct CheckpointHeader {
   BestEvaluation best_by = {};      ///< where and by what `best` was made
   BestEvaluation stopping_by = {};  ///< the same for early stopping
   DivergenceState divergence = {};
+  bool averaged = false;    ///< it holds averaged weights, too: those that the model is applied with
   std::uint64_t names = 0;  ///< hash of the training set's names (words, users, items, classes); 0: it has none
 
   // What must be equal for a resumed run to be the same bit for bit

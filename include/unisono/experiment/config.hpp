@@ -7,6 +7,7 @@
 #include "unisono/comm/mpi.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/control_settings.hpp"
+#include "unisono/experiment/weight_settings.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
@@ -27,6 +28,7 @@ struct TrainSettings {
   EarlyStoppingSettings early_stopping = {};
   std::string class_weights = "none";     ///< none, balanced; in force where there is no …
   std::vector<double> class_weight_list;  ///< [K]
+  WeightSettings weights;    ///< keys of [train], too
   void describe(ConfigVisitor& visitor);
 };
 
@@ -36,7 +38,7 @@ struct CheckpointSettings {
   std::int64_t every_steps = 0;
   std::int64_t keep = 2;
   bool keep_best = true;
-  BestSettings best;
+  BestSettings best = {};
   void describe(ConfigVisitor& visitor);
 };
 
@@ -64,6 +66,9 @@ struct Config {
   /// Epochs from the schedule's first step to its last.
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
 };
+
+/// Whether the model is one of the built-in ones that are updated in place by such a strategy.
+bool updates_in_place(const Config& config);
 
 /// Reads, checks and cross-checks.
 /// \param models kinds of one's own. \throws ConfigError

@@ -85,15 +85,18 @@ struct FactorStep {
   float user_l2 = 0, item_l2 = 0;
   bool adagrad = true;
   bool biases = true;
+  bool own_l2 = false;  ///< λ of each row stands behind its h: user_l2 and item_l2 count for nothing
 };
 
-/// Rows of users or items: K factors, zeros up to `factors.width`, then the bias and h, which is above 0.
+/// Rows of users or items: K factors, zeros up to `factors.width`, then the bias, h, which is above 0,
+/// and the row's own λ, where there is one.
 struct FactorRows {
   RowMatrix factors = {};  ///< stride ≥ width + 16
   Index rank = 0;          ///< K
 
   float* bias(Index i) const { return factors.row(i) + factors.width; }
   float* squares(Index i) const { return factors.row(i) + factors.width + 1; }
+  float* l2(Index i) const { return factors.row(i) + factors.width + 2; }
 };
 
 // Word vectors

@@ -41,6 +41,7 @@ struct ModelContext {
   /// nothing where the model is not to be trained.
   std::function<std::span<const std::int64_t>()> occurrences = {};
   std::int64_t training_examples = 0;
+  std::vector<std::string> freeze = {};  ///< of networks: patterns of names (ParameterLayout::freeze)
 };
 
 /// A kind of model of one's own, beside the built-in ones: what `[model] kind` may say, the settings that it has, and

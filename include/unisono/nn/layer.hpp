@@ -88,6 +88,10 @@ class Layer {
   virtual bool absorb_relu() { return false; }
   virtual bool absorb_addition() { return false; }
 
+  /// All of its parameters never change: nor do its running statistics, with which it then normalises in training, too.
+  /// Called after declare, at most once.
+  virtual void freeze() {}
+
   virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
   /// Gives dx, and the layer's part of g: overwritten or added to, as `write` says.
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;

@@ -40,8 +40,10 @@ struct LayerRow {
 class Network {
  public:
   /// \param steps_together whether "auto" batch statistics may be global
-  /// \throws ConfigError naming the layer that does not fit
-  Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together);
+  /// \param freeze patterns of names (see ParameterLayout::freeze): these blocks' part of every gradient is 0
+  /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
+  Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together,
+          const std::vector<std::string>& freeze = {});
   /// The same network up to a layer, whose outputs it gives: for inference, with the whole one's θ and statistics.
   /// \throws ConfigError with the names of all layers where there is no such one
   static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings, const Extent& in,
@@ -57,7 +59,7 @@ class Network {
 
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;
-  /// What the layers have to say, "global statistics" for instance, each thing once.
+  /// What the layers have to say, "global statistics" for instance, each thing once; and what is frozen.
   std::vector<std::string> notes() const;
 
   /// Loads the inputs and runs all layers.
@@ -73,7 +75,8 @@ class Network {
                 const std::function<void(Index, Index)>& ready) const;
 
  private:
-  Network(std::unique_ptr<Graph> graph, const Backend& backend);
+  Network(std::unique_ptr<Graph> graph, const Backend& backend, const std::vector<std::string>& patterns);
+  void freeze(const std::vector<std::string>& patterns);
   void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient, Write write) const;
   void fill_row(int i, Index batch, LayerRow& row) const;
 

@@ -25,6 +25,7 @@ struct Block {
   Index fan_in = 0;              ///< inputs of one output unit, for initialisers
   Index fan_out = 0;             ///< outputs of one input unit
   std::string initialiser = {};  ///< "he_normal", "zeros", …
+  bool frozen = false;           ///< training leaves it as it is; see ParameterLayout::freeze
   Index offset = 0;              ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;         ///< numbers
@@ -37,6 +38,12 @@ struct Block {
 struct RowPart {
   Block block;
   Index first = 0;  ///< floats from a row's start
+};
+
+/// Floats [first, last) of a vector.
+struct FloatRange {
+  Index first = 0, last = 0;
+  bool operator==(const FloatRange&) const = default;
 };
 
 /// Names every block of θ. The order of numbers inside a block belongs to the backend, and is said by `axes`;
@@ -55,6 +62,13 @@ class ParameterLayout {
   const std::vector<Block>& blocks() const { return blocks_; }
   /// \throws std::out_of_range where there is none.
   const Block& block(const std::string& name) const;
+
+  /// Freezes the blocks that a glob pattern fits: by their own name ("dense1.weight") or that of a layer that they
+  /// belong to ("dense1", "residual1", "conv*"). \return how many
+  int freeze(const std::string& pattern);
+  /// The stretches that training may change, padding included; one of everything where no block is frozen. Blocks whose
+  /// rows lie beside each other must not be frozen apart.
+  std::vector<FloatRange> trainable() const;
 
   Index size() const { return size_; }              ///< N: floats of the whole vector, padding included
   Index parameters() const { return parameters_; }  ///< floats that are parameters
@@ -77,6 +91,10 @@ void from_canonical(const Block& block, View canonical, MutableView stored);
 
 /// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows
 /// lie beside each other.
+inline MutableView part(MutableView vector, const FloatRange& stretch) {
+  return vector.subspan(static_cast<std::size_t>(stretch.first),
+                        static_cast<std::size_t>(stretch.last - stretch.first));
+}
 inline MutableView part(MutableView vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }

@@ -23,6 +23,7 @@ class RatingsLoader final : public GroupLoader {
   void read(const hdf5::File& file, std::byte* base, const NodeMemory& memory) override;
   LoadedSplit split(bool held_out) const override;
   std::optional<double> mean_value() const override { return mean_; }
+  std::vector<std::int64_t> counts() const override { return counts_; }
 
  private:
   bool is_held_out(std::int64_t entry) const {
@@ -43,6 +44,7 @@ class RatingsLoader final : public GroupLoader {
   KeyedPermutation places_;
   std::shared_ptr<RatingGrid> grid_, held_out_grid_;  ///< null: in the file's order
   std::optional<double> mean_;
+  std::vector<std::int64_t> counts_;  ///< of users, then of items
   SparseEntry* entries_ = nullptr;
 };
 
@@ -65,11 +67,14 @@ void RatingsLoader::count(const hdf5::File& file, const SparseSchema& schema, co
   const Range rows = own ? part_of(how.grid, how.rank, how.ranks) : Range{0, how.grid};
   grid_ = std::make_shared<RatingGrid>(how.grid, schema.rows, rows, own);
   if (own) held_out_grid_ = std::make_shared<RatingGrid>(how.grid, schema.rows, rows, own);
+  counts_.assign(static_cast<std::size_t>(schema.rows + schema.columns), 0);
   double sum = 0;
   visit_entries(file, columns_, {0, group_.units}, [&](std::int64_t first, std::span<const SparseEntry> entries) {
     for (const SparseEntry& entry : entries) {
       if (!is_held_out(first++)) {
         grid_->count(entry);
+        ++counts_[entry.row];
+        ++counts_[static_cast<std::size_t>(schema.rows) + entry.column];
         sum += static_cast<double>(entry.value);
       } else if (held_out_grid_) {
         held_out_grid_->count(entry);

@@ -251,6 +251,20 @@ double mean_of(const LoadedSplit& split) {
   return sum / static_cast<double>(split.examples);
 }
 
+/// Of a set that every rank has all of.
+std::vector<std::int64_t> count_ratings(const LoadedSplit& split, const SparseSchema& schema) {
+  const auto entries = std::get<SparseEntries>(split.set);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(schema.rows + schema.columns));
+  for (const ExampleRange& chunk : split.chunks) {
+    for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
+      const SparseEntry& entry = entries[static_cast<std::size_t>(i)];
+      ++counts[entry.row];
+      ++counts[static_cast<std::size_t>(schema.rows) + entry.column];
+    }
+  }
+  return counts;
+}
+
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                      const Preprocessing* trained)
     : settings_(trained != nullptr ? without_training(settings) : settings), share_(share) {
@@ -291,6 +305,7 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   if (schema_.kind != SetKind::ratings || !train) return;
   const auto counted = loaders[0]->mean_value();
   info_.mean_value = counted ? *counted : mean_of(*train);
+  occurrences_ = loaders[0]->counts();
 }
 
 /// How its examples are read: as those that the model was trained on.
@@ -331,8 +346,11 @@ const LoadedSplit& SparseSet::split(Split split) const {
 }
 
 const std::vector<std::int64_t>& SparseSet::occurrences() {
-  if (!occurrences_.empty() || schema_.kind != SetKind::sparse) return occurrences_;
+  if (!occurrences_.empty() || (schema_.kind != SetKind::sparse && schema_.kind != SetKind::ratings)) {
+    return occurrences_;
+  }
   const LoadedSplit& train = split(Split::train);
+  if (schema_.kind == SetKind::ratings) return occurrences_ = count_ratings(train, schema_);
   const SparseRows& rows = std::get<LabelledRows>(train.set).rows;
   occurrences_.assign(static_cast<std::size_t>(schema_.columns), 0);
   for (const ExampleRange& chunk : train.chunks) {

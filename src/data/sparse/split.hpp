@@ -44,6 +44,8 @@ class GroupLoader {
   virtual LoadedSplit split(bool held_out) const = 0;
   /// Ratings: the mean of those that are trained on, where it was counted.
   virtual std::optional<double> mean_value() const { return {}; }
+  /// Ratings: how many of those that are trained on each user has, and each item, where they were counted.
+  virtual std::vector<std::int64_t> counts() const { return {}; }
 };
 
 std::unique_ptr<GroupLoader> load_rows(const SparseSchema& schema, const SparseGroup& group, const Arrangement& how);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -28,13 +29,26 @@ FactorizationModel::FactorizationModel(const FactorizationSettings& settings, co
   require_rule(context.update_rule, {"sgd", "adagrad"}, kind_);
   users_ = declare("users", user_count_);
   items_ = declare("items", item_count_);
+  if (has_own_l2() && context.occurrences) take_counts(context.occurrences());
 }
 
-/// A row: factors, filled up; bias, h, filled up.
+void FactorizationModel::take_counts(std::span<const std::int64_t> counts) {
+  const std::array penalties = {settings_.user_l2, settings_.item_l2};
+  const std::array parts = {counts.first(static_cast<std::size_t>(user_count_)),
+                            counts.subspan(static_cast<std::size_t>(user_count_))};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (const std::int64_t n : parts[i]) {
+      own_l2_[i].push_back(static_cast<float>(penalties[i] / static_cast<double>(std::max<std::int64_t>(1, n))));
+    }
+  }
+}
+
+/// A row: factors, filled up; bias, h, its own λ, filled up.
 Index FactorizationModel::declare(const std::string& name, Index rows) {
   std::vector<RowPart> parts = {{row_block(name + ".factors", rows, settings_.dimension, Role::weight), 0}};
   if (settings_.biases) parts.push_back({row_block(name + ".bias", rows, 0, Role::bias), width_});
   if (adagrad_) parts.push_back({row_block(name + ".squares", rows, 0, Role::state), width_ + 1});
+  if (has_own_l2()) parts.push_back({row_block(name + ".l2", rows, 0, Role::state), width_ + 2});
   return layout_.add_rows(std::move(parts), stride_);
 }
 
@@ -54,6 +68,9 @@ void FactorizationModel::initialise_rows(std::uint64_t seed, std::size_t space, 
   const RowMatrix factors = rows_at(rows).factors;
   draw_rows(seed, static_cast<std::uint32_t>(space), bound, series, settings_.dimension, factors);
   if (adagrad_) fill_column(1, series.count, width_ + 1, factors);
+  for (Index row = 0; row < series.count && !own_l2_[space].empty(); ++row) {
+    *rows_at(rows).l2(row) = own_l2_[space][static_cast<std::size_t>(series.first + row * series.step)];
+  }
 }
 
 std::unique_ptr<Scratch> FactorizationModel::make_scratch() const { return std::make_unique<EntryScratch>(); }
@@ -91,7 +108,8 @@ FactorStep FactorizationModel::step_at(double rate) const {
           .user_l2 = static_cast<float>(settings_.user_l2),
           .item_l2 = static_cast<float>(settings_.item_l2),
           .adagrad = adagrad_,
-          .biases = settings_.biases};
+          .biases = settings_.biases,
+          .own_l2 = has_own_l2()};
 }
 
 float FactorizationModel::rating(Index user, Index item, const TableParts& parts) const {

@@ -1,12 +1,15 @@
 #pragma once
 
+#include <array>
+#include <vector>
+
 #include "in_place_model.hpp"
 #include "unisono/models/factory.hpp"
 
 namespace unisono {
 
 /// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error, penalties with
-/// each rating.
+/// each rating, or of each row as a whole, of which each of its n ratings then has the share 1/n.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
 ///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015.
 class FactorizationModel final : public InPlaceModel, public Bipartite {
@@ -44,13 +47,16 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
  private:
   FactorRows rows_at(float* first) const;
   FactorStep step_at(double rate) const;
+  bool has_own_l2() const { return settings_.l2_per == "user_and_item"; }
   Index declare(const std::string& name, Index rows);
+  void take_counts(std::span<const std::int64_t> counts);
 
   FactorizationSettings settings_;
   Index user_count_, item_count_, width_, stride_;
   float mean_;
   bool adagrad_;
-  Index users_ = 0, items_ = 0;  ///< offsets of their rows in θ
+  Index users_ = 0, items_ = 0;               ///< offsets of their rows in θ
+  std::array<std::vector<float>, 2> own_l2_;  ///< λ / n of each user and item, where each row has its own
 };
 
 }  // namespace unisono

@@ -12,8 +12,13 @@ LayerTraits BatchNorm::traits() const {
   return {.keeps_input = true,
           .keeps_output = relu,
           .changes_gradient = relu,
-          .collective = options_.global,
-          .local_statistics = !options_.global};
+          .collective = options_.global && !frozen_,
+          .local_statistics = !options_.global && !frozen_};
+}
+
+std::string BatchNorm::note() const {
+  if (frozen_) return "frozen batch statistics";
+  return options_.global ? "global batch statistics" : "local batch statistics";
 }
 
 void BatchNorm::declare(const std::string& name, const Backend&, ParameterLayout& parameters,
@@ -59,7 +64,7 @@ void BatchNorm::sum_over_ranks(const Pass& pass, std::span<double> sums) const {
 void BatchNorm::forward(const Pass& pass, const ForwardViews& views) const {
   const Kept kept = parts_of(views.kept);
   const MutableView running_mean = part(pass.statistics, mean_), running_variance = part(pass.statistics, variance_);
-  if (pass.training) {
+  if (pass.training && !frozen_) {
     pass.backend.batch_norm_sums(spec_, pass.batch, views.x, kept.sums);
     sum_over_ranks(pass, kept.sums);
     pass.backend.batch_norm_moments(spec_, kept.sums, options_.momentum, running_mean, running_variance, kept.mean,
@@ -79,7 +84,11 @@ void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
                                         views.dy, kept.sums);
   pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, part(views.gradient, gamma_),
                                               part(views.gradient, beta_), views.write);
-  sum_over_ranks(pass, kept.sums);
+  if (frozen_) {
+    pass.backend.clear(views.kept.last(static_cast<std::size_t>(round_up_to_line(sums_size()))));  // of no examples
+  } else {
+    sum_over_ranks(pass, kept.sums);
+  }
   if (pass.batch == 0 || views.dx.empty()) return;
   pass.backend.batch_norm_backward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
                                    part(pass.parameters, gamma_), views.dy, kept.sums, views.dx);

@@ -16,6 +16,9 @@ namespace unisono {
 ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; a single value counts as
 ///     0),
 /// and take their place outside training. Ioffe and Szegedy, ICML 2015.
+///
+/// Frozen: the running values, which stay as they are, take their place in training, too, and are constants in the
+/// backward pass.
 class BatchNorm final : public Layer {
  public:
   struct Options {
@@ -28,7 +31,8 @@ class BatchNorm final : public Layer {
   void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   Index kept_size() const override;
-  std::string note() const override { return options_.global ? "global batch statistics" : "local batch statistics"; }
+  std::string note() const override;
+  void freeze() override { frozen_ = true; }
   bool absorb_relu() override;
   bool absorb_addition() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
@@ -45,7 +49,7 @@ class BatchNorm final : public Layer {
 
   Options options_;
   NormSpec spec_;
-  bool adds_residual_ = false;
+  bool adds_residual_ = false, frozen_ = false;
   Block gamma_, beta_, mean_, variance_;
 };
 

@@ -44,7 +44,9 @@ void Shard::apply_together(std::span<const Push> pushes) {
     const auto weight = static_cast<float>(push.question->weight / total);
     for (std::size_t i = 0; i < push.statistics.size(); ++i) mean[i] += weight * push.statistics[i];
   }
-  statistics_ = std::move(mean);
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    if (!unmoved_by(pushes, i)) statistics_[i] = mean[i];
+  }
   ++version_;
 }
 
@@ -52,8 +54,14 @@ void Shard::apply_together(std::span<const Push> pushes) {
 void Shard::take_statistics(const Push& push) {
   const auto weight = static_cast<float>(push.question->weight);
   for (std::size_t i = 0; i < statistics_.size(); ++i) {
+    if (unmoved_by({&push, 1}, i)) continue;
     statistics_[i] = (1 - weight) * statistics_[i] + weight * push.statistics[i];
   }
+}
+
+/// Statistics of frozen layers, which no rounding may change.
+bool Shard::unmoved_by(std::span<const Push> pushes, std::size_t i) const {
+  return std::ranges::all_of(pushes, [&](const Push& push) { return push.statistics[i] == statistics_[i]; });
 }
 
 namespace {

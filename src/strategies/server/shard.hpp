@@ -64,6 +64,7 @@ class Shard {
 
  private:
   void take_statistics(const Push& push);
+  bool unmoved_by(std::span<const Push> pushes, std::size_t i) const;
 
   Slice place_;
   BufferPool pool_;  ///< of the values, and copies of them

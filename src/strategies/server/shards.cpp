@@ -52,7 +52,7 @@ ParameterLayout layout_of_shard(const ParameterLayout& layout, Slice shard) {
     const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size();
     const Index first = std::max(blocks[i].offset, shard.first), last = std::min(next, shard.last);
     if (first >= last) continue;
-    part.add({.name = blocks[i].name, .shape = {last - first}, .role = blocks[i].role});
+    part.add({.name = blocks[i].name, .shape = {last - first}, .role = blocks[i].role, .frozen = blocks[i].frozen});
   }
   return part;
 }

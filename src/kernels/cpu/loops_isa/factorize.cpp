@@ -37,18 +37,23 @@ __attribute__((always_inline)) inline Vector dot(const float* p, const float* q,
   return add_all_lanes(sum);
 }
 
+/// η and λ of a row in a step.
+struct RowStep {
+  float rate, l2;
+};
+
 /// The steps of p and q for an error e. \return ‖g_p‖² and ‖g_q‖² in its first two lanes
 template <Count kWidth, bool kAdagrad>
-__attribute__((always_inline)) inline Vector move(const Problem& problem, Vector e, float user_rate, float item_rate,
+__attribute__((always_inline)) inline Vector move(const Problem& problem, Vector e, RowStep user, RowStep item,
                                                   float* p, float* q) {
   const Count width = kWidth > 0 ? kWidth : problem.users.factors.width;
   Vector squares[2] = {};
 #pragma GCC unroll 16
   for (Count at = 0; at < width; at += kLanes) {
     const Vector old_p = load(p + at), old_q = load(q + at);
-    const Vector g_p = e * old_q - problem.step.user_l2 * old_p, g_q = e * old_p - problem.step.item_l2 * old_q;
-    store(p + at, old_p + user_rate * g_p);
-    store(q + at, old_q + item_rate * g_q);
+    const Vector g_p = e * old_q - user.l2 * old_p, g_q = e * old_p - item.l2 * old_q;
+    store(p + at, old_p + user.rate * g_p);
+    store(q + at, old_q + item.rate * g_q);
     if (kAdagrad) {
       squares[0] += g_p * g_p;
       squares[1] += g_q * g_q;
@@ -60,29 +65,29 @@ __attribute__((always_inline)) inline Vector move(const Problem& problem, Vector
 }
 
 /// One rating's step. \return e
-template <Count kWidth, bool kAdagrad, bool kBiases>
+template <Count kWidth, bool kAdagrad, bool kBiases, bool kOwnL2>
 __attribute__((always_inline)) inline float take(const Problem& problem, const SparseEntry& rating,
                                                  float inverse_rank) {
   const FactorStep& step = problem.step;
   const Count width = kWidth > 0 ? kWidth : problem.users.factors.width;
   float* const p = row_of(problem.users, rating.row);
   float* const q = row_of(problem.items, rating.column);
-  float* const p_end = p + width;  // bias, h
+  float* const p_end = p + width;  // bias, h, λ
   float* const q_end = q + width;
   float target = rating.value - step.mean;
   if (kBiases) target -= p_end[0] + q_end[0];
   const Vector errors = broadcast(target) - dot<kWidth>(p, q, width);
   const float e = errors[0];
-  const float user_rate = kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate;
-  const float item_rate = kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate;
-  const Vector norms = move<kWidth, kAdagrad>(problem, errors, user_rate, item_rate, p, q);
+  const RowStep user{kAdagrad ? step.rate / __builtin_sqrtf(p_end[1]) : step.rate, kOwnL2 ? p_end[2] : step.user_l2};
+  const RowStep item{kAdagrad ? step.rate / __builtin_sqrtf(q_end[1]) : step.rate, kOwnL2 ? q_end[2] : step.item_l2};
+  const Vector norms = move<kWidth, kAdagrad>(problem, errors, user, item, p, q);
   if (kAdagrad) {
     p_end[1] += inverse_rank * norms[0];
     q_end[1] += inverse_rank * norms[1];
   }
   if (kBiases) {
-    p_end[0] += user_rate * (e - step.user_l2 * p_end[0]);
-    q_end[0] += item_rate * (e - step.item_l2 * q_end[0]);
+    p_end[0] += user.rate * (e - user.l2 * p_end[0]);
+    q_end[0] += item.rate * (e - item.l2 * q_end[0]);
   }
   return e;
 }
@@ -105,7 +110,7 @@ void add_errors(const float* errors, Count count, InPlaceSums& sums) {
   sums.absolute_error += absolute[0];
 }
 
-template <Count kWidth, bool kAdagrad, bool kBiases>
+template <Count kWidth, bool kAdagrad, bool kBiases, bool kOwnL2>
 UNISONO_RACES_BY_DESIGN void run(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
   const Count width = kWidth > 0 ? kWidth : problem.users.factors.width;
   const float inverse_rank = 1.0F / static_cast<float>(problem.users.rank);
@@ -116,20 +121,27 @@ UNISONO_RACES_BY_DESIGN void run(const SparseEntry* ratings, Count count, const 
       const Count ahead = start + i + kAhead < count ? start + i + kAhead : count - 1;
       fetch(row_of(problem.users, ratings[ahead].row), width);
       fetch(row_of(problem.items, ratings[ahead].column), width);
-      errors[i] = take<kWidth, kAdagrad, kBiases>(problem, ratings[start + i], inverse_rank);
+      errors[i] = take<kWidth, kAdagrad, kBiases, kOwnL2>(problem, ratings[start + i], inverse_rank);
     }
     store(errors + some, Vector{});
     add_errors(errors, some, sums);
   }
 }
 
+template <Count kWidth, bool kAdagrad, bool kBiases>
+void run_rule(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
+  const bool own_l2 = problem.step.own_l2;
+  (own_l2 ? run<kWidth, kAdagrad, kBiases, true> : run<kWidth, kAdagrad, kBiases, false>)(ratings, count, problem,
+                                                                                          sums);
+}
+
 template <Count kWidth>
 void run_width(const SparseEntry* ratings, Count count, const Problem& problem, InPlaceSums& sums) {
   const bool biases = problem.step.biases;
   if (problem.step.adagrad) {
-    (biases ? run<kWidth, true, true> : run<kWidth, true, false>)(ratings, count, problem, sums);
+    (biases ? run_rule<kWidth, true, true> : run_rule<kWidth, true, false>)(ratings, count, problem, sums);
   } else {
-    (biases ? run<kWidth, false, true> : run<kWidth, false, false>)(ratings, count, problem, sums);
+    (biases ? run_rule<kWidth, false, true> : run_rule<kWidth, false, false>)(ratings, count, problem, sums);
   }
 }
 

@@ -1,0 +1,128 @@
+#include "initialise_from.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "checkpoint_file.hpp"
+#include "progress.hpp"
+#include "run_dictionary.hpp"
+#include "run_state.hpp"
+
+namespace unisono {
+namespace {
+
+std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
+
+/// "10 × 500", without the ones at the end that stand for height and width.
+std::string shape_text(std::vector<Index> shape) {
+  while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
+  return fmt::format("{}", fmt::join(shape, " × "));
+}
+
+void add_once(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+/// What rank 0 reads, for all.
+StoredShapes shapes_for_all(Communicator& world, const StoredCheckpoint& stored, const std::string& group) {
+  std::string text;
+  if (world.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
+  return nlohmann::json::parse(world.broadcast_text(text)).get<StoredShapes>();
+}
+
+/// Reads the blocks of a vector that fit. Collective.
+void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, HeldVector vector) {
+  std::erase_if(vector.rows, [&](const HeldRows& rows) { return !fitting.blocks[rows.block]; });
+  if (fitting.count == 0) return;
+  read_vector(parts.world, stored, {applied_folder(stored.header) + vector.group}, vector);
+}
+
+/// A row of such a model stands for a word, a user or an item: the same one in both runs.
+void require_same_rows(Communicator& world, const StoredCheckpoint& stored, const NewRun& run) {
+  if (!has_names(run.data.info().kind)) return;
+  const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
+  if (world.max(world.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
+  throw ConfigError(fmt::format(
+      "train.initialise_from: the words, users or items of {} are not those of {}, so its rows would stand for "
+      "others; take a run on a set with the same dictionary",
+      run.config.train.weights.initialise_from, run.config.data.path));
+}
+
+bool differ(const Normalization& a, const Normalization& b) { return a.mean != b.mean || a.scale != b.scale; }
+
+void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run, Log& log) {
+  std::string text =
+      fmt::format("initialised from {} (step {}): {} of {} blocks, {} parameters", stored.path, stored.header.step,
+                  parameters.count, parameters.blocks.size(), grouped(parameters.parameters));
+  log.info(text);
+  std::string rest;
+  const auto add = [&](const std::string& part) { rest += (rest.empty() ? "" : "; ") + part; };
+  for (const std::string& layer : parameters.begin) add(layer + ": begins anew");
+  if (!parameters.foreign.empty()) add(fmt::format("not taken: {}", fmt::join(parameters.foreign, ", ")));
+  if (!rest.empty()) log.info(rest);
+  if (stored.header.inputs.kind == SetKind::table && differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
+    log.info(
+        "features are normalised by this run's own training set, not as they were for the run that it begins with");
+  }
+}
+
+}  // namespace
+
+Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there) {
+  Fitting fitting;
+  std::set<std::string> own, partly;  // names of blocks; layers of which a block fits
+  for (const Block& block : layout.blocks()) {
+    const auto stored = there.find(block.name);
+    const bool fits = block.role != Role::state && stored != there.end() && stored->second == block.shape;
+    own.insert(block.name);
+    fitting.blocks.push_back(fits);
+    if (!fits) continue;
+    partly.insert(layer_of(block.name));
+    ++fitting.count;
+    fitting.parameters += block.size();
+  }
+  std::string last;  // that was named
+  for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
+    const Block& block = layout.blocks()[i];
+    if (fitting.blocks[i] || block.role == Role::state) continue;
+    const std::string layer = layer_of(block.name);
+    const std::string name = partly.contains(layer) ? block.name : layer;
+    if (std::exchange(last, name) == name) continue;  // a layer is named once, by its first block
+    const auto stored = there.find(block.name);
+    fitting.begin.push_back(
+        stored == there.end()
+            ? fmt::format("{}: {} here, and not there", name, shape_text(block.shape))
+            : fmt::format("{}: {} there, {} here", name, shape_text(stored->second), shape_text(block.shape)));
+  }
+  for (const auto& [name, shape] : there) {
+    if (!own.contains(name)) add_once(fitting.foreign, layer_of(name));
+  }
+  return fitting;
+}
+
+void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
+  const std::string& path = run.config.train.weights.initialise_from;
+  if (path.empty()) return;
+  const StoredCheckpoint stored = find_checkpoint(parts.world, path, log);
+  const std::string folder = applied_folder(stored.header);
+  const Fitting parameters =
+      fitting_blocks(parts.model->layout(), shapes_for_all(parts.world, stored, folder + "parameters"));
+  if (parameters.count == 0) {
+    throw ConfigError(fmt::format(
+        "train.initialise_from: nothing of {} fits this model: {}{}", stored.path, fmt::join(parameters.begin, "; "),
+        parameters.foreign.empty() ? "" : fmt::format("; there alone: {}", fmt::join(parameters.foreign, ", "))));
+  }
+  require_same_rows(parts.world, stored, run);
+  const Fitting statistics =
+      fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.world, stored, folder + "statistics"));
+  take(parts, stored, parameters, parameters_of(parts));
+  take(parts, stored, statistics, statistics_of(parts));
+  say(stored, parameters, run, log);
+}
+
+}  // namespace unisono
