@@ -11,9 +11,10 @@ void ConfigArguments::add_to(CLI::App& command) {
       ->required()
       ->type_name("CONFIG");
   command
-      .add_option("--set", overrides,
-                  "set a config key, overriding the file, e.g. --set train.epochs=3; may be repeated. Setting another kind, "
-                  "e.g. --set optimizer.kind=adam, drops the keys that only the file's kind has")
+      .add_option(
+          "--set", overrides,
+          "set a config key, overriding the file, e.g. --set train.epochs=3; may be repeated. Setting another kind, "
+          "e.g. --set optimizer.kind=adam, drops the keys that only the file's kind has")
       ->type_name("KEY=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

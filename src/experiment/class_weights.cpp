@@ -42,6 +42,11 @@ std::vector<float> balanced_weights(std::span<const std::int64_t> counts) {
 
 std::vector<float> class_weights_of(const Config& config, const Model& model, Dataset& data) {
   const TrainSettings& train = config.train;
+  if (data.info().weighted && !model.takes_weights()) {
+    throw ConfigError(
+        fmt::format("{}: /train/weights: model.kind = \"{}\" takes no weights of examples; use a set without them",
+                    config.data.path, config.model.kind));
+  }
   const bool balanced = train.class_weight_list.empty();
   if (balanced && train.class_weights == "none") return {};
   if (!model.takes_weights()) {

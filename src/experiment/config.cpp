@@ -11,7 +11,8 @@ namespace {
 constexpr std::string_view kMarkdownHead =
     "# Config reference\n\nAll keys of a config file. Each can be overridden on the command line: "
     "`--set train.epochs=3`; "
-    "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference --markdown`.\n";
+    "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference "
+    "--markdown`.\n";
 
 /// What ends a run before train.epochs.
 void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {

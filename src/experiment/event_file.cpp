@@ -161,10 +161,10 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
         path, count_of(begun.workers, "worker"), count_of(begun.threads, "thread"), count_of(begun.servers, "server")));
   }
   if (begun.schedule_steps != header.schedule_steps) {
-    throw ConfigError(fmt::format(
-        "{}: the record is of a learning-rate schedule over {}, not {}: resume with the schedule.epochs "
-        "of its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
-        path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
+    throw ConfigError(
+        fmt::format("{}: the record is of a learning-rate schedule over {}, not {}: resume with the schedule.epochs "
+                    "of its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
+                    path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
   }
   file_.emplace(path, step);
 }

@@ -65,7 +65,8 @@ void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun
   for (const std::string& layer : parameters.begin) add(layer + ": begins anew");
   if (!parameters.foreign.empty()) add(fmt::format("not taken: {}", fmt::join(parameters.foreign, ", ")));
   if (!rest.empty()) log.info(rest);
-  if (stored.header.inputs.kind == SetKind::table && differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
+  if (stored.header.inputs.kind == SetKind::table &&
+      differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
     log.info(
         "features are normalised by this run's own training set, not as they were for the run that it begins with");
   }

@@ -9,9 +9,9 @@
 #include <sstream>
 #include <utility>
 
-#include "unisono/base/gone_folder.hpp"
 #include "run_folder.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/gone_folder.hpp"
 
 namespace unisono {
 namespace {

@@ -28,8 +28,7 @@ void NetworkSettings::describe(ConfigVisitor& visitor) {
         "max(0, 1 + the largest output of another class − the output of the label) (Crammer & Singer 2001)"},
        {"mean_squared_error", "(y − t)², averaged over the outputs of an example"},
        {"mean_absolute_error", "|y − t|, averaged over the outputs of an example"},
-       {"huber",
-        "½ (y − t)² up to |y − t| = delta and linear beyond, averaged over the outputs of an example"}});
+       {"huber", "½ (y − t)² up to |y − t| = delta and linear beyond, averaged over the outputs of an example"}});
   visitor.field({.name = "delta",
                  .meaning = "for huber: absolute error above which the loss is linear",
                  .minimum = 0,

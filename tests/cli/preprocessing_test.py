@@ -351,6 +351,30 @@ class SplitTest(PreprocessingTest):
         self.assertIn('"examples":20', result.replace(" ", ""))
 
 
+class WeightsTest(PreprocessingTest):
+    def test_a_row_of_weight_two_counts_as_two_rows(self):
+        rows = [("1", "2.5"), ("2", "1.5"), ("3", "4"), ("4", "3")]
+        weighted = table([(*row, weight) for row, weight in zip(rows, ("2", "0", "1", "1"))], ["x", "y", "w"])
+        repeated = table([rows[0], rows[0], rows[2], rows[3]], ["x", "y"])
+        layers = []
+        for text, options in ((weighted, ("--weight", "w")), (repeated, ())):
+            self.write("t.csv", text)
+            self.check("data", "import", "csv", "t.csv", "--target", "y", *options, "--output", "table.h5", "--overwrite")
+            config = CONFIG_OF_TABLE.format(loss="mean_squared_error", units=1).replace("adam", "sgd")
+            self.write("table.toml", config.replace("batch_size = 16", "batch_size = 4"))
+            self.check("train", "table.toml", "--overwrite", "--set", "optimizer.learning_rate=0.02")
+            layers.append(self.layer("runs/table"))
+        for one, other in zip(*layers):
+            numpy.testing.assert_allclose(one, other, rtol=1e-5)
+
+    def test_models_that_take_no_weights_refuse_them(self):
+        with h5py.File(self.folder / "table.h5", "w") as file:
+            file["train/features"], file["train/targets"] = numpy.ones((4, 2), "f4"), numpy.ones(4, "f4")
+            file["train/weights"] = numpy.array([1, 1, -1, 1], "f4")
+        self.write("table.toml", CONFIG_OF_TABLE.format(loss="mean_squared_error", units=1))
+        self.refused(r"/train/weights: example 2 has the weight -1", "train", "table.toml")
+
+
 def find_data():
     root = os.environ.get("UNISONO_DATA")
     return pathlib.Path(root) if root else None

@@ -73,6 +73,7 @@ struct DatasetInfo {
   std::array<Answers, 3> answers;                    ///< by Split
   std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
   bool resident = true;
+  bool weighted = false;               ///< whether training examples have weights
   std::string normalization = "none";  ///< as in DataSettings; auto where the set's recipe scales its columns
   std::string layout = "auto";         ///< chw or hwc where the features have four axes
   Index bytes_per_node =

@@ -28,7 +28,7 @@ struct TrainSettings {
   EarlyStoppingSettings early_stopping = {};
   std::string class_weights = "none";     ///< none, balanced; in force where there is no …
   std::vector<double> class_weight_list;  ///< [K]
-  WeightSettings weights;    ///< keys of [train], too
+  WeightSettings weights;                 ///< keys of [train], too
   void describe(ConfigVisitor& visitor);
 };
 

@@ -154,6 +154,7 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   BatchStyle with = style(*group, options.seed);
   with.augmentation = settings_.augmentation;
   with.class_weights = options.class_weights;
+  with.example_weights = group->has_weights;
   BatchWriter writer(*group, normalization(), with);
   if (plan_.info.resident) {
     writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);

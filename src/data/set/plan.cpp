@@ -158,6 +158,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
       const Index features = settings.targets == "features" ? any.features.size() : plan.groups[i]->target_size;
       plan.info.answers[i] = {plan.groups[i]->has_labels, features};
     }
+    plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();
     plan.info.test = plan.rows(Split::test).size();

@@ -83,6 +83,14 @@ void read_encoded(const hdf5::File& file, const GroupSchema& group, Range rows, 
   require_finite(file, path, rows, width, features);
 }
 
+void read_weights(const hdf5::File& file, const GroupSchema& group, Range rows, float* weights) {
+  read_numbers(file, group.weights_path(), rows, 1, weights);
+  const auto negative = std::find_if(weights, weights + rows.size(), [](float weight) { return weight < 0; });
+  if (negative == weights + rows.size()) return;
+  throw DataError(fmt::format("{}: /{}: example {} has the weight {}; weights are at least 0", file.path(),
+                              group.weights_path(), rows.first + (negative - weights), *negative));
+}
+
 /// Gives the labels the numbers that the model's classes have.
 void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
   for (std::int64_t i = 0; i < rows.size(); ++i) {
@@ -108,20 +116,24 @@ RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
   if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
   memory += aligned_bytes(count * target_size_ * sizeof(float));
   if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
+  memory += aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0);
+  if (group.has_weights) weights_ = reinterpret_cast<float*>(memory);
 }
 
 std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
   const auto count = static_cast<std::size_t>(rows);
   return aligned_bytes(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
          aligned_bytes(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
-         aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0);
+         aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0) +
+         aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
 }
 
 RawExample RowBlock::example(std::int64_t row) const {
   assert(row >= rows_.first && row < rows_.last);
   const std::size_t at = offset(row);
   return {features_ + at * feature_bytes_, targets_ == nullptr ? nullptr : targets_ + at * target_size_,
-          labels_ == nullptr ? 0 : labels_[at], static_cast<std::uint64_t>(row)};
+          labels_ == nullptr ? 0 : labels_[at], weights_ == nullptr ? 1.0F : weights_[at],
+          static_cast<std::uint64_t>(row)};
 }
 
 void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
@@ -151,6 +163,7 @@ void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows
     }
     first = part.last;
   }
+  if (weights_ != nullptr) read_weights(file, group, rows, weights_ + offset(rows.first));
   if (labels_ == nullptr) return;
   std::int32_t* const labels = labels_ + offset(rows.first);
   read_labels(file, group.labels_path(), rows, labels);

@@ -14,11 +14,12 @@ struct RawExample {
   const std::byte* features = nullptr;
   const float* targets = nullptr;  ///< null: none
   std::int32_t label = 0;
+  float weight = 1;
   std::uint64_t row = 0;  ///< in its group
 };
 
-/// Rows [first, last) of a group, in one piece of memory that somebody else owns: all features, then targets, then
-/// labels, each part beginning at a multiple of kAlignmentBytes.
+/// Rows [first, last) of a group, in one piece of memory that somebody else owns: all features, then targets,
+/// labels and weights, each part beginning at a multiple of kAlignmentBytes.
 class RowBlock {
  public:
   RowBlock() = default;
@@ -44,6 +45,7 @@ class RowBlock {
   std::byte* features_ = nullptr;
   float* targets_ = nullptr;        ///< null: none
   std::int32_t* labels_ = nullptr;  ///< null: none
+  float* weights_ = nullptr;        ///< null: all 1
   std::size_t feature_bytes_ = 0;   ///< of one example
   std::size_t target_size_ = 0;
 };

@@ -138,6 +138,12 @@ void read_answers(const hdf5::File& file, GroupSchema& group, const SchemaRules&
     group.target_size = static_cast<Index>(answer_shape(file, group, group.targets_path()).row_size());
     if (group.target_size == 0) fail(file, group.targets_path(), "has no value in a row");
   }
+  if (rules.needs_training && file.exists(group.weights_path())) {
+    if (answer_shape(file, group, group.weights_path()).row_size() != 1) {
+      fail(file, group.weights_path(), "has more than one weight for an example");
+    }
+    group.has_weights = true;
+  }
   if (rules.needs_answers && !group.has_labels && group.target_size == 0) {
     fail(
         file, group.name,
@@ -187,6 +193,7 @@ void check_complete(const hdf5::File& file, const SetSchema& set) {
     if (!group) continue;
     check_complete(file, group->features_path(), group->stored);
     if (group->has_labels) check_complete(file, group->labels_path(), file.shape(group->labels_path()));
+    if (group->has_weights) check_complete(file, group->weights_path(), file.shape(group->weights_path()));
     if (group->target_size > 0) check_complete(file, group->targets_path(), file.shape(group->targets_path()));
   }
 }
@@ -217,7 +224,7 @@ void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRule
 }  // namespace
 
 std::int64_t GroupSchema::bytes_per_example() const {
-  const std::size_t label = has_labels ? sizeof(std::int32_t) : 0;
+  const std::size_t label = (has_labels ? sizeof(std::int32_t) : 0) + (has_weights ? sizeof(float) : 0);
   return static_cast<std::int64_t>(static_cast<std::size_t>(features.size()) * size_of(storage) + label +
                                    static_cast<std::size_t>(target_size) * sizeof(float));
 }

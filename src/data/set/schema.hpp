@@ -22,6 +22,7 @@ struct GroupSchema {
   Storage storage = Storage::float32;
   float scale = 1, offset = 0;
   bool has_labels = false;
+  bool has_weights = false;    ///< of the examples' losses, in training
   Index target_size = 0;       ///< values of a target in the file; 0 where there are none
   bool channels_last = false;  ///< images are stored as [height, width, channels]
   bool raw = false;            ///< columns of a recipe that are read as they are, NaN where one is missing
@@ -32,6 +33,7 @@ struct GroupSchema {
   std::string features_path() const { return name + "/features"; }
   std::string labels_path() const { return name + "/labels"; }
   std::string targets_path() const { return name + "/targets"; }
+  std::string weights_path() const { return name + "/weights"; }
   std::string class_text(std::size_t label) const {
     return label < class_names.size() ? "'" + class_names[label] + "'" : std::to_string(label);
   }

@@ -77,7 +77,7 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        .meaning = "subtract the mean of the training set from features, and divide by its standard deviation"},
       normalization,
       {{"auto", "as the import of the data set said (--scale), otherwise none"},
-        {"none", "no normalisation"},
+       {"none", "no normalisation"},
        {"global", "one mean and standard deviation for all features"},
        {"channel", "one mean and standard deviation per channel"},
        {"feature", "one mean and standard deviation per feature"}});

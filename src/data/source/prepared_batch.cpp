@@ -49,7 +49,8 @@ void BatchWriter::write_features(const RawExample& example, std::int64_t epoch, 
 }
 
 float BatchWriter::weight_of(const RawExample& example) const {
-  return style_.class_weights[static_cast<std::size_t>(example.label)];
+  if (style_.class_weights.empty()) return example.weight;
+  return example.weight * style_.class_weights[static_cast<std::size_t>(example.label)];
 }
 
 void BatchWriter::write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared) {

@@ -26,6 +26,7 @@ struct BatchStyle {
   AugmentationSettings augmentation;
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< by label; empty: all are 1
+  bool example_weights = false;           ///< whether the examples have weights of their own, too
 };
 
 /// Converts, normalises and augments examples into batches.
@@ -43,9 +44,9 @@ class BatchWriter {
 
  private:
   void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
-  /// What an example's loss is multiplied with: its class' weight. A weight of its own would be a second factor.
+  /// What an example's loss is multiplied with: its own weight and its class'.
   float weight_of(const RawExample& example) const;
-  bool has_weights() const { return !style_.class_weights.empty(); }
+  bool has_weights() const { return style_.example_weights || !style_.class_weights.empty(); }
 
   FeatureWriter writer_;
   BatchStyle style_;

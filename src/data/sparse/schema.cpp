@@ -88,6 +88,9 @@ void read_rows_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& 
   }
   schema.columns = width;
   read_answers(file, group);
+  if (file.exists(group.path("weights"))) {
+    fail(file, group.path("weights"), "gives rows weights, which sparse sets cannot have; remove it, or store a table");
+  }
 }
 
 void read_entries_group(const hdf5::File& file, SparseGroup& group, const std::array<std::string_view, 3>& names) {

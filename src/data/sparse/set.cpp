@@ -24,7 +24,8 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
     }
   };
   refuse(settings.targets == "features", "targets", "which cannot be its own target");
-  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization", "which would no longer be sparse after normalisation");
+  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization",
+         "which would no longer be sparse after normalisation");
   refuse(settings.reader == "streaming", "reader", "which is always read into memory");
   refuse(settings.partition == "fixed", "partition", "which the ranks of a node share in memory");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <functional>
 
-#include "unisono/base/seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 #include "vectors/npz.hpp"
 

@@ -6,10 +6,10 @@ void FactorizationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "dimension", .meaning = "number of factors of each user and item", .minimum = 1, .maximum = 65536},
       dimension);
-  visitor.field(
-      {.name = "user_l2", .meaning = "L2 regularisation of users: user_l2/2 · (‖p_u‖² + b_u²)", .minimum = 0}, user_l2);
-  visitor.field(
-      {.name = "item_l2", .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²)", .minimum = 0}, item_l2);
+  visitor.field({.name = "user_l2", .meaning = "L2 regularisation of users: user_l2/2 · (‖p_u‖² + b_u²)", .minimum = 0},
+                user_l2);
+  visitor.field({.name = "item_l2", .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²)", .minimum = 0},
+                item_l2);
   visitor.choice(
       {.name = "l2_per", .meaning = "how often the regularisation is applied"}, l2_per,
       {{"rating", "once for each rating of the user and of the item"},

@@ -20,6 +20,7 @@ class MulticlassHinge final : public Loss {
   void to_predictions(MutableView) const override {}
   Index prediction_size() const override { return classes_; }
   bool counts_hits() const override { return true; }
+  bool gives_probabilities() const override { return false; }
   Index classes() const override { return classes_; }
 
  private:
