@@ -184,7 +184,9 @@ class CategoriesTest(PreprocessingTest):
                      "predict", "runs/table", "--input", "new.csv", "--output", "p.csv")  # fmt: skip
         self.write("other.csv", "k,w\ny,b\nn,d\n")
         self.check("data", "import", "csv", "other.csv", *NAMED, "--output", "other.h5")
-        self.refused(r"other\.h5: /train/features: example 1: column 'w': 'd'", "evaluate", "runs/table", "--data", "other.h5")
+        self.refused(
+            r"other\.h5: /train/features: example 1: column 'w': 'd'", "evaluate", "runs/table", "--data", "other.h5"
+        )
         self.train_table(self.TEXT + "e,n\n", *NAMED, "--unknown", "other", "--minimum-frequency", "2")
         expected = self.softmax("runs/table", numpy.eye(4)[[1, 3]])  # a, b, c, other
         numpy.testing.assert_allclose(self.predictions("runs/table", "--input", "new.csv"), expected, atol=1e-6)
@@ -270,8 +272,8 @@ class LibsvmTest(PreprocessingTest):
     def test_an_index_beyond_the_training_columns_is_refused(self):
         self.train_rows("--base", "0")
         self.write("wide.txt", "1 2:1 6:1\n")
-        self.refused(r"wide\.txt:1:\d+: the index 6 is beyond the 6 columns", "predict", "runs/rows", "--input", "wide.txt",
-                     "--output", "p.csv")  # fmt: skip
+        self.refused(r"wide\.txt:1:\d+: the index 6 is beyond the 6 columns", "predict", "runs/rows", "--input",
+                     "wide.txt", "--output", "p.csv")  # fmt: skip
 
     def test_labels_that_say_nothing_are_left_out(self):
         self.train_rows("--base", "0")
@@ -359,7 +361,8 @@ class WeightsTest(PreprocessingTest):
         layers = []
         for text, options in ((weighted, ("--weight", "w")), (repeated, ())):
             self.write("t.csv", text)
-            self.check("data", "import", "csv", "t.csv", "--target", "y", *options, "--output", "table.h5", "--overwrite")
+            self.check("data", "import", "csv", "t.csv", "--target", "y", *options, "--output", "table.h5",
+                       "--overwrite")  # fmt: skip
             config = CONFIG_OF_TABLE.format(loss="mean_squared_error", units=1).replace("adam", "sgd")
             self.write("table.toml", config.replace("batch_size = 16", "batch_size = 4"))
             self.check("train", "table.toml", "--overwrite", "--set", "optimizer.learning_rate=0.02")
@@ -400,7 +403,9 @@ class RoundTripTest(PreprocessingTest):
             options += ["--exclude", ",".join(names[i] for i in exclude)]
         # Every seventh first feature is missing.
         first = features[0]
-        holed = [[("" if i == first and n % 7 == 3 else value) for i, value in enumerate(row)] for n, row in enumerate(rows)]
+        holed = [list(row) for row in rows]
+        for row in holed[3::7]:
+            row[first] = ""
         self.train_table(table(holed, names), *options, loss=loss, units=units)
         order = features[::-1]
         self.write("new.csv", table([[row[i] for i in order] for row in holed], [names[i] for i in order]))

@@ -44,18 +44,18 @@ std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, 
 }
 
 std::string policy_text(const Recipe& recipe) {
-  const char* scaling = recipe.scaling == Scaling::standard  ? "to mean 0 and deviation 1"
-                        : recipe.scaling == Scaling::min_max ? "from 0 to 1"
-                                                             : "not at all";
-  const char* missing = recipe.missing == Missing::mean     ? "become the mean; a missing category is a level"
-                        : recipe.missing == Missing::median ? "become the median; a missing category is a level"
-                                                            : "are refused";
+  const char* scaling = recipe.scaling == Scaling::standard  ? "standard (mean 0, standard deviation 1)"
+                        : recipe.scaling == Scaling::min_max ? "min_max (0 to 1)"
+                                                             : "none";
+  const char* missing = recipe.missing == Missing::mean     ? "replaced by the mean; a missing category is a level"
+                        : recipe.missing == Missing::median ? "replaced by the median; a missing category is a level"
+                                                            : "refused";
   const std::string unknown =
-      recipe.unknown == Unknown::error ? "are refused"
+      recipe.unknown == Unknown::error ? "refused"
       : recipe.minimum_frequency > 1
-          ? fmt::format("become 'other', as do levels of fewer than {} training rows", recipe.minimum_frequency)
-          : "count as no level";
-  return fmt::format("a run scales numbers {}; missing numbers {}; unknown levels {}\n", scaling, missing, unknown);
+          ? fmt::format("'other', as are those of fewer than {} training rows", recipe.minimum_frequency)
+          : "'other'";
+  return fmt::format("scaling of numbers: {}\nmissing values: {}\nunknown categories: {}\n", scaling, missing, unknown);
 }
 
 }  // namespace
