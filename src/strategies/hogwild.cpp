@@ -255,13 +255,13 @@ bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const 
          (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 || steps == run.total_steps);
 }
 
-/// How far the threads may go from here without meeting; one step at first, so that the run can be shown early.
+/// How far the threads may go from here without meeting.
 std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) const {
   const auto multiple_after = [&](std::int64_t every) { return (step / every + 1) * every; };
   std::int64_t last =
       std::min({run.total_steps, multiple_after(run.source.steps_per_epoch()), run.observer.next_due(step)});
   if (run.communicator.size() > 1) last = std::min(last, multiple_after(settings_.period));
-  return step == run.first_step ? std::min(last, step + 1) : last;
+  return last;
 }
 
 void Hogwild::train(TrainContext& run) {

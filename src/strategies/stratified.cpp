@@ -81,9 +81,7 @@ void Stratified::train(TrainContext& run) {
       static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    // The first step alone, so that the run can be shown early.
-    const std::int64_t due = made == run.first_step ? made + 1 : run.observer.next_due(made);
-    const Stretch stretch = read_stretch(run, made, std::min(run.total_steps, due));
+    const Stretch stretch = read_stretch(run, made, std::min(run.total_steps, run.observer.next_due(made)));
     const std::int64_t sent_before = ring_->sent_bytes(), first = ring_->diagonal();
     const auto update = [&](Index row, std::int64_t diagonal, const TableParts& parts) {
       const Stretch::Diagonal& now = stretch.diagonals[static_cast<std::size_t>(diagonal - first)];

@@ -669,7 +669,7 @@ COMPARED = ("train", "config.toml", "--output")
 
 def targets_for_labels(path):
     with h5py.File(path, "w") as file:
-        file["test/features"] = numpy.zeros((20, 28, 28), "u1")
+        file["test/features"] = numpy.zeros((20, 28, 28), "f4")
         file["test/targets"] = numpy.zeros((20, 3), "f4")
 
 
@@ -790,7 +790,16 @@ CHECKPOINTS = [
         r"wide\.h5: its examples are 1×28×29, but the model takes 1×28×28",
         ("evaluate", "trained", "--data", "wide.h5"),
         lambda folder: h5py.File(folder / "wide.h5", "w")
-        .create_dataset("test/features", data=numpy.zeros((3, 28, 29), numpy.uint8))
+        .create_dataset("test/features", data=numpy.zeros((3, 28, 29), numpy.float32))
+        .file.close(),
+    ),
+    Case(
+        "bytes without the training set's scale",
+        DATA,
+        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but those that the model was trained on",
+        ("predict", "trained", "--data", "unscaled.h5", "--output", "p.csv"),
+        lambda folder: h5py.File(folder / "unscaled.h5", "w")
+        .create_dataset("test/features", data=numpy.zeros((3, 28, 28), numpy.uint8))
         .file.close(),
     ),
     Case(

@@ -84,16 +84,16 @@ class ConfigCheck(BinaryTest):
         for message, config, *sets in [
             ("has 9 outputs but the data have 10 classes", "config.toml", "model.layers.5.units=9"),
             ("mean_squared_error needs targets", "config.toml", "model.loss=mean_squared_error"),
-            ("takes sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
+            ("needs sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
             ("train.accumulate", "regression.toml", "data.path=ratings.h5", "train.accumulate=2"),
-            ("steps in strata", "factorization.toml", "train.batch_size=7"),
+            ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
             ('"stratified" and data.order = "strata" take ratings', "config.toml", "strategy.kind=stratified"),
             ("the kernel spans 50×50 values but the input is", "config.toml", "model.layers.0.kernel=50"),
             ("the last layer gives 2 and a target has 3 values", "regression.toml"),
             ("[data.augmentation] moves images", "regression.toml", "data.augmentation.shift=1"),
             ("softmax_cross_entropy needs labels", "regression.toml", "model.loss=softmax_cross_entropy"),
-            ("updated in place, by sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
-            ('device = "cuda": model.kind = "linear" is trained on CPUs', "linear.toml", "device=cuda"),
+            ("is updated in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
+            ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
         ]:
             with self.subTest(message):
                 self.write_all()

@@ -433,8 +433,7 @@ class Layers(Evaluating):
         self.trained(LAYERS)
         rows = self.table("--layer", "code")
         self.assertEqual(list(rows[0]), ["example", "label", *(f"y{i}" for i in range(16))])
-        with h5py.File(self.folder / "run/checkpoints/best.h5"):
-            self.succeed("predict", "run", "--layer", "code", "--output", "code.h5")
+        self.succeed("predict", "run", "--layer", "code", "--output", "code.h5")
         with h5py.File(self.folder / "code.h5") as file:
             self.assertEqual(file["predictions"].attrs["layer"], "code")
             self.assertEqual(file["predictions"].attrs["outputs"], "values")

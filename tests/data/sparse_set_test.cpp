@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "sparse_sets.hpp"
@@ -349,7 +350,12 @@ TEST_CASE("occurrences count the training rows of each column, and the words", "
   write_small(kinds()[3], folder / "text.h5", 100);
   CHECK(open_dataset(settings_for(folder / "text.h5"), 1)->occurrences() == std::vector<std::int64_t>(50, 7));
   write_small(kinds()[2], folder / "ratings.h5", 100);
-  CHECK(open_dataset(settings_for(folder / "ratings.h5"), 1)->occurrences().empty());
+  // Of ratings: how often each user and each item is rated.
+  const auto ratings = open_dataset(settings_for(folder / "ratings.h5"), 1);
+  const auto counts = ratings->occurrences();
+  REQUIRE(std::ssize(counts) == ratings->info().rows + ratings->info().columns);
+  CHECK(std::accumulate(counts.begin(), counts.begin() + ratings->info().rows, std::int64_t{0}) == 100);
+  CHECK(std::accumulate(counts.begin() + ratings->info().rows, counts.end(), std::int64_t{0}) == 100);
 }
 
 TEST_CASE("a set of other values is another set", "[sparse]") {

@@ -72,6 +72,19 @@ void DataSettings::describe(ConfigVisitor& visitor) {
        .maximum = 1,
        .maximum_excluded = true},
       validation_fraction);
+  visitor.field({.name = "split_seed",
+                 .meaning = "seed of the choice of these validation examples. `seed` does not change it, so that runs "
+                            "with different seeds are compared on the same examples",
+                 .minimum = 0},
+                split_seed);
+  visitor.field({.name = "stratify",
+                 .meaning = "take the same share of each class for validation, if the examples have class labels; "
+                            "streaming takes whole blocks of rows instead"},
+                stratify);
+  visitor.choice({.name = "layout", .meaning = "order of the axes of images, if the file does not state it"}, layout,
+                 {{"auto", "channels first; an error if channels last seem as likely"},
+                  {"chw", "[n, channels, height, width]"},
+                  {"hwc", "[n, height, width, channels]"}});
   visitor.choice(
       {.name = "normalization",
        .meaning = "subtract the mean of the training set from features, and divide by its standard deviation"},

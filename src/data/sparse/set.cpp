@@ -329,7 +329,9 @@ void SparseSet::settle_form(const Preprocessing* trained) {
   if (classes.empty() || schema_.kind != SetKind::sparse) return;
   info_.classes = static_cast<Index>(trained->class_names.size());
   for (auto& group : schema_.groups) {
-    if (group) group->classes = classes;
+    if (!group) continue;
+    group->classes = classes;
+    group->class_names = schema_.class_names;
   }
 }
 

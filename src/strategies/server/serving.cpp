@@ -128,13 +128,10 @@ void Serving::train() {
 }
 
 /// To the next report, evaluation or checkpoint, or as it was recorded; or to the end of the time that the first worker
-/// trains alone, who then makes the steps of all. Asynchronous workers, whose order nobody knows beforehand, meet once
-/// after their first steps, so that the run can be shown early.
+/// trains alone, who then makes the steps of all.
 Stretch Serving::next_stretch(std::int64_t made) const {
   const bool alone = made < plan_.alone_until;
   std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
-  const bool in_any_order = plan_.server.consistency == Consistency::asynchronous && plan_.roles.workers() > 1;
-  if (made == run_.first_step && in_any_order) last = std::min<std::int64_t>(last, made + plan_.roles.workers());
   if (run_.replayed != nullptr) last = recorded_stretch(*run_.replayed, made).last;
   if (alone) last = std::min(last, plan_.alone_until);
   const int workers = plan_.roles.workers();
