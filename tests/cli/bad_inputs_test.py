@@ -796,7 +796,7 @@ CHECKPOINTS = [
     Case(
         "bytes without the training set's scale",
         DATA,
-        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but those that the model was trained on",
+        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but those that the model",
         ("predict", "trained", "--data", "unscaled.h5", "--output", "p.csv"),
         lambda folder: h5py.File(folder / "unscaled.h5", "w")
         .create_dataset("test/features", data=numpy.zeros((3, 28, 28), numpy.uint8))

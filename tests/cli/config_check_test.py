@@ -92,7 +92,7 @@ class ConfigCheck(BinaryTest):
             ("the last layer gives 2 and a target has 3 values", "regression.toml"),
             ("[data.augmentation] moves images", "regression.toml", "data.augmentation.shift=1"),
             ("softmax_cross_entropy needs labels", "regression.toml", "model.loss=softmax_cross_entropy"),
-            ("is updated in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
+            ("in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
             ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
         ]:
             with self.subTest(message):

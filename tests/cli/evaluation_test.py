@@ -435,8 +435,8 @@ class Layers(Evaluating):
         self.assertEqual(list(rows[0]), ["example", "label", *(f"y{i}" for i in range(16))])
         self.succeed("predict", "run", "--layer", "code", "--output", "code.h5")
         with h5py.File(self.folder / "code.h5") as file:
-            self.assertEqual(file["predictions"].attrs["layer"], "code")
-            self.assertEqual(file["predictions"].attrs["outputs"], "values")
+            self.assertEqual(file["predictions"].attrs["layer"], b"code")
+            self.assertEqual(file["predictions"].attrs["outputs"], b"values")
 
     def test_an_unknown_layer_is_an_error_that_lists_the_layers(self):
         self.trained(LAYERS)

@@ -86,7 +86,7 @@ class LossTest(BinaryTest):
         self.write("config.toml", LINEAR.format(**settings))
 
     def predictions(self, run):
-        self.succeed("predict", run, "--output", "predictions.h5")
+        self.succeed("predict", run, "--output", "predictions.h5", "--overwrite")
         with h5py.File(self.folder / "predictions.h5", "r") as file:
             return {name: file[name][()] for name in file}
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "address_space.hpp"
 #include "check.hpp"
 #include "communicator.hpp"
 #include "job.hpp"
@@ -40,6 +41,7 @@ bool is_initialised() {
 }
 
 void initialise(int& argc, char**& argv) {
+  mpi::require_address_space();
   yield_when_idle();
   if (mpi::is_first_of_node(mpi::process_environment())) mpi::remove_dead_segments();
   int provided = MPI_THREAD_SINGLE;

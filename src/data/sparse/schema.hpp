@@ -17,7 +17,7 @@ struct SparseGroup {
   std::int64_t values = 0;  ///< entries of the rows, or words of the sentences; else as `units`
   bool has_data = false;    ///< sparse rows: values of their own, else all are 1
   bool has_labels = false, has_targets = false;
-  std::vector<std::int32_t> classes = {};      ///< of a stored label the model's class, or −1; empty: the same
+  std::vector<std::int32_t> classes = {};     ///< of a stored label the model's class, or −1; empty: the same
   std::vector<std::string> class_names = {};  ///< of stored labels, beside `classes`
 
   std::string path(std::string_view dataset) const { return name + "/" + std::string(dataset); }
