@@ -23,13 +23,8 @@ std::string check(const Config& given) {
   const auto strategy = make_strategy(config.strategy);
   const auto backend = make_cpu_backend(1);
   LocalReducer reducer;
-  const auto model = make_model(config.model, inputs_of(data),
-                                {.backend = *backend,
-                                 .reducer = reducer,
-                                 .steps_together = strategy->steps_together(),
-                                 .seed = static_cast<std::uint64_t>(config.seed),
-                                 .update_rule = config.optimizer.kind,
-                                 .learning_rate = config.optimizer.learning_rate});
+  const auto model =
+      make_model(config.model, inputs_of(data), model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
   optimizer_settings(config, *strategy, *model);
   return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,

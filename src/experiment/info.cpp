@@ -110,14 +110,8 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
   const auto strategy = make_strategy(config.strategy);
   const auto backend = make_cpu_backend(place_rank(world, config.train.threads, log).threads);
   LocalReducer reducer;
-  const auto model = make_model(config.model, inputs_of(data),
-                                {.backend = *backend,
-                                 .reducer = reducer,
-                                 .steps_together = strategy->steps_together(),
-                                 .seed = static_cast<std::uint64_t>(config.seed),
-                                 .update_rule = config.optimizer.kind,
-                                 .learning_rate = config.optimizer.learning_rate,
-                                 .freeze = config.train.weights.freeze});
+  const auto model =
+      make_model(config.model, inputs_of(data), model_context(*backend, reducer, strategy->steps_together(), config));
   const Index batch = largest_part(config, strategy->workers(world.size()));
   const auto memory = predict_memory({.config = config,
                                       .model = *model,

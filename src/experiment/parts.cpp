@@ -58,22 +58,6 @@ std::unique_ptr<Communicator> world_of_device(Communicator& world, Backend& back
                                   [&log](const std::string& text) { log.info(text); });
 }
 
-ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
-                           Dataset* data) {
-  ModelContext context{.backend = backend,
-                       .reducer = reducer,
-                       .steps_together = steps_together,
-                       .seed = static_cast<std::uint64_t>(config.seed),
-                       .update_rule = config.optimizer.kind,
-                       .learning_rate = config.optimizer.learning_rate,
-                       .freeze = config.train.weights.freeze};
-  if (data != nullptr) {
-    context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
-    context.training_examples = data->info().train;
-  }
-  return context;
-}
-
 /// A model that is updated in place has a rule of its own, which knows nothing of these.
 OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::string& model) {
   if (model == "linear" && given.kind != "sgd") {
@@ -97,6 +81,22 @@ OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::s
 
 OptimizerSettings optimizer_settings(const Config& config, const Strategy& strategy, const Model& model) {
   return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
+}
+
+ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
+                           Dataset* data) {
+  ModelContext context{.backend = backend,
+                       .reducer = reducer,
+                       .steps_together = steps_together,
+                       .seed = static_cast<std::uint64_t>(config.seed),
+                       .update_rule = config.optimizer.kind,
+                       .learning_rate = config.optimizer.learning_rate,
+                       .freeze = config.train.weights.freeze};
+  if (data != nullptr) {
+    context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
+    context.training_examples = data->info().train;
+  }
+  return context;
 }
 
 SourceOptions source_options(const ModelParts& parts, const Config& config) {

@@ -119,6 +119,10 @@ class WorkerParts {
   std::vector<Worker> workers_;
 };
 
+/// What a model is made in. \param data that it is to be trained on; null: there is none
+ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
+                           Dataset* data = nullptr);
+
 /// What the sources of a run on these ranks are asked for.
 SourceOptions source_options(const ModelParts& parts, const Config& config);
 

@@ -94,6 +94,7 @@ class ConfigCheck(BinaryTest):
             ("softmax_cross_entropy needs labels", "regression.toml", "model.loss=softmax_cross_entropy"),
             ("in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
             ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
+            ("it takes the names of parameters or of their layers", "config.toml", 'train.freeze=["nothing*"]'),
         ]:
             with self.subTest(message):
                 self.write_all()

@@ -70,6 +70,20 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   give("target", options.target, ColumnRole::target);
 }
 
+void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what) {
+  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
+}
+
+void list_features(CsvTable& table) {
+  table.recipe.header = table.dialect.header;
+  table.recipe.fields = static_cast<std::int64_t>(table.dialect.columns);
+  for (const CsvColumn& column : table.columns) {
+    if (column.role == ColumnRole::number) table.recipe.columns.push_back({.name = column.name});
+    if (column.role != ColumnRole::words) continue;
+    table.recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
+  }
+}
+
 const CsvColumn* CsvTable::column_of(ColumnRole role) const {
   const auto found =
       std::find_if(columns.begin(), columns.end(), [role](const CsvColumn& c) { return c.role == role; });

@@ -40,6 +40,12 @@ struct CsvTable {
   std::vector<std::string> feature_names() const;     ///< "age", "colour", …
 };
 
+/// \throws DataError "FILE:LINE: column 'NAME': WHAT"
+[[noreturn]] void fail_at(const LineReader& line, const CsvColumn& column, const std::string& what);
+
+/// Writes what the table's features are, and how many fields a row has, into its recipe.
+void list_features(CsvTable& table);
+
 /// Names from the header, or numbers where there is none.
 std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect);
 

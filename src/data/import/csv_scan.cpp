@@ -16,26 +16,22 @@ namespace {
 constexpr std::size_t kMostTexts = 1000;      // of a column of words or labels
 constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
 
-[[noreturn]] void fail(const LineReader& line, const CsvColumn& column, const std::string& what) {
-  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
-}
-
 void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
   std::replace(field.begin(), field.end(), ',', '.');
   if (!parse_number(field)) return;
-  fail(line, column, fmt::format("the number {} is written with a decimal comma; write decimal points", field));
+  fail_at(line, column, fmt::format("the number {} is written with a decimal comma; write decimal points", field));
 }
 
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
   if (find_invalid_utf8(field) != std::string::npos) {
-    fail(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
+    fail_at(line, column, "the text is not UTF-8; save the table in that encoding, e.g. with 'iconv -t UTF-8'");
   }
   column.codes.emplace(field, 0);
   if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
-  fail(line, column,
-       fmt::format("'{}' is its text number {}; {}", field, kMostTexts + 1,
-                   column.role == ColumnRole::label ? "for numbers to predict say --target in place of --label"
-                                                    : "leave the column out with --exclude"));
+  fail_at(line, column,
+          fmt::format("'{}' is its text number {}; {}", field, kMostTexts + 1,
+                      column.role == ColumnRole::label ? "for numbers to predict say --target in place of --label"
+                                                       : "leave the column out with --exclude"));
 }
 
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
@@ -43,17 +39,19 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
     case ColumnRole::number:
     case ColumnRole::target:
       if (fits_float(field)) return;
-      fail(line, column,
-           fmt::format("'{}' is no number that a float32 can hold; rows above have numbers there (or name the column "
-                       "with --categorical or --exclude)",
-                       field));
+      fail_at(
+          line, column,
+          fmt::format("'{}' is no number that a float32 can hold; rows above have numbers there (or name the column "
+                      "with --categorical or --exclude)",
+                      field));
     case ColumnRole::weight:
       if (fits_float(field) && *parse_number(field) >= 0) return;
-      fail(line, column, fmt::format("'{}' is no weight; weights are numbers of at least 0", field));
+      fail_at(line, column, fmt::format("'{}' is no weight; weights are numbers of at least 0", field));
     case ColumnRole::time:
       if (parse_time(field)) return;
-      fail(line, column,
-           fmt::format("'{}' is no time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
+      fail_at(
+          line, column,
+          fmt::format("'{}' is no time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
     default:
       note_text(line, column, field);
   }
@@ -77,9 +75,10 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {
-      fail(line, column,
-           fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out{}", fields[i],
-                       column.is_feature() ? ", or say what it becomes with --missing mean or --missing median" : ""));
+      fail_at(
+          line, column,
+          fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out{}", fields[i],
+                      column.is_feature() ? ", or say what it becomes with --missing mean or --missing median" : ""));
     }
   }
 }
@@ -160,17 +159,9 @@ Recipe recipe_of(const CsvOptions& options) {
 }
 
 void complete_recipe(CsvTable& table) {
-  Recipe& recipe = table.recipe;
-  recipe.header = table.dialect.header;
-  recipe.fields = static_cast<std::int64_t>(table.dialect.columns);
-  for (const CsvColumn& column : table.columns) {
-    if (column.role == ColumnRole::number) recipe.columns.push_back({.name = column.name});
-    if (column.role == ColumnRole::words) {
-      recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
-    }
-    if (column.role == ColumnRole::label) recipe.label = column.name;
-    if (column.role == ColumnRole::target) recipe.target = column.name;
-  }
+  list_features(table);
+  if (const CsvColumn* label = table.column_of(ColumnRole::label)) table.recipe.label = label->name;
+  if (const CsvColumn* target = table.column_of(ColumnRole::target)) table.recipe.target = target->name;
 }
 
 /// Columns are known by name, so that no two features may have the same.
@@ -232,7 +223,7 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
     }
     const auto code = column.codes.find(missing ? "" : fields[i]);
     const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
-    if (column.has_codes() ? code == column.codes.end() : !number) fail(line, column, "changed while it was read");
+    if (column.has_codes() ? code == column.codes.end() : !number) fail_at(line, column, "changed while it was read");
     switch (column.role) {
       case ColumnRole::number:
         row.features.push_back(static_cast<float>(*number));

@@ -5,15 +5,10 @@
 
 #include "import/csv_columns.hpp"
 #include "import/utf8.hpp"
-#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
 namespace {
-
-[[noreturn]] void fail(const LineReader& line, const CsvColumn& column, const std::string& what) {
-  throw DataError(fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name, what));
-}
 
 std::vector<std::string> fields_of_first_line(const OpenTable& open, char delimiter) {
   const auto lines = open();
@@ -67,10 +62,7 @@ void give_trained_roles(const OpenTable& open, CsvTable& table, const Preprocess
       continue;
     }
     if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), fitted.name));
-    const std::string nearest = nearest_name(fitted.name, names);
-    throw DataError(fmt::format("{}: has no column '{}', which the model was trained on; its columns are {}{}",
-                                open()->name(), fitted.name, listed(names),
-                                nearest.empty() ? "" : fmt::format(" (is it '{}'? then rename it)", nearest)));
+    fail_without_column(open()->name(), fitted.name, names);
   }
   for (CsvColumn& column : table.columns) {
     if (!trained.recipe.label.empty() && column.name == trained.recipe.label) column.role = ColumnRole::label;
@@ -92,20 +84,20 @@ class ColumnCheck {
     const bool missing = is_missing(field);
     if (column.role == ColumnRole::number) {
       if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
-      fail(line, column,
-           missing
-               ? "the value is missing, and the model was trained on a set that has no missing values (import it "
-                 "with --missing mean or --missing median)"
-               : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
-                             field));
+      fail_at(line, column,
+              missing
+                  ? "the value is missing, and the model was trained on a set that has no missing values (import it "
+                    "with --missing mean or --missing median)"
+                  : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
+                                field));
     }
     const std::string text = missing ? "" : field;
-    if (find_invalid_utf8(text) != std::string::npos) fail(line, column, "the text is not UTF-8");
+    if (find_invalid_utf8(text) != std::string::npos) fail_at(line, column, "the text is not UTF-8");
     if (!index_.find(text) && unknown_ == Unknown::error) {
-      fail(line, column,
-           fmt::format("{}, which the model does not know: it was trained on {}; leave the row out, or import the "
-                       "training set with --unknown other",
-                       missing ? "the value is missing" : fmt::format("'{}'", text), listed(levels_)));
+      fail_at(line, column,
+              fmt::format("{}, which the model does not know: it was trained on {}; leave the row out, or import the "
+                          "training set with --unknown other",
+                          missing ? "the value is missing" : fmt::format("'{}'", text), listed(levels_)));
     }
     column.codes.emplace(text, 0);
   }
@@ -171,12 +163,7 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
       column.texts.push_back(text);
     }
   }
-  table.recipe.header = table.dialect.header;
-  for (const CsvColumn& column : table.columns) {
-    if (column.role == ColumnRole::number) table.recipe.columns.push_back({.name = column.name});
-    if (column.role != ColumnRole::words) continue;
-    table.recipe.columns.push_back({.name = column.name, .kind = ColumnKind::category, .levels = column.texts});
-  }
+  list_features(table);
 }
 
 }  // namespace

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "recipe/levels.hpp"
-#include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -20,10 +19,7 @@ std::size_t find_column(const Recipe& file, const FittedColumn& fitted, const st
   if (found == file.columns.end()) {
     std::vector<std::string> names;
     for (const RecipeColumn& column : file.columns) names.push_back(column.name);
-    const std::string nearest = nearest_name(fitted.name, names);
-    throw DataError(fmt::format("{}: has no column '{}', which the model was trained on; its columns are {}{}", path,
-                                fitted.name, listed(names),
-                                nearest.empty() ? "" : fmt::format(" (is it '{}'? then rename it)", nearest)));
+    fail_without_column(path, fitted.name, names);
   }
   if (found->kind != fitted.kind) {
     throw DataError(fmt::format("{}: column '{}' holds {}, but the model was trained on {} there", path, fitted.name,

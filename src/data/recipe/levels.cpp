@@ -7,6 +7,9 @@
 #include <charconv>
 #include <limits>
 
+#include "unisono/base/config.hpp"
+#include "unisono/base/errors.hpp"
+
 namespace unisono::data {
 namespace {
 
@@ -46,6 +49,13 @@ std::string listed(std::vector<std::string> names) {
   const std::size_t count = names.size();
   names.resize(std::min(count, kShown));
   return fmt::format("{}{}", fmt::join(names, ", "), count > kShown ? ", …" : "");
+}
+
+void fail_without_column(const std::string& path, const std::string& column, const std::vector<std::string>& there) {
+  const std::string nearest = nearest_name(column, there);
+  throw DataError(fmt::format("{}: has no column '{}', which the model was trained on; its columns are {}{}", path,
+                              column, listed(there),
+                              nearest.empty() ? "" : fmt::format(" (is it '{}'? then rename it)", nearest)));
 }
 
 }  // namespace unisono::data

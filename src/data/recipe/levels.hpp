@@ -22,4 +22,8 @@ class LevelIndex {
 /// "red, green, …": names in a message, the first ten of them.
 std::string listed(std::vector<std::string> names);
 
+/// \throws DataError: `path` lacks a column that the model was trained on; it names the columns that are there
+[[noreturn]] void fail_without_column(const std::string& path, const std::string& column,
+                                      const std::vector<std::string>& there);
+
 }  // namespace unisono::data

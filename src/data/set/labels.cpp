@@ -44,6 +44,14 @@ std::string text_labels_hint() {
          "names.tolist()";
 }
 
+std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string& dataset, std::int64_t examples) {
+  constexpr std::int32_t kMostStrata = 1 << 20;
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(examples));
+  read_labels(file, dataset, {0, examples}, labels.data());
+  if (*std::max_element(labels.begin(), labels.end()) >= kMostStrata) return {};
+  return labels;
+}
+
 std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
                                        std::int64_t classes) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));

@@ -15,6 +15,10 @@ void read_labels(const hdf5::File& file, const std::string& dataset, Range rows,
 /// What to do about labels that are names: "holds text; …".
 std::string text_labels_hint();
 
+/// All labels of a group, for a split that gives each class the same share; empty where there are more classes than
+/// such a split heeds.
+std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string& dataset, std::int64_t examples);
+
 /// How many of these rows have each label. \param classes above every label
 std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string& dataset, const RowRuns& rows,
                                        std::int64_t classes);

@@ -16,8 +16,7 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
-constexpr std::int32_t kMostStrata = 1 << 20;  // classes that a random split heeds
-constexpr double kResidentShare = 0.5;         // of the memory that is available
+constexpr double kResidentShare = 0.5;  // of the memory that is available
 
 /// Bytes that a node needs for the whole set in memory.
 std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
@@ -51,10 +50,7 @@ std::int64_t split_unit(const GroupSchema& group, bool resident) {
 std::vector<std::int32_t> strata_of(const GroupSchema& train, const hdf5::File& file, const DataSettings& settings,
                                     std::int64_t unit) {
   if (!settings.stratify || !train.has_labels || unit > 1) return {};
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(train.examples));
-  read_labels(file, train.labels_path(), {0, train.examples}, labels.data());
-  if (*std::max_element(labels.begin(), labels.end()) >= kMostStrata) return {};
-  return labels;
+  return read_strata(file, train.labels_path(), train.examples);
 }
 
 void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& settings) {

@@ -79,13 +79,9 @@ std::size_t RowsLoader::bytes() const {
 
 /// Which rows validate: of each class the same fraction, or chosen without a look at classes.
 ValidationSplit RowsLoader::choose_rows(const hdf5::File& file) const {
-  constexpr std::int32_t kMostStrata = 1 << 20;
   if (how_.stratify && group_.has_labels) {
-    std::vector<std::int32_t> labels(count());
-    data::read_labels(file, group_.path("labels"), {0, group_.units}, labels.data());
-    if (*std::max_element(labels.begin(), labels.end()) < kMostStrata) {
-      return split_stratified(labels, how_.validation_fraction, how_.split_seed);
-    }
+    const std::vector<std::int32_t> strata = read_strata(file, group_.path("labels"), group_.units);
+    if (!strata.empty()) return split_stratified(strata, how_.validation_fraction, how_.split_seed);
   }
   const KeyedPermutation order(count(), RandomStream(how_.split_seed, Purpose::order, 0, kArrangementStream));
   ValidationSplit split;
