@@ -353,7 +353,7 @@ DATASETS = [
     ),
     data(
         "a set that was written in part",
-        r"bad\.h5: /train/features has extents \[240, 28, 28\], but parts of it were never written",
+        r"bad\.h5: /train/features has shape \[240, 28, 28\], but parts of it were never written",
         lambda file: (
             file["train"].__delitem__("features"),
             file.create_dataset("train/features", (240, 28, 28), "u1", chunks=(100, 28, 28)).write_direct(
@@ -363,7 +363,7 @@ DATASETS = [
     ),
     data(
         "labels that were never written",
-        r"bad\.h5: /train/labels has extents \[240\], but parts of it were never written",
+        r"bad\.h5: /train/labels has shape \[240\], but parts of it were never written",
         lambda file: (file["train"].__delitem__("labels"), file.create_dataset("train/labels", (240,), "u1")),
     ),
     data(
@@ -457,7 +457,7 @@ IMPORTS = [
     ),
     idx_case(
         "truncated images",
-        r"train-images-idx3-ubyte: its header says 80 values .* but 79 follow",
+        r"train-images-idx3-ubyte: its header announces 80 values .* but 79 follow",
         lambda files: files.update({"train-images-idx3-ubyte": files["train-images-idx3-ubyte"][:-1]}),
     ),
     idx_case(
@@ -504,7 +504,7 @@ IMPORTS = [
         "--columns",
         "3",
     ),
-    text_case("comments alone", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
+    text_case("comments alone", r"lines\.txt: has no examples", "libsvm", "# nothing\n\n"),
     text_case("gzip that is none", r"lines\.txt:1:2: a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
     text_case(
         "a test file that is not there",
@@ -516,7 +516,7 @@ IMPORTS = [
     ),
     text_case(
         "fractions that leave nothing",
-        r"leave none of the examples for training",
+        r"leave no examples for training",
         "libsvm",
         "1 1:1\n",
         "--test-fraction",
@@ -539,11 +539,11 @@ IMPORTS = [
     text_case("a field too many", r"lines\.txt:2:7: has 4 fields, but 3", "ratings", "1;2;3\n1;2;3;4\n1;2;3\n"),
     text_case(
         "an index beyond all columns",
-        r"lines\.txt:1:7: the index 4294967295 makes more than",
+        r"lines\.txt:1:7: the index 4294967295 needs more than",
         "libsvm",
         "1 0:1 4294967295:1\n",
     ),
-    text_case("a text without words", r"lines\.txt: holds no word", "text", "\n \n"),
+    text_case("a text without words", r"lines\.txt: has no words", "text", "\n \n"),
     text_case(
         "rows without values",
         r"lines\.txt: no example has a value; if that is intended, set --columns",
@@ -584,11 +584,11 @@ IMPORTS = [
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
     text_case("words that are all rare", r"lines\.txt: none of its 3 words occurs 5 times", "text", "a b c\n"),
-    text_case("an empty text", r"lines\.txt: holds no word", "text", ""),
+    text_case("an empty text", r"lines\.txt: has no words", "text", ""),
     Case(
         "a folder without texts",
         DATA,
-        r"texts: this folder holds no file",
+        r"texts: this folder has no files",
         ("data", "import", "text", "texts", "--output", "new.h5"),
         lambda folder: (folder / "texts").mkdir(),
     ),
@@ -606,23 +606,23 @@ IMPORTS = [
     ),
     counted(
         "a word that is not in the dictionary",
-        r"text\.h5: /train/words: word 3 is number 7, but there are 3",
+        r"text\.h5: /train/words: word 3 has the number 7, but the dictionary has only 3",
         lambda file: file["train/words"].__setitem__(3, 7),
     ),
     counted(
         "sentences that overlap",
-        r"text\.h5: /train/sentences: holds 2 behind 3",
+        r"text\.h5: /train/sentences: holds 2 after 3",
         lambda file: replace(file, "train/sentences", numpy.array([0, 3, 2, 4], "u8")),
     ),
     counted(
         "a dictionary of numbers",
-        r"text\.h5: /dictionary/words is no list of strings",
+        r"text\.h5: /dictionary/words is not a list of strings",
         lambda file: replace(file, "dictionary/words", numpy.arange(3)),
     ),
     Case(
         "co-occurrences in place of their text",
         CONFIGURATION,
-        r"--output digits\.h5: that is the text itself",
+        r"--output digits\.h5: this is the input text set",
         ("data", "cooccurrences", "digits.h5", "--output", "digits.h5", "--overwrite"),
     ),
     counted(
@@ -796,7 +796,7 @@ CHECKPOINTS = [
     Case(
         "bytes without the training set's scale",
         DATA,
-        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but those that the model",
+        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but in the training set",
         ("predict", "trained", "--data", "unscaled.h5", "--output", "p.csv"),
         lambda folder: h5py.File(folder / "unscaled.h5", "w")
         .create_dataset("test/features", data=numpy.zeros((3, 28, 28), numpy.uint8))
@@ -841,7 +841,7 @@ OUTPUTS = [
     Case(
         "no room to set a text aside",
         OTHER,
-        r"new\.h5: the temporary file beside it cannot be written: File too large",
+        r"new\.h5: a temporary file in its folder cannot be written: File too large",
         ("data", "import", "text", "long.txt", "--output", "new.h5"),
         lambda folder: (folder / "long.txt").write_text("a b " * (FILE_LIMIT // 8 + 1000)),
         limited=True,
@@ -1079,13 +1079,13 @@ IN_PLACE = [
     ),
     sparse(
         "word vectors in strata",
-        r'strategy\.kind = "stratified".*take ratings, but .*sparse\.h5 holds text',
+        r'strategy\.kind = "stratified".*need ratings, but .*sparse\.h5 holds text',
         "word2vec",
         'strategy={kind="stratified"}',
     ),
     sparse(
         "strata of sparse rows",
-        r'strategy\.kind = "stratified".*take ratings, but .* holds sparse rows',
+        r'strategy\.kind = "stratified".*need ratings, but .* holds sparse rows',
         "linear",
         'strategy={kind="stratified"}',
     ),
@@ -1174,7 +1174,7 @@ IN_PLACE = [
     ),
     sparse(
         "a column given twice",
-        r"/train/features/indices: row 2 has column 1 behind column 1",
+        r"/train/features/indices: row 2 has column 1 after column 1",
         "linear",
         change=lambda file: file["train/features/indices"].__setitem__(3, 1),
     ),

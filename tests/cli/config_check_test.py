@@ -87,7 +87,7 @@ class ConfigCheck(BinaryTest):
             ("needs sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
             ("train.accumulate", "regression.toml", "data.path=ratings.h5", "train.accumulate=2"),
             ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
-            ('"stratified" and data.order = "strata" take ratings', "config.toml", "strategy.kind=stratified"),
+            ('"stratified" and data.order = "strata" need ratings', "config.toml", "strategy.kind=stratified"),
             ("the kernel spans 50×50 values but the input is", "config.toml", "model.layers.0.kernel=50"),
             ("the last layer gives 2 and a target has 3 values", "regression.toml"),
             ("[data.augmentation] moves images", "regression.toml", "data.augmentation.shift=1"),

@@ -49,7 +49,7 @@ std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dia
 
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   if (!options.label.empty() && !options.target.empty()) {
-    throw ConfigError("--label and --target exclude each other: a table has classes or numbers to predict");
+    throw ConfigError("--label and --target cannot be combined; use --label for classes, or --target for numbers");
   }
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;
