@@ -88,7 +88,7 @@ CONFIGS = [
     ),
     config(
         "a key of another kind",
-        r"'adam' has no such key, that is a key of 'sgd', 'lars'",
+        r"'adam' has no such key, it is a key of 'sgd', 'lars'",
         ("learning_rate", "momentum = 0.9\nlearning_rate"),
     ),
     config(
@@ -205,7 +205,7 @@ CONFIGS = [
     config(
         "an override without a value", r"--set train\.epochs: a key and its value are expected", sets=["train.epochs"]
     ),
-    config("an override of a number's part", r"--set seed\.x=1: 'seed' is no table", sets=["seed.x=1"]),
+    config("an override of a number's part", r"--set seed\.x=1: 'seed' is not a table", sets=["seed.x=1"]),
     config(
         "an override of an element that is not there",
         r"--set model\.layers\.9\.units=1",
@@ -218,7 +218,7 @@ CONFIGS = [
         (*TRAIN_NEW, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
-    Case("an endless config", CONFIGURATION, r"/dev/zero: is no config", ("config", "check", "/dev/zero")),
+    Case("an endless config", CONFIGURATION, r"/dev/zero: is not a config file", ("config", "check", "/dev/zero")),
     Case("a folder for a config", CONFIGURATION, r"earlier: is a folder without a run", ("train", "earlier")),
     Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*not text in UTF-8", ("train", "digits.h5")),
 ]
@@ -242,7 +242,7 @@ USAGES = [
     Case(
         "a shape that is none",
         CONFIGURATION,
-        r"--features 3x32: give channels x height x width",
+        r"--features 3x32: it must be CxHxW",
         ("bench", "config.toml", "--features", "3x32"),
     ),
     Case("a split that is none", USAGE, r"usage error: .*--split", ("evaluate", "earlier", "--split", "half")),
@@ -690,7 +690,7 @@ CHECKPOINTS = [
     Case(
         "a run to compare with itself",
         CONFIGURATION,
-        r"--compare-with trained: that is this run's own folder",
+        r"--compare-with trained: this is the run's own folder",
         (*COMPARED, "trained", "--overwrite", "--compare-with", "trained"),
     ),
     Case(
@@ -703,29 +703,29 @@ CHECKPOINTS = [
     Case(
         "all checkpoints truncated",
         CHECKPOINT,
-        r"trained/checkpoints: none of \d checkpoints is whole",
+        r"trained/checkpoints: all \d checkpoints are damaged",
         RESUME,
         edit(lambda content: content[: len(content) // 2]),
     ),
     Case(
         "all checkpoints empty",
         CHECKPOINT,
-        r"trained/checkpoints: none of \d checkpoints is whole.*is truncated",
+        r"trained/checkpoints: all \d checkpoints are damaged.*is truncated",
         RESUME,
         edit(lambda content: b""),
     ),
     Case(
         "a byte of all checkpoints flipped",
         CHECKPOINT,
-        r"none of \d checkpoints is whole.*checksum",
+        r"all \d checkpoints are damaged.*checksum",
         RESUME,
         edit(flip(5000)),
     ),
-    Case("a byte of their checksums flipped", CHECKPOINT, r"none of \d checkpoints is whole", RESUME, edit(flip(-1))),
+    Case("a byte of their checksums flipped", CHECKPOINT, r"all \d checkpoints are damaged", RESUME, edit(flip(-1))),
     Case(
         "targets for a model of labels",
         DATA,
-        r"targets\.h5: /test has no labels, but the model was trained on some",
+        r"targets\.h5: /test has no labels, but the model was trained with labels",
         ("evaluate", "trained", "--data", "targets.h5"),
         lambda folder: targets_for_labels(folder / "targets.h5"),
     ),
@@ -752,29 +752,29 @@ CHECKPOINTS = [
     Case(
         "another program's HDF5 file",
         CHECKPOINT,
-        r"plain\.h5 is truncated or no checkpoint",
+        r"plain\.h5 is truncated or not a checkpoint",
         ("evaluate", "plain.h5"),
         plain_hdf5,
     ),
     Case(
-        "text for a checkpoint", CHECKPOINT, r"config\.toml is truncated or no checkpoint", ("evaluate", "config.toml")
+        "text for a checkpoint", CHECKPOINT, r"config\.toml is truncated or not a checkpoint", ("evaluate", "config.toml")
     ),
     Case(
         "another model's checkpoint",
         CONFIGURATION,
-        r"the run was started with other values of model\.layers: resume with those of its config\.toml",
+        r"the run was started with different values of model\.layers: resume with those of its config\.toml",
         (*RESUME, "--set", "model.layers.0.channels=8"),
     ),
     Case(
         "another optimizer's checkpoint",
         CONFIGURATION,
-        r"the run was started with other values of optimizer\.kind: resume with those of its config\.toml",
+        r"the run was started with different values of optimizer\.kind: resume with those of its config\.toml",
         (*RESUME, "--set", "optimizer.kind=sgd"),
     ),
     Case(
         "other data than the run's",
         CHECKPOINT,
-        r"other data than other\.h5",
+        r"different data from other\.h5",
         (*RESUME, "--set", "data.path=other.h5"),
         lambda folder: draw_digits(folder / "other.h5", "--seed", "2"),
     ),
@@ -816,7 +816,7 @@ OUTPUTS = [
     Case(
         "a run in the way",
         OTHER,
-        r"earlier: holds a run already; .*--resume.*--overwrite.*--output",
+        r"earlier: already holds a run; .*--resume.*--overwrite.*--output",
         ("train", "config.toml", "--output", "earlier"),
     ),
     Case(
@@ -828,7 +828,7 @@ OUTPUTS = [
     Case(
         "a folder that may not be made",
         OTHER,
-        r"/proc/run: the run folder cannot be made",
+        r"/proc/run: the run folder cannot be created",
         ("train", "config.toml", "--output", "/proc/run"),
     ),
     Case(
@@ -849,7 +849,7 @@ OUTPUTS = [
     Case(
         "no room for a checkpoint",
         OTHER,
-        r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are whole",
+        r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are intact",
         (*TRAIN_NEW, "--set", "model.layers.0.channels=1200", "--set", "train.divergence=0"),
         limited=True,
     ),
@@ -870,27 +870,27 @@ OUTPUTS = [
     Case(
         "predictions of an unknown kind",
         CONFIGURATION,
-        r"out\.txt: predictions go to FILE\.h5 or FILE\.csv",
+        r"out\.txt: predictions can be written to FILE\.h5 or FILE\.csv",
         ("predict", "trained", "--output", "out.txt"),
     ),
     Case(
         "predictions in place of the set",
         OTHER,
-        r"set\.h5: there is such a file, which holds no predictions",
+        r"set\.h5: exists and does not hold predictions",
         ("predict", "trained", "--data", "set.h5", "--output", "set.h5", "--overwrite"),
         lambda folder: shutil.copy(folder / "digits.h5", folder / "set.h5"),
     ),
     Case(
         "predictions in place of a table",
         OTHER,
-        r"table\.csv: there is such a file, which holds no predictions",
+        r"table\.csv: exists and does not hold predictions",
         ("predict", "trained", "--output", "table.csv", "--overwrite"),
         lambda folder: (folder / "table.csv").write_text(TABLE),
     ),
     Case(
         "predictions in place of a checkpoint",
         OTHER,
-        r"step-000000020\.h5: there is such a file, which holds no predictions",
+        r"step-000000020\.h5: exists and does not hold predictions",
         ("predict", "trained", "--output", "trained/checkpoints/step-000000020.h5", "--overwrite"),
     ),
     Case(
@@ -932,12 +932,12 @@ LAUNCHES = [
     launched_by("another MPI's mpirun", r"PMI_SIZE", {"PMI_SIZE": "2", "PMI_RANK": "0"}),
     two_programs(
         "different configs",
-        r"the config of rank 1 on .* is not that of rank 0",
+        r"the config of rank 1 on .* differs from that of rank 0",
         ((), ("--set", "train.epochs=3")),
     ),
     two_programs(
         "different instruction sets",
-        r"the CPU's instruction set of rank 1 on .* is not that of rank 0 .*UNISONO_MAX_ISA=",
+        r"the CPU's instruction set of rank 1 on .* differs from that of rank 0 .*UNISONO_MAX_ISA=",
         (("-x", "UNISONO_MAX_ISA=portable"), ()),
     ),
     Case(
@@ -949,14 +949,14 @@ LAUNCHES = [
     ),
     two_programs(
         "different data",
-        r"the data set of rank 1 on .* is not that of rank 0",
+        r"the data set of rank 1 on .* differs from that of rank 0",
         (("-wdir", "other"), ()),
         other_folder,
     ),
     Case(
         "more threads than cores to bench with",
         COMMUNICATION,
-        r"may run on \d+ cores? but has 999 threads",
+        r"may use \d+ cores? but has 999 threads",
         ("bench", "config.toml", "--set", "train.threads=999"),
     ),
 ]
@@ -1305,14 +1305,14 @@ VECTORS = [
     vectors(
         "vectors in place of a file",
         OTHER,
-        r"v\.npy: exists already; .*--overwrite",
+        r"v\.npy: already exists; .*--overwrite",
         EXPORT,
         change=lambda folder: (folder / "v.npy").write_text("mine"),
     ),
     vectors(
         "vectors in place of a link",
         OTHER,
-        r"v\.npy: is not a regular file, and is not replaced by one",
+        r"v\.npy: is not a regular file, so it is not replaced",
         (*EXPORT, "--overwrite"),
         change=lambda folder: os.symlink("elsewhere", folder / "v.npy"),
     ),
@@ -1355,7 +1355,7 @@ VECTORS = [
     vectors(
         "names that nobody has kept",
         DATA,
-        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*put one of them back",
+        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*restore one of them",
         NEIGHBORS,
         change=lambda folder: [(folder / name).unlink() for name in ("small/dictionary.h5", "small.h5")],
     ),
@@ -1418,7 +1418,7 @@ VECTORS = [
     Case(
         "items of digits",
         CONFIGURATION,
-        r"--top: trained/.* was trained on .*but only a model of ratings can recommend items",
+        r"--top: trained/.* was trained on .*but only models of ratings can recommend items",
         ("predict", "trained", "--top", "3", "--output", "top.csv"),
     ),
     recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
@@ -1447,7 +1447,7 @@ VECTORS = [
     recommend(
         "items in place of the set",
         OTHER,
-        r"small\.h5: there is such a file, which holds no predictions",
+        r"small\.h5: exists and does not hold predictions",
         *("--top", "2", "--output", "small.h5", "--overwrite"),
     ),
     recommend(
@@ -1488,7 +1488,7 @@ def replayed(name, message, content):
 SERVERS = [
     served(
         "a slow rank that serves",
-        r"fault\.slow_rank: rank 1 is a server and trains nothing; take another one",
+        r"fault\.slow_rank: rank 1 is a server and does not train; choose another rank",
         "servers=1",
         sets=["fault.slow_rank=1", "fault.slow_factor=2"],
         ranks=(2,),
@@ -1516,7 +1516,7 @@ SERVERS = [
     served("a consistency of no kind", r"'consistency'.*'eventual'.*one of 'asynchronous'", "consistency=eventual"),
     served(
         "staleness of synchronous workers",
-        r"consistency 'synchronous' has no such key, that is a key of 'bounded'",
+        r"consistency 'synchronous' has no such key, it is a key of 'bounded'",
         "consistency=synchronous",
         "staleness=2",
     ),

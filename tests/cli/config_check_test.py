@@ -78,7 +78,7 @@ class ConfigCheck(BinaryTest):
 
     def test_data_that_are_not_there_are_not_looked_at(self):
         result = self.succeed("config", "check", "config.toml", "--set", "data.path=none.h5")
-        self.assertIn("unisono: none.h5 is not there: the config was checked, but not whether it fits", result.err)
+        self.assertIn("unisono: none.h5 does not exist: the config is valid, but was not checked against", result.err)
 
     def test_what_does_not_fit_the_data_is_refused_as_in_training(self):
         for message, config, *sets in [
