@@ -219,7 +219,7 @@ CONFIGS = [
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
     Case("an endless config", CONFIGURATION, r"/dev/zero: is not a config file", ("config", "check", "/dev/zero")),
-    Case("a folder for a config", CONFIGURATION, r"earlier: is a folder without a run", ("train", "earlier")),
+    Case("a folder for a config", CONFIGURATION, r"earlier: is a folder that holds no run", ("train", "earlier")),
     Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*not text in UTF-8", ("train", "digits.h5")),
 ]
 
@@ -757,7 +757,10 @@ CHECKPOINTS = [
         plain_hdf5,
     ),
     Case(
-        "text for a checkpoint", CHECKPOINT, r"config\.toml is truncated or not a checkpoint", ("evaluate", "config.toml")
+        "text for a checkpoint",
+        CHECKPOINT,
+        r"config\.toml is truncated or not a checkpoint",
+        ("evaluate", "config.toml"),
     ),
     Case(
         "another model's checkpoint",
@@ -1569,10 +1572,10 @@ SERVERS = [
         r"'slow_factor'.*at least 1",
         sets=["fault.slow_rank=0", "fault.slow_factor=0.5"],
     ),
-    served_rows("a pull period of rows", r"strategy\.pull_period: this model is updated in place", "pull_period=2"),
-    served_rows("rows that are pulled ahead", r"strategy\.prefetch: this model is updated in place", "prefetch=true"),
+    served_rows("a pull period of rows", r"strategy\.pull_period does not apply to models", "pull_period=2"),
+    served_rows("rows that are pulled ahead", r"strategy\.prefetch does not apply to models", "prefetch=true"),
     served_rows(
-        "compensation of rows", r"strategy\.delay_compensation: this model.*not gradients", "delay_compensation=1"
+        "compensation of rows", r"strategy\.delay_compensation does not apply.*not gradients", "delay_compensation=1"
     ),
     replayed(
         "a run without a record", r"events\.bin: there is no such record; runs with strategy\.record = true", None

@@ -89,12 +89,12 @@ class ConfigCheck(BinaryTest):
             ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
             ('"stratified" and data.order = "strata" need ratings', "config.toml", "strategy.kind=stratified"),
             ("the kernel spans 50×50 values but the input is", "config.toml", "model.layers.0.kernel=50"),
-            ("the last layer gives 2 and a target has 3 values", "regression.toml"),
+            ("the last layer gives 2 and a target has 3", "regression.toml"),
             ("[data.augmentation] moves images", "regression.toml", "data.augmentation.shift=1"),
             ("softmax_cross_entropy needs labels", "regression.toml", "model.loss=softmax_cross_entropy"),
             ("in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
             ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
-            ("it takes the names of parameters or of their layers", "config.toml", 'train.freeze=["nothing*"]'),
+            ("use names of parameters or layers", "config.toml", 'train.freeze=["nothing*"]'),
         ]:
             with self.subTest(message):
                 self.write_all()

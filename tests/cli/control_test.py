@@ -330,8 +330,8 @@ class RunFolderAsConfig(ControlTest):
         self.train("run", "--set", "train.epochs=1")
         self.assertIn("add --resume", self.message(self.unisono("train", "run")))
         self.assertEqual(self.unisono("train", "run").code, 2)
-        self.assertIn("without a run", self.message(self.unisono("train", ".", "--resume")))
-        self.assertIn("goes on in its own folder",
+        self.assertIn("that holds no run", self.message(self.unisono("train", ".", "--resume")))
+        self.assertIn("continues in its own folder",
                       self.message(self.unisono("train", "run", "--resume", "--output", "other")))
 
 

@@ -102,7 +102,9 @@ class InitialisingFromARun(WeightsTest):
                 source = fresh if name.startswith("parameters/dense2.") else other
                 self.assertEqual(own[name].tobytes(), source[name].tobytes(), name)
             self.assertIn("step-000000010.h5 (step 10): 5 of 7 blocks", result.out)
-            self.assertIn("dense2: 10 × 12 in the checkpoint, 3 × 12 in this model (starts from initial values)", result.out)
+            self.assertIn(
+                "dense2: 10 × 12 in the checkpoint, 3 × 12 in this model (starts from initial values)", result.out
+            )
             effective = (self.folder / run / "config.toml").read_text()
             self.assertIn('initialise_from = "other"', effective)
 

@@ -148,7 +148,11 @@ class WordVectors(Trained):
         self.succeed("data", "import", "text", "text.txt", "--minimum-count", "2", "--overwrite", "--output", "text.h5")
         shutil.copy(self.folder / "text.h5", self.folder / "run/dictionary.h5")
         self.fails(
-            3, r"dictionary\.h5 is missing or belongs to another run.*text\.h5 has different names now", "neighbors", "run", "w1"
+            3,
+            r"dictionary\.h5 is missing or belongs to another run.*text\.h5 has different names now",
+            "neighbors",
+            "run",
+            "w1",
         )
         self.train("run", "--overwrite", config="words.toml")
         self.succeed("neighbors", "run", "w1")
