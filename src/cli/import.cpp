@@ -5,6 +5,7 @@
 
 #include "checks.hpp"
 #include "data_commands.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -86,7 +87,7 @@ std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
 void say(const ImportSummary& made) {
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
              made.test, fmt::join(made.shape, "×"),
-             made.classes > 0 ? fmt::format("{} classes", made.classes) : std::string("targets"));
+             made.classes > 0 ? count_of(made.classes, "class") : std::string("targets"));
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {

@@ -34,8 +34,8 @@ void require_answers(const TrainedModel& model) {
                                 there.target_size, trained.target_size));
   }
   if (trained.classes > 0 && info.classes > trained.classes) {
-    throw DataError(fmt::format("{}: has {} classes, but the model was trained for {}", model.source, info.classes,
-                                trained.classes));
+    throw DataError(fmt::format("{}: has {}, but the model was trained for {}", model.source,
+                                count_of(info.classes, "class"), trained.classes));
   }
 }
 

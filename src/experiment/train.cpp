@@ -130,8 +130,8 @@ void Run::require_slow_rank() const {
   const auto rank = static_cast<int>(config_.fault.slow_rank);
   if (rank < 0) return;
   if (rank >= world_.size()) {
-    throw ConfigError(
-        fmt::format("fault.slow_rank: there is no rank {}; the {} ranks are numbered from 0", rank, world_.size()));
+    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
+                                  count_of(world_.size(), "rank")));
   }
   if (!parts_.strategy->part_of_data(rank, world_.size())) {
     throw ConfigError(

@@ -8,6 +8,7 @@
 #include "losses/sigmoid_cross_entropy.hpp"
 #include "losses/softmax_cross_entropy.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 
@@ -32,9 +33,9 @@ void require_output_for_each_class(const char* loss, const Shape& out, const Tar
         loss));
   }
   if (out.extent.size() != data.classes) {
-    throw ConfigError(
-        fmt::format("model.loss: the last layer has {} outputs but the data have {} classes; give it {} units",
-                    out.extent.size(), data.classes, data.classes));
+    throw ConfigError(fmt::format("model.loss: the last layer has {} but the data have {}; give it {}",
+                                  count_of(out.extent.size(), "output"), count_of(data.classes, "class"),
+                                  count_of(data.classes, "unit")));
   }
 }
 

@@ -74,7 +74,7 @@ TEST_CASE("missing groups and datasets", "[dataset]") {
 
 TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
   CHECK_THAT(message([](File& file) { write(file, "train", {.labels = {0}}); }),
-             Contains("/train/labels holds 1 values but /train/features holds 2 examples"));
+             Contains("/train/labels holds 1 value but /train/features holds 2 examples"));
   CHECK_THAT(message([](File& file) { write(file, "train", {.features = {}, .labels = {}}); }),
              Contains("/train/features is empty"));
   CHECK_THAT(message([](File& file) {

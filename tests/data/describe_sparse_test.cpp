@@ -49,7 +49,7 @@ TEST_CASE("a description of sparse examples says how full they are, and how clas
   CHECK_THAT(text, Contains("train: 5 examples"));
   CHECK_THAT(text, Contains("5 values, 25 % of all entries of 4 columns"));
   CHECK_THAT(text, Contains("values per row 0 to 2, mean 1, deviation 0.6325"));
-  CHECK_THAT(text, Contains("3 columns have a value"));
+  CHECK_THAT(text, Contains("columns with values: 3"));
   CHECK_THAT(text, Contains("values 0.5 to 3, mean 1.5"));
   CHECK_THAT(text, Contains("0 -1") && Contains("60.0 %") && Contains("2 to 3 examples each"));
   CHECK_THAT(text, Contains("column:value\n  0:0.5, 3:2\n  1:1\n  \n"));

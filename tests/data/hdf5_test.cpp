@@ -229,7 +229,7 @@ TEST_CASE("what is missing in a file is named by its path", "[hdf5]") {
              Catch::Contains("h5py.h5: /train/features does not exist"));
   CHECK_THAT(message_of<DataError>([&] { file.shape("train"); }), Catch::Contains("/train is not a dataset"));
   CHECK_THAT(message_of<DataError>([&] { file.read_rows("doubles", 1, 2, &value); }),
-             Catch::Contains("/doubles has 2 rows; rows 1 to 3 were asked for"));
+             Catch::Contains("/doubles has 2 rows; rows 1 to 3 were requested"));
   CHECK_THAT(message_of<DataError>([&] { file.read_attribute<double>("packed", "deviation"); }),
              Catch::Contains("/packed has no attribute 'deviation'"));
   CHECK_THAT(message_of<DataError>([&] { file.read_attribute<std::int64_t>("packed", "scale"); }),

@@ -155,7 +155,7 @@ TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
   CHECK_THAT(refusal("a,b\n1,2\n3,1e39\n"),
              Contains("t.csv:3: column 'b': '1e39' is not a number in the range of float32"));
   CHECK_THAT(refusal("a,b\n1,2\n3,4,5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
-  CHECK_THAT(refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 fields"));
+  CHECK_THAT(refusal("a,b\n1,2\n3\n"), Contains("t.csv:3: has 1 field,"));
   CHECK_THAT(refusal("a;b\n1,5;2\n"), Contains("t.csv:2: column 'a': the number 1.5 has a decimal comma"));
   CHECK_THAT(refusal("a;b\n1;2\n3;4;5\n"), Contains("t.csv:3: has 3 fields, but the first line has 2"));
   CHECK_THAT(refusal("a,b\n1,\"2\n"), Contains("t.csv:2: column 2: a quote is opened"));

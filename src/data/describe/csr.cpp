@@ -48,7 +48,7 @@ std::string columns_text(const hdf5::File& file, const std::string& features, st
            fmt::format("holds the column {}, but there are only {} columns, numbered from 0", index, columns));
     used.insert(index);
   }
-  return fmt::format("            {} columns have a value\n", grouped(static_cast<std::int64_t>(used.size())));
+  return fmt::format("            columns with values: {}\n", grouped(static_cast<std::int64_t>(used.size())));
 }
 
 Tally tally_of(const hdf5::File& file, const std::string& dataset) {

@@ -7,6 +7,7 @@
 
 #include "describe/tally.hpp"
 #include "recipe/levels.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -36,7 +37,7 @@ std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, 
   if (column.kind == ColumnKind::category) {
     std::vector<std::string> levels = column.levels;
     std::replace(levels.begin(), levels.end(), std::string(), std::string("(missing)"));
-    return fmt::format("  {:20} {} levels: {}\n", column.name, levels.size(), listed(levels));
+    return fmt::format("  {:20} {}: {}\n", column.name, count_of(std::ssize(levels), "level"), listed(levels));
   }
   const std::string missing = survey.missing > 0 ? fmt::format(", {} missing", survey.missing) : "";
   if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", column.name);

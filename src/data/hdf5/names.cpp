@@ -6,6 +6,7 @@
 
 #include "hdf5/state.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::hdf5 {
 namespace {
@@ -61,7 +62,8 @@ std::uint64_t File::count_strings(const std::string& list) const {
 std::vector<std::string> File::read_names(const std::string& names, std::uint64_t first, std::uint64_t count) const {
   const std::uint64_t all = count_strings(names);
   if (first > all || count > all - first) {
-    state_->fail_read(names, fmt::format("has {} strings; {} to {} were asked for", all, first, first + count));
+    state_->fail_read(names, fmt::format("has {}; strings {} to {} were requested",
+                                         count_of(static_cast<std::int64_t>(all), "string"), first, first + count));
   }
   const auto fail = [&] { state_->fail_read(names, "is damaged: its checksum does not match; make the file again"); };
   const std::uint64_t bytes = shape(bytes_of(names)).rows();

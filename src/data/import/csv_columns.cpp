@@ -26,8 +26,8 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
   }
   std::vector<std::string> names;
   for (const CsvColumn& column : columns) names.push_back(column.name);
-  throw ConfigError(fmt::format("--{} '{}': there is no such column; the {} columns are {}", option, which, count,
-                                fmt::join(names, ", ")));
+  throw ConfigError(
+      fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
 
 }  // namespace

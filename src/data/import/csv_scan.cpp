@@ -9,6 +9,7 @@
 #include "import/utf8.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -183,8 +184,8 @@ void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitR
   for (bool names = dialect.header; lines->next(text); names = false) {
     split_line(*lines, text, dialect.delimiter, fields);
     if (fields.size() != dialect.columns) {
-      throw DataError(fmt::format("{}:{}: has {} fields, but the first line has {}", lines->name(), lines->number(),
-                                  fields.size(), dialect.columns));
+      throw DataError(fmt::format("{}:{}: has {}, but the first line has {}", lines->name(), lines->number(),
+                                  count_of(std::ssize(fields), "field"), dialect.columns));
     }
     if (!names) visit(*lines, fields);
   }

@@ -8,6 +8,7 @@
 #include "recipe/recipe_file.hpp"
 #include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -118,8 +119,9 @@ hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group
   check_numbers(file, path, shape.type);
   if (shape.rows() != group.stored.rows()) {
     fail(file, path,
-         fmt::format("holds {} values but /{} holds {} examples; one value per example is needed", shape.rows(),
-                     group.features_path(), group.examples));
+         fmt::format("holds {} but /{} holds {}; one value per example is needed",
+                     count_of(static_cast<std::int64_t>(shape.rows()), "value"), group.features_path(),
+                     count_of(group.examples, "example")));
   }
   return shape;
 }

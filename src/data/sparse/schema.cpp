@@ -7,6 +7,7 @@
 #include "recipe/recipe_file.hpp"
 #include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -37,7 +38,7 @@ void require_integers(const hdf5::File& file, const std::string& dataset) {
 void require_length(const hdf5::File& file, const std::string& dataset, std::int64_t length, const std::string& other,
                     std::int64_t expected) {
   if (length == expected) return;
-  fail(file, dataset, fmt::format("holds {} values but /{} requires {}", length, other, expected));
+  fail(file, dataset, fmt::format("holds {} but /{} requires {}", count_of(length, "value"), other, expected));
 }
 
 std::int64_t length_like(const hdf5::File& file, const SparseGroup& group, std::string_view dataset,
