@@ -183,7 +183,7 @@ void Parser::numbers_or(const Field& field, std::vector<double>& values, std::st
     return;
   }
   any(field, values);
-  if (values.empty()) fail(*node, field, fmt::format("is empty; give numbers, or one of {}", quoted(names_of(words))));
+  if (values.empty()) fail(*node, field, fmt::format("is empty; use numbers, or one of {}", quoted(names_of(words))));
 }
 
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
@@ -272,7 +272,7 @@ void Parser::require(std::string_view field, bool holds, std::string_view messag
 std::string Parser::unknown(const std::string& key) const {
   const auto elsewhere = elsewhere_.find(key);
   if (elsewhere != elsewhere_.end()) {
-    return fmt::format("; {} has no such key, that is a key of {}", elsewhere->second.kind,
+    return fmt::format("; {} has no such key, it is a key of {}", elsewhere->second.kind,
                        quoted(elsewhere->second.kinds));
   }
   const auto did_you_mean = [](const std::vector<std::string>& keys) {

@@ -15,6 +15,7 @@
 #include "config_detail.hpp"
 #include "toml_error.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -33,7 +34,8 @@ ConfigText read_config(const std::string& path, std::vector<std::string> overrid
   if (!file.is_open() || file.bad()) {
     throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
   }
-  if (text.size() > kMostBytes) throw ConfigError(fmt::format("{}: is no config: it has more than 16 MiB", path));
+  if (text.size() > kMostBytes)
+    throw ConfigError(fmt::format("{}: is not a config file: it is larger than 16 MiB", path));
   return {path, std::move(text), std::move(overrides), std::move(removals)};
 }
 
@@ -165,11 +167,12 @@ toml::node& descend(toml::node& parent, const Override& override, std::size_t de
     return table->insert_or_assign(toml::key(step, empty.source()), std::move(*empty.as_table())).first->second;
   }
   toml::array* array = parent.as_array();
-  if (array == nullptr) fail(override, fmt::format("'{}' is no table: it has no keys", override.path[depth - 1]));
+  if (array == nullptr) fail(override, fmt::format("'{}' is not a table, so it has no keys", override.path[depth - 1]));
   toml::node* child = element(*array, step);
   if (child == nullptr) {
-    fail(override, fmt::format("'{}' is none of the {} elements of '{}', which are numbered from 0", step,
-                               array->size(), override.path[depth - 1]));
+    fail(override,
+         fmt::format("'{}' is not an element of '{}', which has {}, numbered from 0", step, override.path[depth - 1],
+                     count_of(static_cast<std::int64_t>(array->size()), "element")));
   }
   return *child;
 }
@@ -189,7 +192,7 @@ void apply(toml::table& root, const Override& override) {
     const toml::key key(last, value.source());
     value.visit([&](auto& typed) { table->insert_or_assign(key, std::move(typed)); });
   } else {
-    fail(override, fmt::format("'{}' is no table: it has no keys", override.path[override.path.size() - 2]));
+    fail(override, fmt::format("'{}' is not a table, so it has no keys", override.path[override.path.size() - 2]));
   }
 }
 

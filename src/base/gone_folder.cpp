@@ -12,7 +12,7 @@ std::string advice_about(const std::string& path, const std::string& otherwise) 
   std::error_code error;
   if (folder.empty() || fs::exists(folder, error) || error) return otherwise;
   return fmt::format(
-      "the folder {} is gone: it was removed or renamed while the program ran; put it back and go on with --resume, "
+      "the folder {} is gone: it was removed or renamed while the program ran; restore it and continue with --resume, "
       "or start again",
       folder.string());
 }

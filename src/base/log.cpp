@@ -23,7 +23,7 @@ spdlog::logger make_logger(const std::string& pattern, Arguments&&... arguments)
 
 [[noreturn]] void fail(const std::string& path, std::string_view reason) {
   throw OutputError(
-      fmt::format("{}: the log cannot be written: {}; free space there or choose another folder", path, reason));
+      fmt::format("{}: the log cannot be written: {}; free some space or choose another folder", path, reason));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void RawFile::fail(const std::string& what) const {
 
 std::uint64_t RawFile::size() const {
   struct stat state {};
-  if (::fstat(descriptor_, &state) != 0) fail("be looked at");
+  if (::fstat(descriptor_, &state) != 0) fail("be examined");
   return static_cast<std::uint64_t>(state.st_size);
 }
 
@@ -61,7 +61,7 @@ void RawFile::write(std::uint64_t at, std::span<const std::byte> bytes) {
 }
 
 void RawFile::sync() {
-  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail("be written through to the disk");
+  if (::fsync(descriptor_) != 0 && errno != EINVAL) fail("be flushed to the disk");
 }
 
 }  // namespace unisono

@@ -49,12 +49,12 @@ std::string trailer_in(const RawFile& file) {
 
 void sync_folder(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) fail(path, "open it to write it through to the disk");
+  if (descriptor < 0) fail(path, "open it to flush it to the disk");
   const int result = ::fsync(descriptor);
   const int reason = errno;
   ::close(descriptor);
   errno = reason;
-  if (result != 0 && reason != EINVAL) fail(path, "write it through to the disk");
+  if (result != 0 && reason != EINVAL) fail(path, "flush it to the disk");
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ std::string missing_seal(const std::string& path) {
   try {
     const std::string trailer = trailer_in(RawFile(path, RawFile::Mode::read));
     if (trailer.empty()) return path + " is truncated";
-    return trailer.starts_with(kSealed) ? "" : path + " is truncated or no checkpoint: its checksum is missing";
+    return trailer.starts_with(kSealed) ? "" : path + " is truncated or not a checkpoint: its checksum is missing";
   } catch (const DataError& error) {
     return error.what();
   }

@@ -127,9 +127,8 @@ constexpr std::array kRules = {
     Rule{"", "after '\\r'", "lines end with \\n or \\r\\n, and not with \\r alone"},
     Rule{"", "nested value depth", "arrays and tables are nested too deeply"},
     Rule{"string", "escape sequence",
-         "a backslash and what follows it mean nothing here: write \\\\ for a backslash, or put the string in single "
-         "quotes"},
-    Rule{"unicode scalar", "", "\\u and its digits are the code of no character"},
+         "this escape sequence is not valid: write \\\\ for a backslash, or put the string in single quotes"},
+    Rule{"unicode scalar", "", "\\u and these digits are not the code of a character"},
     Rule{"string", "hex digit", "\\u is followed by 4 hexadecimal digits, and \\U by 8"},
     Rule{"string", "end-of-file", "the string is not closed: a quote is missing at its end"},
     Rule{"string", "control characters", "a string may not hold control characters; write them as \\u and 4 digits"},
@@ -143,8 +142,8 @@ constexpr std::array kRules = {
     Rule{"key-value pair", "expected value", "the key has no value"},
     Rule{"key-value pair", "end-of-file", "the key has no value"},
     Rule{"key-value pair", "comment or whitespace",
-         "this is not part of the value before it: a line holds one key and its value, a list needs brackets, a string "
-         "needs quotes, and a comment begins with #"},
+         "this does not belong to the value before it: a line holds one key and its value, a list needs brackets, a "
+         "string needs quotes, and a comment begins with #"},
     Rule{"key", "multi-line", "a key stands on one line"},
     Rule{"key", "", "a key's name is missing here"},
     Rule{"root table", "", "a line begins with a key (of the letters A-Z, a-z, 0-9, _ and -), with [ or with #"},

@@ -14,7 +14,7 @@ void add_config(CLI::App& app, Chosen& chosen) {
   command.require_subcommand(1);
 
   CLI::App& check = *command.add_subcommand(
-      "check", "print a config with all defaults, or what is wrong with it or with its fit to the data");
+      "check", "print a config with all defaults, or the error in it, and check it against the data");
   const auto arguments = std::make_shared<ConfigArguments>();
   arguments->add_to(check);
   check.callback([arguments, &chosen] {

@@ -19,9 +19,9 @@ void ConfigArguments::add_to(CLI::App& command) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
-      .add_option("--unset", removals,
-                  "take a key out of the config, so that its default is in force, e.g. --unset optimizer.momentum; may "
-                  "be repeated")
+      .add_option(
+          "--unset", removals,
+          "remove a key from the config, so that its default applies, e.g. --unset optimizer.momentum; may be repeated")
       ->type_name("KEY")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

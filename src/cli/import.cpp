@@ -5,6 +5,7 @@
 
 #include "checks.hpp"
 #include "data_commands.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -21,25 +22,26 @@ void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const
 
 /// How a run turns the columns into features.
 void add_recipe(CLI::App& command, CsvOptions& options) {
-  command.add_option("--scale", options.scale, "how a run scales columns of numbers, by its own training rows")
+  command.add_option("--scale", options.scale, "how a run scales numeric columns, computed from its own training rows")
       ->check(CLI::IsMember({"none", "standard", "min_max"}))
       ->capture_default_str();
   command.add_flag_callback(
       "--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
-  command.add_option("--missing", options.missing, "what a run puts in place of missing numbers")
+  command.add_option("--missing", options.missing, "how a run replaces missing numbers")
       ->check(CLI::IsMember({"error", "mean", "median"}))
       ->capture_default_str();
-  command.add_option("--unknown", options.unknown, "what becomes of a category that the training rows lack")
+  command
+      .add_option("--unknown", options.unknown, "how a run treats categories that do not occur in its training rows")
       ->check(CLI::IsMember({"error", "other"}))
       ->capture_default_str();
   command
       .add_option("--minimum-frequency", options.minimum_frequency,
-                  "training rows that a category must have; rarer ones become 'other'")
+                  "least number of training rows of a category; rarer ones become 'other'")
       ->check(kPositive)
       ->capture_default_str();
-  command.add_option("--group", options.group, "column of groups of rows that belong together, for cross-validation");
-  command.add_option("--time", options.time, "column of times: numbers, or dates like 2024-02-29");
-  command.add_option("--weight", options.weight, "column of weights of rows in training");
+  command.add_option("--group", options.group, "column that says which rows belong together, for cross-validation");
+  command.add_option("--time", options.time, "column with times: numbers, or dates like 2024-02-29");
+  command.add_option("--weight", options.weight, "column with the training weight of each row");
 }
 
 void add_csv(CLI::App& import, Chosen& chosen) {
@@ -85,7 +87,7 @@ std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
 void say(const ImportSummary& made) {
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
              made.test, fmt::join(made.shape, "×"),
-             made.classes > 0 ? fmt::format("{} classes", made.classes) : std::string("targets"));
+             made.classes > 0 ? count_of(made.classes, "class") : std::string("targets"));
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {

@@ -8,6 +8,7 @@
 
 #include "checks.hpp"
 #include "data_commands.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::cli {
 namespace {
@@ -18,7 +19,8 @@ std::string classes_text(std::vector<std::string> names) {
   if (names.empty()) return "targets";
   const std::size_t count = names.size();
   names.resize(std::min(count, kShownClasses));
-  return fmt::format("{} classes ({}{})", count, fmt::join(names, ", "), count > kShownClasses ? ", …" : "");
+  return fmt::format("{} ({}{})", count_of(static_cast<std::int64_t>(count), "class"), fmt::join(names, ", "),
+                     count > kShownClasses ? ", …" : "");
 }
 
 void say_sparse(const SparseSummary& made) {

@@ -47,8 +47,8 @@ void add_train(CLI::App& app, Chosen& chosen) {
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,
-                  "run folder or checkpoint, e.g. of a serial run: the summary says how far the final parameters are "
-                  "from its parameters")
+                  "run folder or checkpoint, e.g. of a serial run; the summary reports the distance between its "
+                  "parameters and the final parameters")
       ->type_name("RUN");
   command
       .add_option("--progress", arguments->progress,

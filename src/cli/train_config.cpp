@@ -17,14 +17,14 @@ std::string without_slash(std::string path) {
 
 void require_resume(const std::string& folder, bool holds_run, bool resume) {
   if (!holds_run) {
-    throw ConfigError(fmt::format(
-        "{}: is a folder without a run in it; give a config file, or a run's folder with --resume", folder));
+    throw ConfigError(
+        fmt::format("{}: is a folder that holds no run; give a config file, or a run folder with --resume", folder));
   }
   if (resume) return;
-  throw ConfigError(fmt::format(
-      "{}: is a run's folder: add --resume to go on with that run, or give a config file for a new one; {}/config.toml "
-      "with --output DIR repeats it",
-      folder, folder));
+  throw ConfigError(
+      fmt::format("{}: is a run folder: add --resume to continue that run, or give a config file for a new one; "
+                  "{}/config.toml with --output DIR repeats it",
+                  folder, folder));
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ Config read_train_config(const ConfigArguments& arguments, const std::string& ou
   if (is_folder) require_resume(folder, holds_run, resume);
   if (is_folder && !output.empty() && without_slash(output) != folder) {
     throw ConfigError(
-        fmt::format("--output {}: the run in {} goes on in its own folder; leave --output out", output, folder));
+        fmt::format("--output {}: the run in {} continues in its own folder; leave --output out", output, folder));
   }
   ConfigArguments read = arguments;
   read.path = path;

@@ -24,8 +24,8 @@ void require_same(Communicator& world, const std::string& what, std::uint64_t ha
   }
   if (others.empty()) return;
   const auto same = std::find(hashes.begin(), hashes.end(), common) - hashes.begin();
-  throw LaunchError(fmt::format("the {} of {} is not that of rank {} on {}: {}", what, fmt::join(others, ", "), same,
-                                texts[static_cast<std::size_t>(same)].substr(17), remedy));
+  throw LaunchError(fmt::format("the {} of {} differs from that of rank {} on {}: {}", what, fmt::join(others, ", "),
+                                same, texts[static_cast<std::size_t>(same)].substr(17), remedy));
 }
 
 }  // namespace unisono

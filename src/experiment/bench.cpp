@@ -139,8 +139,8 @@ void require_cores(Communicator& world, const Placement& placement) {
   world.allreduce_max(std::span<std::int64_t>(crowded));
   if (crowded[0] == 0) return;
   throw LaunchError(
-      fmt::format("a rank may run on {} but has {}: nothing would be measured by that; start it with "
-                  "'mpirun --bind-to none', or lower train.threads",
+      fmt::format("a rank may use {} but has {}, so the measurement would be meaningless; start with 'mpirun --bind-to "
+                  "none', or lower train.threads",
                   count_of(crowded[0], "core"), count_of(placement.threads, "thread")));
 }
 
@@ -212,8 +212,8 @@ FeatureShape parse_feature_shape(const std::string& text) {
   if (at == end && extents.size() == 1) return {.channels = extents[0], .height = 1, .width = 1};
   if (at == end && extents.size() == 3) return {.channels = extents[0], .height = extents[1], .width = extents[2]};
   throw ConfigError(
-      fmt::format("--features {}: give channels x height x width, as in 3x32x32, or a number; each is at "
-                  "most {}",
+      fmt::format("--features {}: it must be CxHxW (channels, height, width), for example 3x32x32, or a single number; "
+                  "each is at most {}",
                   text, kLargestExtent));
 }
 
@@ -224,8 +224,8 @@ ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>&
   }
   if (!std::filesystem::exists(config.data.path)) {
     throw DataError(
-        fmt::format("{}: there is no such file to take the shapes of examples from; make it, or give "
-                    "--features CxHxW and --classes K",
+        fmt::format("{}: there is no such file, so the shape of the examples is unknown; create it, or set --features "
+                    "CxHxW and --classes K",
                     config.data.path));
   }
   return inputs_of(inspect_dataset(config.data));
@@ -235,10 +235,9 @@ void bench(Communicator& world, const Config& given, const BenchOptions& options
   Config config = with_batch(given, options, world.size());
   const ModelInputs inputs = shapes_of(config, options.data);
   if (inputs.kind != SetKind::table) {
-    throw ConfigError(
-        fmt::format("{} holds {}: bench times models of tables; time the training itself, whose summary "
-                    "says how fast it was",
-                    config.data.path, name_of(inputs.kind)));
+    throw ConfigError(fmt::format(
+        "{} holds {}, but bench supports only models of tables; train instead, and see the speed in the summary",
+        config.data.path, name_of(inputs.kind)));
   }
   settle(config, {});
   Trial trial(world, config, inputs, log);

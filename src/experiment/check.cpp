@@ -14,7 +14,7 @@ std::string check(const Config& given) {
   const std::string& path = given.data.path;
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    return fmt::format("{} is not there: the config was checked, but not whether it fits the data", path);
+    return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
   Config config = given;
   const DatasetInfo data = inspect_dataset(config.data);

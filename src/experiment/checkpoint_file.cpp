@@ -15,7 +15,7 @@ namespace {
 constexpr Index kChunkFloats = 1 << 20;  // are read at a time
 
 constexpr std::string_view kOtherModel =
-    "it is a checkpoint of another model; use the config that it was trained with, or start a new run";
+    "the checkpoint is of another model; use the config that it was trained with, or start a new run";
 
 std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.begin(), block.shape.end()}; }
 
@@ -69,8 +69,8 @@ void require_blocks(const hdf5::File& file, const std::string& group, const Para
   const auto stored = children(file, group);
   for (const Block& block : layout.blocks()) {
     if (std::find(stored.begin(), stored.end(), block.name) == stored.end()) {
-      throw CheckpointError(fmt::format("{}: holds no {}/{}, which the config's model has: {}", file.path(), group,
-                                        block.name, kOtherModel));
+      throw CheckpointError(
+          fmt::format("{}: has no {}/{}, but the config's model has: {}", file.path(), group, block.name, kOtherModel));
     }
     const auto extent = file.shape(group + "/" + block.name).extent;
     if (extent != extent_of(block)) {
@@ -147,8 +147,8 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
     const auto stored = children(file, "optimizer/0");
     if (!std::is_permutation(stored.begin(), stored.end(), names.begin(), names.end())) {
       throw CheckpointError(
-          fmt::format("{}: it holds optimizer state ({}) of another optimizer than the config's ({}); "
-                      "resume with the optimizer that the run was started with",
+          fmt::format("{}: holds optimizer state ({}) that does not fit the config's optimizer ({}); resume with the "
+                      "optimizer that the run was started with",
                       path, fmt::join(stored, ", "), fmt::join(names, ", ")));
     }
     for (const std::string& state : children(file, "optimizer")) {

@@ -155,7 +155,7 @@ CheckpointHeader header_from_json(const std::string& text) {
     const auto json = nlohmann::json::parse(text);
     if (json.at("version") != kVersion) {
       throw CheckpointError(
-          fmt::format("is of format version {}, this unisono reads version {}", json.at("version").dump(), kVersion));
+          fmt::format("has format version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));
     }
     return parse(json);
   } catch (const DataError& error) {

@@ -23,7 +23,7 @@ void make_folder(const std::string& folder) {
   fs::create_directories(folder, error);
   if (error) {
     throw OutputError(
-        fmt::format("{}: cannot be made: {}; choose another folder with --output", folder, error.message()));
+        fmt::format("{}: cannot be created: {}; choose another folder with --output", folder, error.message()));
   }
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::error_code ignored;
@@ -91,10 +91,9 @@ std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {
   std::vector<std::string> damaged;
   auto found = newest_whole(world_, folder_, log, damaged);
   if (found || damaged.empty()) return found;
-  throw CheckpointError(
-      fmt::format("{}: none of {} checkpoints is whole ({}); start anew with --overwrite, or restore "
-                  "one from a backup",
-                  folder_, damaged.size(), fmt::join(damaged, "; ")));
+  throw CheckpointError(fmt::format(
+      "{}: all {} checkpoints are damaged ({}); start over with --overwrite, or restore a checkpoint from a backup",
+      folder_, damaged.size(), fmt::join(damaged, "; ")));
 }
 
 }  // namespace unisono

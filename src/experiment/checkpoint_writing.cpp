@@ -70,7 +70,7 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
   give_up();
   throw OutputError(
       fmt::format("checkpoint {} could not be written: {}; {}", path_, *error,
-                  advice_about(path_, "earlier checkpoints are whole: free some space and go on with --resume")));
+                  advice_about(path_, "earlier checkpoints are intact: free some space and continue with --resume")));
 }
 
 std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {

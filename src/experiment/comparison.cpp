@@ -72,7 +72,7 @@ StoredCheckpoint find_compared(const ModelParts& parts, const std::string& path,
                                 fs::equivalent(fs::path(path).parent_path(), checkpoints_of(own), ignored));
   if (same) {
     throw ConfigError(fmt::format(
-        "--compare-with {}: that is this run's own folder; name another one's, or give this run another --output",
+        "--compare-with {}: this is the run's own folder; name the folder of another run, or choose another --output",
         path));
   }
   StoredCheckpoint other = find_checkpoint(parts.world, path, log);

@@ -16,19 +16,19 @@ constexpr std::string_view kMarkdownHead =
 
 /// What ends a run before train.epochs.
 void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
-  visitor.field({.name = "divergence",
-                 .meaning = "the run ends as diverged when its training loss stays above this times its first one for "
-                            "an epoch, or is no finite number; first losses below 0.1 count as 0.1. 0: only if it is "
-                            "no finite number",
-                 .minimum = 0},
-                settings.divergence);
+  visitor.field(
+      {.name = "divergence",
+       .meaning = "the run ends as diverged when its training loss stays above this multiple of its first loss for an "
+                  "epoch, or is not finite; first losses below 0.1 count as 0.1. 0: only if it is not finite",
+       .minimum = 0},
+      settings.divergence);
   visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
                   "divergence is a multiple of the first loss: set it above 1, or to 0");
-  visitor.section({.name = "early_stopping", .meaning = "an end before train.epochs, with the best weights"},
+  visitor.section({.name = "early_stopping", .meaning = "stops the run before train.epochs, with the best weights"},
                   settings.early_stopping);
   visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
-                  "early_stopping compares evaluations while the run trains, and evaluate_every_epochs = 0 makes none; "
-                  "set it to 1 or more");
+                  "early_stopping needs evaluations during training, but evaluate_every_epochs = 0 makes none; set it "
+                  "to 1 or more");
 }
 
 }  // namespace

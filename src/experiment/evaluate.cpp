@@ -27,15 +27,15 @@ void require_answers(const TrainedModel& model) {
     throw DataError(where + " has neither labels nor targets to compare with; use 'unisono predict'");
   }
   if (trained.classes > 0 && !there.labels) {
-    throw DataError(where + " has no labels, but the model was trained on some; use 'unisono predict'");
+    throw DataError(where + " has no labels, but the model was trained with labels; use 'unisono predict'");
   }
   if (trained.target_size > 0 && there.target_size != trained.target_size) {
-    throw DataError(fmt::format("{} has {} target values an example, but the model was trained on {}", where,
+    throw DataError(fmt::format("{} has {} target values per example, but the model was trained on {}", where,
                                 there.target_size, trained.target_size));
   }
   if (trained.classes > 0 && info.classes > trained.classes) {
-    throw DataError(fmt::format("{}: has {} classes, but the model was trained for {}", model.source, info.classes,
-                                trained.classes));
+    throw DataError(fmt::format("{}: has {}, but the model was trained for {}", model.source,
+                                count_of(info.classes, "class"), trained.classes));
   }
 }
 
@@ -61,7 +61,7 @@ void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& o
   if (inputs.kind == SetKind::ratings && how.at > 0) {
     constexpr Index kMany = 2'000'000'000;
     if (world.is_root() && inputs.rows > kMany / std::max<Index>(1, inputs.columns)) {
-      log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 leaves it out",
+      log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 skips it",
                               grouped(inputs.columns), grouped(inputs.rows)));
     }
     report.add(recommend_split(model, world, how.at, how.relevant));

@@ -122,7 +122,7 @@ EventFile::EventFile(std::string path, std::int64_t step) : path_(std::move(path
     last = stretch_from({path_, reader.section()}, header.servers).last;
   }
   if (last != step) {
-    reader.fail(fmt::format("has no stretch that ends with step {}, at which the run is resumed", step));
+    reader.fail(fmt::format("has no section that ends with step {}, at which the run is resumed", step));
   }
   std::filesystem::resize_file(path_, whole.size() - reader.left());
   file_.open(path_, std::ios::binary | std::ios::app);
@@ -156,15 +156,15 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   const EventFileHeader begun = read_event_header(path);
   if (begun.workers != header.workers || begun.servers != header.servers || begun.threads != header.threads) {
     throw ConfigError(fmt::format(
-        "{}: the record is of {} with {} and {}: resume with as many, or start a "
-        "new run with --output DIR",
+        "{}: the run was recorded with {}, {} and {}: resume with the same numbers, or start a new run with --output "
+        "DIR",
         path, count_of(begun.workers, "worker"), count_of(begun.threads, "thread"), count_of(begun.servers, "server")));
   }
   if (begun.schedule_steps != header.schedule_steps) {
-    throw ConfigError(
-        fmt::format("{}: the record is of a learning-rate schedule over {}, not {}: resume with the schedule.epochs "
-                    "of its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
-                    path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
+    throw ConfigError(fmt::format(
+        "{}: the run was recorded with a learning-rate schedule over {}, not {}: resume with the schedule.epochs of "
+        "its config.toml, or train.epochs where that is 0, or start a new run with --output DIR",
+        path, count_of(begun.schedule_steps, "step"), grouped(header.schedule_steps)));
   }
   file_.emplace(path, step);
 }

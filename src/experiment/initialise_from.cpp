@@ -47,10 +47,10 @@ void require_same_rows(Communicator& world, const StoredCheckpoint& stored, cons
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
   if (world.max(world.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
-  throw ConfigError(fmt::format(
-      "train.initialise_from: the words, users or items of {} are not those of {}, so its rows would stand for "
-      "others; take a run on a set with the same dictionary",
-      run.config.train.weights.initialise_from, run.config.data.path));
+  throw ConfigError(
+      fmt::format("train.initialise_from: the words, users or items of {} differ from those of {}, so its rows do not "
+                  "match; use a run on a set with the same dictionary",
+                  run.config.train.weights.initialise_from, run.config.data.path));
 }
 
 bool differ(const Normalization& a, const Normalization& b) { return a.mean != b.mean || a.scale != b.scale; }
@@ -62,13 +62,12 @@ void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun
   log.info(text);
   std::string rest;
   const auto add = [&](const std::string& part) { rest += (rest.empty() ? "" : "; ") + part; };
-  for (const std::string& layer : parameters.begin) add(layer + ": begins anew");
-  if (!parameters.foreign.empty()) add(fmt::format("not taken: {}", fmt::join(parameters.foreign, ", ")));
+  for (const std::string& layer : parameters.begin) add(layer + " (starts from initial values)");
+  if (!parameters.foreign.empty()) add(fmt::format("not used: {}", fmt::join(parameters.foreign, ", ")));
   if (!rest.empty()) log.info(rest);
   if (stored.header.inputs.kind == SetKind::table &&
       differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
-    log.info(
-        "features are normalised by this run's own training set, not as they were for the run that it begins with");
+    log.info("features are normalised by this run's own training set, not as in the run that it starts from");
   }
 }
 
@@ -95,10 +94,10 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
     const std::string name = partly.contains(layer) ? block.name : layer;
     if (std::exchange(last, name) == name) continue;  // a layer is named once, by its first block
     const auto stored = there.find(block.name);
-    fitting.begin.push_back(
-        stored == there.end()
-            ? fmt::format("{}: {} here, and not there", name, shape_text(block.shape))
-            : fmt::format("{}: {} there, {} here", name, shape_text(stored->second), shape_text(block.shape)));
+    fitting.begin.push_back(stored == there.end() ? fmt::format("{}: {} in this model, not in the checkpoint", name,
+                                                                shape_text(block.shape))
+                                                  : fmt::format("{}: {} in the checkpoint, {} in this model", name,
+                                                                shape_text(stored->second), shape_text(block.shape)));
   }
   for (const auto& [name, shape] : there) {
     if (!own.contains(name)) add_once(fitting.foreign, layer_of(name));
@@ -115,8 +114,10 @@ void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
       fitting_blocks(parts.model->layout(), shapes_for_all(parts.world, stored, folder + "parameters"));
   if (parameters.count == 0) {
     throw ConfigError(fmt::format(
-        "train.initialise_from: nothing of {} fits this model: {}{}", stored.path, fmt::join(parameters.begin, "; "),
-        parameters.foreign.empty() ? "" : fmt::format("; there alone: {}", fmt::join(parameters.foreign, ", "))));
+        "train.initialise_from: no parameters of {} fit this model: {}{}", stored.path,
+        fmt::join(parameters.begin, "; "),
+        parameters.foreign.empty() ? ""
+                                   : fmt::format("; only in the checkpoint: {}", fmt::join(parameters.foreign, ", "))));
   }
   require_same_rows(parts.world, stored, run);
   const Fitting statistics =

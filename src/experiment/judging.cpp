@@ -147,7 +147,7 @@ std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& cri
   const auto fits = [&](const BestEvaluation& before, const std::optional<Criterion>& now, const char* what) {
     if (now && before.criterion == now->text()) return true;
     if (now && !before.criterion.empty()) {
-      forgotten += fmt::format("{}{} is now by {}, not by {}: earlier evaluations do not count for it",
+      forgotten += fmt::format("{}{} now uses {} instead of {}, so earlier evaluations do not count",
                                forgotten.empty() ? "" : "; ", what, now->text(), before.criterion);
     }
     return false;

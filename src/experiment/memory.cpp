@@ -134,7 +134,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
           {"averaged weights", kFloat * n * averages},
-          {"the strategy's own", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
+          {"buffers of the strategy", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},

@@ -57,7 +57,7 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   file_ << line.dump() << std::endl;
   if (!file_) {
     throw OutputError(fmt::format("{}: cannot be written: {}; {}", path_, std::strerror(errno),
-                                  advice_about(path_, "free some space there and go on with --resume")));
+                                  advice_about(path_, "free some space and continue with --resume")));
   }
 }
 

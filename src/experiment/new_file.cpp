@@ -15,12 +15,11 @@ namespace unisono {
 NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   std::error_code ignored;
   if (std::filesystem::exists(path_, ignored) && !overwrite) {
-    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", path_));
+    throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", path_));
   }
   const auto kind = std::filesystem::symlink_status(path_, ignored).type();
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
-    throw OutputError(
-        fmt::format("{}: is not a regular file, and is not replaced by one; choose another --output", path_));
+    throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
   }
   errno = 0;
   file_.open(aside(), std::ios::binary);

@@ -71,7 +71,7 @@ void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
   const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
   diverged_ = fmt::format("{}: {}; {}", what, way_out(context_.training.gradient.size() > 0),
-                          has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint of it yet");
+                          has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint yet");
 }
 
 }  // namespace unisono

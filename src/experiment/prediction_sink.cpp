@@ -200,18 +200,18 @@ void require_replaceable(const std::string& path, bool overwrite) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return;
   if (!overwrite) {
-    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", path));
+    throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", path));
   }
   if (!std::filesystem::is_regular_file(path) || holds_predictions(path)) return;
-  throw OutputError(fmt::format(
-      "{}: there is such a file, which holds no predictions and is left alone; choose another with --output", path));
+  throw OutputError(
+      fmt::format("{}: exists and does not hold predictions, so it is not replaced; choose another --output", path));
 }
 
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options) {
   require_replaceable(options.path, options.overwrite);
   if (options.path.ends_with(".h5")) return std::make_unique<Hdf5Sink>(options);
   if (options.path.ends_with(".csv")) return std::make_unique<CsvSink>(options);
-  throw ConfigError(fmt::format("--output {}: predictions go to FILE.h5 or FILE.csv", options.path));
+  throw ConfigError(fmt::format("--output {}: predictions can be written to FILE.h5 or FILE.csv", options.path));
 }
 
 }  // namespace unisono

@@ -36,7 +36,7 @@ void RawSet::make(const std::string& input, const StoredCheckpoint& checkpoint, 
       {.path = path, .overwrite = true});
   path_ = path;
   owned_ = true;
-  if (!left_out.empty()) log.warning(left_out + ": the file's labels are left out");
+  if (!left_out.empty()) log.warning(left_out + ": the file's labels are ignored");
 }
 
 RawSet::~RawSet() {

@@ -58,9 +58,8 @@ Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& confi
   }
   const auto lacks = [&](const std::string& why) -> DataError {
     return DataError(
-        fmt::format("{}: its run's {} is missing or another run's, and the set that it was trained on cannot be asked "
-                    "for names: {}; "
-                    "put one of them back",
+        fmt::format("{}: its run's {} is missing or belongs to another run, and the names cannot be read from the "
+                    "training set: {}; restore one of them",
                     checkpoint.path, kName, why));
   };
   try {
@@ -69,7 +68,7 @@ Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& confi
   } catch (const DataError& error) {
     throw lacks(error.what());
   }
-  throw lacks(config.data.path + " has other names by now");
+  throw lacks(config.data.path + " has different names now");
 }
 
 void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set) {
@@ -83,10 +82,10 @@ void require_same_names(const StoredCheckpoint& checkpoint, const Config& config
     const auto [name, other] = std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
     const auto row = name - own->names.begin();
     if (row == compared) continue;
-    throw DataError(fmt::format(
-        "{}: its {} have other numbers than those that {} was trained on: number {} is '{}' here and '{}' there; give "
-        "a group of the set that it was trained on, or one that was imported with it",
-        set, there.table, checkpoint.path, row, *other, *name));
+    throw DataError(
+        fmt::format("{}: its {} are numbered differently from those that {} was trained on: number {} is '{}' instead "
+                    "of '{}'; use the training set, or a set that was imported together with it",
+                    set, there.table, checkpoint.path, row, *other, *name));
   }
 }
 

@@ -48,8 +48,8 @@ void require_choice(const std::string& path, Existing existing) {
   const bool results = holds_results(path);
   if (results && existing == Existing::refuse) {
     throw OutputError(
-        fmt::format("{}: holds a run already; go on with it (--resume), replace it (--overwrite), or choose "
-                    "another folder (--output DIR)",
+        fmt::format("{}: already holds a run; continue it (--resume), replace it (--overwrite), or choose another "
+                    "folder (--output DIR)",
                     path));
   }
   if (!results && existing == Existing::resume) {
@@ -72,7 +72,7 @@ RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path
   require_choice(path_, existing);
   std::error_code error;
   fs::create_directories(path_, error);
-  if (error) fail(path_, "the run folder cannot be made", error.message());
+  if (error) fail(path_, "the run folder cannot be created", error.message());
   lock();
   try {
     require_choice(path_, existing);  // another run may have begun and ended meanwhile

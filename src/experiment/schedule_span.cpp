@@ -44,19 +44,19 @@ void require_chosen_span(const Config& config, const ResumedAt& at) {
   const std::int64_t before = span_before(at), now = config.train.epochs;
   const double last = last_rate(config, before, at.steps_per_epoch);
   const std::string later =
-      now > before ? fmt::format(", and stays at {:.3g} after epoch {}", last, before) : std::string();
-  throw ConfigError(fmt::format(
-      "{}: train.epochs = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); choose with "
-      "--set schedule.epochs={}: the rate goes on from {:.3g} as planned{}; or --set schedule.epochs={}: it falls over "
-      "{} and goes on from {:.3g}; or start a new run with --output DIR",
-      config.run_folder(), now, count_of(before, "epoch"), config.schedule.kind, before,
-      schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, now, count_of(now, "epoch"),
-      schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
+      now > before ? fmt::format(" (it stays at {:.3g} after epoch {})", last, before) : std::string();
+  throw ConfigError(
+      fmt::format("{}: train.epochs = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); "
+                  "use --set schedule.epochs={} to continue from {:.3g} as planned{}, or --set schedule.epochs={} to "
+                  "let it fall over {} and continue from {:.3g}, or start a new run with --output DIR",
+                  config.run_folder(), now, count_of(before, "epoch"), config.schedule.kind, before,
+                  schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, now, count_of(now, "epoch"),
+                  schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
 }
 
 std::string change_of_span(const Config& config, const ResumedAt& at) {
   if (!is_other_span(config, at)) return "";
-  return fmt::format("the learning rate now falls over {} instead of {}: it goes on from {:.3g} instead of {:.3g}",
+  return fmt::format("the learning rate now falls over {} instead of {}: it continues from {:.3g} instead of {:.3g}",
                      count_of(config.schedule_epochs(), "epoch"), span_before(at),
                      schedule_of(config, at.steps_per_epoch).rate(at.step),
                      schedule_over(config, span_before(at), at.steps_per_epoch).rate(at.step));

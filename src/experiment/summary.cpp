@@ -24,8 +24,8 @@ struct Part {
 std::string advice_on_messages(const Config& config) {
   const std::string& strategy = config.strategy.kind;
   if (strategy == "averaging" || strategy == "hogwild") {
-    return "ranks waited for messages: a longer period sends fewer; so does, where rows are merged between averages, a "
-           "larger merge_after";
+    return "ranks waited for messages: a longer period sends fewer, and so does a larger merge_after if rows are "
+           "merged between averages";
   }
   if (config.strategy.has_servers()) return "workers waited for messages: " + relief_of_servers(config);
   if (strategy == "stratified")
@@ -102,7 +102,7 @@ std::string doings_text(const Summary& summary) {
   std::string text;
   if (doings.touched_rows > 0) {
     text += fmt::format(
-        "  conflicts   {:.3g} % of the rows that examples touched were in use by another thread, too (in sampled "
+        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
         "steps)\n",
         100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
   }

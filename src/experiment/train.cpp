@@ -130,10 +130,12 @@ void Run::require_slow_rank() const {
   const auto rank = static_cast<int>(config_.fault.slow_rank);
   if (rank < 0) return;
   if (rank >= world_.size()) {
-    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}, but {}, from 0", rank, world_.size()));
+    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
+                                  count_of(world_.size(), "rank")));
   }
   if (!parts_.strategy->part_of_data(rank, world_.size())) {
-    throw ConfigError(fmt::format("fault.slow_rank: rank {} is a server and trains nothing; take another one", rank));
+    throw ConfigError(
+        fmt::format("fault.slow_rank: rank {} is a server and does not train; choose another rank", rank));
   }
 }
 
@@ -143,8 +145,9 @@ void Run::replay(const std::string& run) {
   const std::int64_t recorded = replayed_->stretches.back().last;
   repeated_steps_ = std::min(recorded, compared_->header.step);
   if (repeated_steps_ == recorded) return;
-  log_.info(fmt::format("{}: steps up to {} were recorded; they are repeated up to the newest checkpoint, of step {}",
-                        run, recorded, repeated_steps_));
+  log_.info(
+      fmt::format("{}: steps up to {} were recorded, but only those up to the newest checkpoint (step {}) are repeated",
+                  run, recorded, repeated_steps_));
 }
 
 /// Before hours of training, and not only at the first checkpoint.
@@ -162,7 +165,7 @@ void Run::begin(const TrainOptions& options) {
   checkpoints_ = std::make_unique<CheckpointStore>(world_, checkpoints_of(config_.run_folder()), config_.checkpoint);
   if (options.existing == Existing::resume) {
     if (const auto stored = checkpoints_->newest(log_)) return resume(*stored);
-    if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run begins at its first step");
+    if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run starts at its first step");
   }
   parts_.initialise(static_cast<std::uint64_t>(config_.seed));
   initialise_from_other(parts_, {config_, *data_}, log_);
@@ -176,7 +179,7 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
   }
   world_.barrier();  // nobody reads vectors that rank 0 refuses
   if (checkpoint.optimizer_states > 1 && !keeps_states_apart(parts_, checkpoint)) {
-    log_.info(fmt::format("{} kept optimizer states of their own: every rank goes on with their mean",
+    log_.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these",
                           count_of(checkpoint.optimizer_states, "rank")));
   }
   if (parts_.division != nullptr) parts_.division->begin(stored.step);
@@ -205,23 +208,23 @@ void Run::require_same_split(const CheckpointHeader& stored) const {
   if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
   if (header_.inputs.kind == SetKind::sparse) {
     throw ConfigError(
-        fmt::format("{}: was started by an earlier version, which ordered examples in another way where "
-                    "data.validation_fraction holds some back; start a new run with --output DIR",
+        fmt::format("{}: was started by an earlier version, which ordered examples differently when "
+                    "data.validation_fraction is set; start a new run with --output DIR",
                     config_.run_folder()));
   }
   if (data.split_seed == config_.seed && !data.stratify) return;
-  throw ConfigError(fmt::format(
-      "{}: was started by an earlier version, whose validation examples were chosen in another way; to keep "
-      "them, resume with --set data.split_seed={} --set data.stratify=false",
-      config_.run_folder(), config_.seed));
+  throw ConfigError(
+      fmt::format("{}: was started by an earlier version, which chose validation examples differently; to keep them, "
+                  "resume with --set data.split_seed={} --set data.stratify=false",
+                  config_.run_folder(), config_.seed));
 }
 
 void Run::check_resumable(const CheckpointHeader& stored) const {
   const auto changed = changes_that_forbid_resuming(stored.config, header_.config);
   if (!changed.empty()) {
     throw ConfigError(
-        fmt::format("{}: the run was started with other values of {}: resume with those of its config.toml, "
-                    "or start a new run with --output DIR",
+        fmt::format("{}: the run was started with different values of {}: resume with those of its config.toml, or "
+                    "start a new run with --output DIR",
                     config_.run_folder(), fmt::join(changed, ", ")));
   }
   require_same_split(stored);
@@ -229,21 +232,21 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
   const bool at_own_pace = !stored.worker_steps.empty();  // whose parts are not passed through together anyway
   if (config_.data.partition == "fixed" && stored.ranks != header_.ranks && !at_own_pace) {
     throw ConfigError(
-        fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on "
-                    "as many, not on {}, which would have other parts",
+        fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
+                    "same number, not on {}",
                     config_.run_folder(), count_of(stored.ranks, "rank"), header_.ranks));
   }
   if (stored.data_identity != header_.data_identity) {
     throw CheckpointError(
-        fmt::format("{}: the run was started on other data than {}: resume with the same set, or start a "
-                    "new run with --output DIR",
+        fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
+                    "with --output DIR",
                     config_.run_folder(), config_.data.path));
   }
   if (stored.resident != header_.resident) {
     const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
     throw ConfigError(
-        fmt::format("{}: the run was started with a {} reader, and this one is {}, whose order is another: resume with "
-                    "--set data.reader={}",
+        fmt::format("{}: the run was started with a {} reader, but this one is {} and orders examples differently: "
+                    "resume with --set data.reader={}",
                     config_.run_folder(), reader(stored.resident), reader(header_.resident), reader(stored.resident)));
   }
 }
@@ -263,18 +266,20 @@ void Run::say_differences(const CheckpointHeader& stored) const {
   if (different.empty()) return;
   const bool parted = parts_.division != nullptr;  // whose steps are the same on any ranks and threads
   if (parted && stored.build == header_.build && stored.layout == header_.layout) {
-    log_.info(
-        fmt::format("the run goes on as if it had not stopped, though different are {}", fmt::join(different, ", ")));
+    log_.info(fmt::format("the run continues as if it had not stopped, although these differ: {}",
+                          fmt::join(different, ", ")));
     return;
   }
   if (stored.ranks != header_.ranks && !parted &&
       (!parts_.strategy->steps_together() || parts_.model->statistics_are_local())) {
-    log_.info(fmt::format("the run goes on from there, with other steps or statistics of each rank: different are {}",
-                          fmt::join(different, ", ")));
+    log_.info(fmt::format(
+        "the run continues from there, with different steps or statistics on each rank, because these differ: {}",
+        fmt::join(different, ", ")));
     return;
   }
-  log_.info(fmt::format("the run goes on as if it had not stopped, up to rounding, not bit for bit: different are {}",
-                        fmt::join(different, ", ")));
+  log_.info(fmt::format(
+      "the run continues as if it had not stopped, up to rounding, not bit for bit, because these differ: {}",
+      fmt::join(different, ", ")));
 }
 
 CheckpointHeader Run::fresh_header() const {
@@ -358,7 +363,7 @@ void Run::say_start() const {
     if (!note.empty()) log_.info(note);
   }
   for (const std::string& note : parts_.model->notes()) log_.info(note);
-  if (training_.average) log_.info("evaluated, and applied later, are averaged weights (train.weight_average)");
+  if (training_.average) log_.info("evaluations and predictions use averaged weights (train.weight_average)");
   if (parts_.backend->device() != nullptr) log_.info(way_of_examples(parts_.backend->kept_bytes()));
   if (config_.fault.is_on() && world_.is_root()) log_.warning(config_.fault.text());
 }
@@ -377,7 +382,7 @@ bool Run::is_complete() const {
 }
 
 std::string Run::way_to_go_on() const {
-  return header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it go on"
+  return header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it continue"
                                       : unisono::way_to_go_on(config_, source_->steps_per_epoch());
 }
 
@@ -394,7 +399,7 @@ void Run::restore_best(const TrainingObserver& observer) {
 
 ExitCode Run::train() {
   if (is_complete()) {
-    log_.info(fmt::format("{}: complete already; {}", config_.run_folder(), way_to_go_on()));
+    log_.info(fmt::format("{}: already complete; {}", config_.run_folder(), way_to_go_on()));
     return ExitCode::success;
   }
   say_start();

@@ -44,7 +44,7 @@ Split split_of(const std::string& name, const DatasetInfo& info, const std::stri
                   path, name.empty() ? "" : fmt::format(" in '{}'", name)));
 }
 
-constexpr std::string_view kLikeTheOther = "give a set like the one that it was trained on";
+constexpr std::string_view kLikeTheOther = "use a set like the training set";
 
 /// The set must number no more things than the model has.
 void require_lines(const ModelInputs& model, const DatasetInfo& data, const std::string& path) {

@@ -242,7 +242,7 @@ void TrainingObserver::write_checkpoint() {
   const ScopedTimer timer(context_.training.seconds.checkpoint);
   if (!parameters_are_finite()) {
     interrupted_ = false;
-    return diverge(fmt::format("parameters are no finite numbers after step {}", header_.step));
+    return diverge(fmt::format("parameters are not finite after step {}", header_.step));
   }
   header_.optimizer_steps = context_.training.optimizer->steps();
   context_.checkpoints.write(header_, state_of(context_.parts, context_.training), newly_best_);

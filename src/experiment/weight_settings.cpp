@@ -18,7 +18,7 @@ void WeightSettings::describe(ConfigVisitor& visitor) {
                 freeze);
   visitor.field({.name = "weight_average",
                  .meaning = "decay of a moving average of the parameters, for instance 0.999, which is then evaluated, "
-                            "judged and used by evaluate and predict in place of the parameters themselves; 0: none",
+                            "judged and used by evaluate and predict instead of the parameters themselves; 0: none",
                  .minimum = 0,
                  .maximum = 1,
                  .maximum_excluded = true},
@@ -31,11 +31,11 @@ void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, cons
   if (weights.average == 0) return;
   visitor.require("train", !terms.in_place,
                   fmt::format("train.weight_average: model.kind = \"{}\" is updated in place, example by example, so "
-                              "that there are no steps to average over; remove it",
+                              "there are no steps to average over; remove it",
                               terms.model));
   visitor.require("train", terms.strategy == "allreduce" || terms.strategy == "averaging" || terms.strategy == "serial",
-                  fmt::format("train.weight_average needs ranks that hold the same model now and then: use "
-                              "strategy.kind = \"allreduce\" or \"averaging\", not \"{}\", or remove it",
+                  fmt::format("train.weight_average needs ranks that regularly hold the same model: use strategy.kind "
+                              "= \"allreduce\" or \"averaging\", not \"{}\", or remove it",
                               terms.strategy));
 }
 

@@ -46,7 +46,7 @@ class GraphBuilder {
 void check_name(const std::string& name) {
   const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_' || c == '-'; };
   if (std::all_of(name.begin(), name.end(), allowed)) return;
-  throw ConfigError(fmt::format("the name '{}' has other characters than letters, digits, _ and -", name));
+  throw ConfigError(fmt::format("the name '{}' may contain only letters, digits, _ and -", name));
 }
 
 std::string GraphBuilder::name_of(const LayerSettings& settings, const Place& place,
@@ -101,7 +101,7 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   tensor_ = in_tensor;
   shape_ = in_shape;
   sequence(settings.layers, {inner.path + ".layers", inner.prefix + "."});
-  if (tensor_ == in_tensor) throw ConfigError("its branch computes nothing; give it 'layers'");
+  if (tensor_ == in_tensor) throw ConfigError("its branch is empty; add 'layers'");
   if (shape_.extent != shortcut_shape.extent) {
     throw ConfigError(
         fmt::format("the branch gives {} but the shortcut gives {}; make them equal, for instance with a "

@@ -25,9 +25,8 @@ std::string no_such_block(const std::string& pattern, const ParameterLayout& par
   std::string names;
   for (const Block& block : parameters.blocks()) names += (names.empty() ? "" : ", ") + block.name;
   return fmt::format(
-      "train.freeze: no parameters are called '{}'; it takes the names of parameters or of their layers, with * for "
-      "any "
-      "characters, and there are {}",
+      "train.freeze: no parameters are called '{}'; use names of parameters or layers, with * for any characters; the "
+      "parameters are {}",
       pattern, names);
 }
 

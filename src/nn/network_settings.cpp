@@ -35,7 +35,7 @@ void NetworkSettings::describe(ConfigVisitor& visitor) {
                  .minimum_excluded = true},
                 delta);
   visitor.require("delta", delta == 1 || loss == "huber",
-                  "delta belongs to loss = \"huber\"; remove it, or take that loss");
+                  "delta belongs to loss = \"huber\"; remove it, or use that loss");
   visitor.field({.name = "label_smoothing",
                  .meaning = "label smoothing: share of the target probability that is spread evenly over all classes "
                             "(Szegedy et al. 2016)",

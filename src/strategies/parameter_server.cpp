@@ -59,7 +59,7 @@ void ParameterServer::require(const Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
   if (settings_.merge != "auto") {
     throw ConfigError(
-        "strategy.merge: it applies only to models that are updated in place, and this one is not; remove it");
+        "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
   model.require_gradient();
 }
@@ -69,10 +69,10 @@ void ParameterServer::require_in_place() const {
   const auto refuse = [](bool wrong, std::string_view key, std::string_view reason) {
     if (!wrong) return;
     throw ConfigError(
-        fmt::format("strategy.{}: this model is updated in place, example by example: {}; remove it", key, reason));
+        fmt::format("strategy.{} does not apply to models that are updated in place: {}; remove it", key, reason));
   };
-  constexpr std::string_view kPeriod = "it exchanges rows after each step, which train.batch_size makes longer";
-  constexpr std::string_view kGradient = "it pushes changes, not gradients";
+  constexpr std::string_view kPeriod = "they exchange rows after each step, whose length is train.batch_size";
+  constexpr std::string_view kGradient = "they push changes, not gradients";
   refuse(settings_.pull_period != 1, "pull_period", kPeriod);
   refuse(settings_.push_period != 1, "push_period", kPeriod);
   refuse(settings_.prefetch, "prefetch", "which rows a step needs is known only when it begins");

@@ -78,11 +78,11 @@ TEST_CASE("a wrong override is refused by name", "[config]") {
       {"=3", "a key is empty; write it as in --set train.epochs=3"},
       {"train..epochs=3", "a key is empty; write it as in --set train.epochs=3"},
       {"train.milestones=[1", "the array is not closed: the bracket ] is missing at its end"},
-      {"data.path.x=3", "'path' is no table: it has no keys"},
-      {"data.path.x.y=3", "'path' is no table: it has no keys"},
-      {"data.sizes.2=3", "'2' is none of the 2 elements of 'sizes', which are numbered from 0"},
-      {"data.sizes.-1=3", "'-1' is none of the 2 elements of 'sizes', which are numbered from 0"},
-      {"data.sizes.1x=3", "'1x' is none of the 2 elements of 'sizes', which are numbered from 0"},
+      {"data.path.x=3", "'path' is not a table, so it has no keys"},
+      {"data.path.x.y=3", "'path' is not a table, so it has no keys"},
+      {"data.sizes.2=3", "'2' is not an element of 'sizes', which has 2 elements, numbered from 0"},
+      {"data.sizes.-1=3", "'-1' is not an element of 'sizes', which has 2 elements, numbered from 0"},
+      {"data.sizes.1x=3", "'1x' is not an element of 'sizes', which has 2 elements, numbered from 0"},
       {"data.sizes.0=x", "'sizes' in [data] must be an integer, not the string 'x'"},
       {"train.smoothing=0.5", "in [train]: smoothing needs more than one epoch; set epochs = 2"},
   }));
@@ -102,7 +102,7 @@ TEST_CASE("an override of a kind drops what the file says for its own kind alone
 
 TEST_CASE("what other kinds than the file's have, and what overrides give, is not dropped", "[config]") {
   const std::string refused =
-      "unknown key 'units' in model.layers[0]; kind 'relu' has no such key, that is a key of "
+      "unknown key 'units' in model.layers[0]; kind 'relu' has no such key, it is a key of "
       "'dense'";
   CHECK(complaint(kDense, {{"model.layers.0.kind=relu", "model.layers.0.units=4"}, {}}) ==
         "--set model.layers.0.units=4: " + refused);

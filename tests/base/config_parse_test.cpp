@@ -127,7 +127,7 @@ TEST_CASE("an unknown key is refused with its place and the nearest known one", 
        "'relu', nam = '' }]",
        "8:18: unknown key 'nam' in model.layers[1].layers[0]; did you mean 'name'?"},
       {"[[model.layers]]\nkind = 'relu'\nunits = 1",
-       "4:1: unknown key 'units' in model.layers[0]; kind 'relu' has no such key, that is a key of 'dense'"},
+       "4:1: unknown key 'units' in model.layers[0]; kind 'relu' has no such key, it is a key of 'dense'"},
   }));
   CHECK(complaint(kData + wrong.text) == "runs/a.toml:" + wrong.complaint);
 }
@@ -184,7 +184,7 @@ TEST_CASE("a key may hold a list of numbers or a word", "[config]") {
     return "none";
   };
   CHECK(message("weights = []") ==
-        "test.toml:1:11: 'weights' at the top level is empty; give numbers, or one of 'none', 'balanced'");
+        "test.toml:1:11: 'weights' at the top level is empty; use numbers, or one of 'none', 'balanced'");
   CHECK(message("weights = [1, -2]") == "test.toml:1:15: 'weights' at the top level is -2, but must be at least 0");
   CHECK(message("weights = [inf]") == "test.toml:1:12: 'weights' at the top level is inf, but must be a finite number");
   CHECK(message("weights = \"balance\"").find("did you mean 'balanced'?") != std::string::npos);

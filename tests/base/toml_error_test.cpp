@@ -44,7 +44,7 @@ TEST_CASE("a text that is not TOML is refused with what is wrong, its line, and 
       {"epochs: 3", "1:7: a key and its value are joined by '=', not by ':'\n  1 | epochs: 3\n    |       ^"},
       {"epochs\n", "1:7: '=' is missing here, between a key and its value\n  1 | epochs\n    |       ^"},
       {"a = 3 // why",
-       "1:7: this is not part of the value before it: a line holds one key and its value, a list needs brackets, a "
+       "1:7: this does not belong to the value before it: a line holds one key and its value, a list needs brackets, a "
        "string needs quotes, and a comment begins with #\n  1 | a = 3 // why\n    |       ^"},
       {"a = 1\n\n a = 2", "3:2: the key 'a' is given twice (the first is in line 1)\n  3 |  a = 2\n    |  ^"},
       {"[t]\na = 1\n[u]\na = 1\na = 2",
@@ -63,7 +63,7 @@ TEST_CASE("a text that is not TOML is refused with what is wrong, its line, and 
        "1:13: a table in braces stands on one line: the brace } is missing at its end\n  1 | a = { b = 1,\n    |       "
        "      ^"},
       {"a = \"x\\d\"",
-       "1:8: a backslash and what follows it mean nothing here: write \\\\ for a backslash, or put the string in "
+       "1:8: this escape sequence is not valid: write \\\\ for a backslash, or put the string in "
        "single quotes\n  1 | a = \"x\\d\"\n    |        ^"},
       {"\t\"ä\" = b", "1:8: 'b' is not a value; a string needs quotes: \"b\"\n  1 | \t\"ä\" = b\n    | \t      ^"},
       {"ä = 1",

@@ -88,7 +88,7 @@ CONFIGS = [
     ),
     config(
         "a key of another kind",
-        r"'adam' has no such key, that is a key of 'sgd', 'lars'",
+        r"'adam' has no such key, it is a key of 'sgd', 'lars'",
         ("learning_rate", "momentum = 0.9\nlearning_rate"),
     ),
     config(
@@ -205,7 +205,7 @@ CONFIGS = [
     config(
         "an override without a value", r"--set train\.epochs: a key and its value are expected", sets=["train.epochs"]
     ),
-    config("an override of a number's part", r"--set seed\.x=1: 'seed' is no table", sets=["seed.x=1"]),
+    config("an override of a number's part", r"--set seed\.x=1: 'seed' is not a table", sets=["seed.x=1"]),
     config(
         "an override of an element that is not there",
         r"--set model\.layers\.9\.units=1",
@@ -218,8 +218,8 @@ CONFIGS = [
         (*TRAIN_NEW, "--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=1e38"),
     ),
     Case("no such config", CONFIGURATION, r"none\.toml: cannot be read: No such file", ("train", "none.toml")),
-    Case("an endless config", CONFIGURATION, r"/dev/zero: is no config", ("config", "check", "/dev/zero")),
-    Case("a folder for a config", CONFIGURATION, r"earlier: is a folder without a run", ("train", "earlier")),
+    Case("an endless config", CONFIGURATION, r"/dev/zero: is not a config file", ("config", "check", "/dev/zero")),
+    Case("a folder for a config", CONFIGURATION, r"earlier: is a folder that holds no run", ("train", "earlier")),
     Case("a binary file for a config", CONFIGURATION, r"digits\.h5.*not text in UTF-8", ("train", "digits.h5")),
 ]
 
@@ -242,7 +242,7 @@ USAGES = [
     Case(
         "a shape that is none",
         CONFIGURATION,
-        r"--features 3x32: give channels x height x width",
+        r"--features 3x32: it must be CxHxW",
         ("bench", "config.toml", "--features", "3x32"),
     ),
     Case("a split that is none", USAGE, r"usage error: .*--split", ("evaluate", "earlier", "--split", "half")),
@@ -353,7 +353,7 @@ DATASETS = [
     ),
     data(
         "a set that was written in part",
-        r"bad\.h5: /train/features has extents \[240, 28, 28\], but parts of it were never written",
+        r"bad\.h5: /train/features has shape \[240, 28, 28\], but parts of it were never written",
         lambda file: (
             file["train"].__delitem__("features"),
             file.create_dataset("train/features", (240, 28, 28), "u1", chunks=(100, 28, 28)).write_direct(
@@ -363,7 +363,7 @@ DATASETS = [
     ),
     data(
         "labels that were never written",
-        r"bad\.h5: /train/labels has extents \[240\], but parts of it were never written",
+        r"bad\.h5: /train/labels has shape \[240\], but parts of it were never written",
         lambda file: (file["train"].__delitem__("labels"), file.create_dataset("train/labels", (240,), "u1")),
     ),
     data(
@@ -457,7 +457,7 @@ IMPORTS = [
     ),
     idx_case(
         "truncated images",
-        r"train-images-idx3-ubyte: its header says 80 values .* but 79 follow",
+        r"train-images-idx3-ubyte: its header announces 80 values .* but 79 follow",
         lambda files: files.update({"train-images-idx3-ubyte": files["train-images-idx3-ubyte"][:-1]}),
     ),
     idx_case(
@@ -504,7 +504,7 @@ IMPORTS = [
         "--columns",
         "3",
     ),
-    text_case("comments alone", r"lines\.txt: holds no example", "libsvm", "# nothing\n\n"),
+    text_case("comments alone", r"lines\.txt: has no examples", "libsvm", "# nothing\n\n"),
     text_case("gzip that is none", r"lines\.txt:1:2: a zero byte", "libsvm", b"\x1f\x00 1:1\n"),
     text_case(
         "a test file that is not there",
@@ -516,7 +516,7 @@ IMPORTS = [
     ),
     text_case(
         "fractions that leave nothing",
-        r"leave none of the examples for training",
+        r"leave no examples for training",
         "libsvm",
         "1 1:1\n",
         "--test-fraction",
@@ -539,11 +539,11 @@ IMPORTS = [
     text_case("a field too many", r"lines\.txt:2:7: has 4 fields, but 3", "ratings", "1;2;3\n1;2;3;4\n1;2;3\n"),
     text_case(
         "an index beyond all columns",
-        r"lines\.txt:1:7: the index 4294967295 makes more than",
+        r"lines\.txt:1:7: the index 4294967295 needs more than",
         "libsvm",
         "1 0:1 4294967295:1\n",
     ),
-    text_case("a text without words", r"lines\.txt: holds no word", "text", "\n \n"),
+    text_case("a text without words", r"lines\.txt: has no words", "text", "\n \n"),
     text_case(
         "rows without values",
         r"lines\.txt: no example has a value; if that is intended, set --columns",
@@ -584,11 +584,11 @@ IMPORTS = [
     text_case("a text with a zero byte", r"lines\.txt:1:4: a zero byte", "text", b"one\0two\n"),
     text_case("a word without end", r"lines\.txt:1:1: a word of more than 64 KiB", "text", "x" * 100000),
     text_case("words that are all rare", r"lines\.txt: none of its 3 words occurs 5 times", "text", "a b c\n"),
-    text_case("an empty text", r"lines\.txt: holds no word", "text", ""),
+    text_case("an empty text", r"lines\.txt: has no words", "text", ""),
     Case(
         "a folder without texts",
         DATA,
-        r"texts: this folder holds no file",
+        r"texts: this folder has no files",
         ("data", "import", "text", "texts", "--output", "new.h5"),
         lambda folder: (folder / "texts").mkdir(),
     ),
@@ -606,23 +606,23 @@ IMPORTS = [
     ),
     counted(
         "a word that is not in the dictionary",
-        r"text\.h5: /train/words: word 3 is number 7, but there are 3",
+        r"text\.h5: /train/words: word 3 has the number 7, but the dictionary has only 3",
         lambda file: file["train/words"].__setitem__(3, 7),
     ),
     counted(
         "sentences that overlap",
-        r"text\.h5: /train/sentences: holds 2 behind 3",
+        r"text\.h5: /train/sentences: holds 2 after 3",
         lambda file: replace(file, "train/sentences", numpy.array([0, 3, 2, 4], "u8")),
     ),
     counted(
         "a dictionary of numbers",
-        r"text\.h5: /dictionary/words is no list of strings",
+        r"text\.h5: /dictionary/words is not a list of strings",
         lambda file: replace(file, "dictionary/words", numpy.arange(3)),
     ),
     Case(
         "co-occurrences in place of their text",
         CONFIGURATION,
-        r"--output digits\.h5: that is the text itself",
+        r"--output digits\.h5: this is the input text set",
         ("data", "cooccurrences", "digits.h5", "--output", "digits.h5", "--overwrite"),
     ),
     counted(
@@ -690,7 +690,7 @@ CHECKPOINTS = [
     Case(
         "a run to compare with itself",
         CONFIGURATION,
-        r"--compare-with trained: that is this run's own folder",
+        r"--compare-with trained: this is the run's own folder",
         (*COMPARED, "trained", "--overwrite", "--compare-with", "trained"),
     ),
     Case(
@@ -703,29 +703,29 @@ CHECKPOINTS = [
     Case(
         "all checkpoints truncated",
         CHECKPOINT,
-        r"trained/checkpoints: none of \d checkpoints is whole",
+        r"trained/checkpoints: all \d checkpoints are damaged",
         RESUME,
         edit(lambda content: content[: len(content) // 2]),
     ),
     Case(
         "all checkpoints empty",
         CHECKPOINT,
-        r"trained/checkpoints: none of \d checkpoints is whole.*is truncated",
+        r"trained/checkpoints: all \d checkpoints are damaged.*is truncated",
         RESUME,
         edit(lambda content: b""),
     ),
     Case(
         "a byte of all checkpoints flipped",
         CHECKPOINT,
-        r"none of \d checkpoints is whole.*checksum",
+        r"all \d checkpoints are damaged.*checksum",
         RESUME,
         edit(flip(5000)),
     ),
-    Case("a byte of their checksums flipped", CHECKPOINT, r"none of \d checkpoints is whole", RESUME, edit(flip(-1))),
+    Case("a byte of their checksums flipped", CHECKPOINT, r"all \d checkpoints are damaged", RESUME, edit(flip(-1))),
     Case(
         "targets for a model of labels",
         DATA,
-        r"targets\.h5: /test has no labels, but the model was trained on some",
+        r"targets\.h5: /test has no labels, but the model was trained with labels",
         ("evaluate", "trained", "--data", "targets.h5"),
         lambda folder: targets_for_labels(folder / "targets.h5"),
     ),
@@ -752,29 +752,32 @@ CHECKPOINTS = [
     Case(
         "another program's HDF5 file",
         CHECKPOINT,
-        r"plain\.h5 is truncated or no checkpoint",
+        r"plain\.h5 is truncated or not a checkpoint",
         ("evaluate", "plain.h5"),
         plain_hdf5,
     ),
     Case(
-        "text for a checkpoint", CHECKPOINT, r"config\.toml is truncated or no checkpoint", ("evaluate", "config.toml")
+        "text for a checkpoint",
+        CHECKPOINT,
+        r"config\.toml is truncated or not a checkpoint",
+        ("evaluate", "config.toml"),
     ),
     Case(
         "another model's checkpoint",
         CONFIGURATION,
-        r"the run was started with other values of model\.layers: resume with those of its config\.toml",
+        r"the run was started with different values of model\.layers: resume with those of its config\.toml",
         (*RESUME, "--set", "model.layers.0.channels=8"),
     ),
     Case(
         "another optimizer's checkpoint",
         CONFIGURATION,
-        r"the run was started with other values of optimizer\.kind: resume with those of its config\.toml",
+        r"the run was started with different values of optimizer\.kind: resume with those of its config\.toml",
         (*RESUME, "--set", "optimizer.kind=sgd"),
     ),
     Case(
         "other data than the run's",
         CHECKPOINT,
-        r"other data than other\.h5",
+        r"different data from other\.h5",
         (*RESUME, "--set", "data.path=other.h5"),
         lambda folder: draw_digits(folder / "other.h5", "--seed", "2"),
     ),
@@ -796,7 +799,7 @@ CHECKPOINTS = [
     Case(
         "bytes without the training set's scale",
         DATA,
-        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but those that the model",
+        r"unscaled\.h5: /test/features holds bytes that stand for 1 · byte \+ 0, but in the training set",
         ("predict", "trained", "--data", "unscaled.h5", "--output", "p.csv"),
         lambda folder: h5py.File(folder / "unscaled.h5", "w")
         .create_dataset("test/features", data=numpy.zeros((3, 28, 28), numpy.uint8))
@@ -816,7 +819,7 @@ OUTPUTS = [
     Case(
         "a run in the way",
         OTHER,
-        r"earlier: holds a run already; .*--resume.*--overwrite.*--output",
+        r"earlier: already holds a run; .*--resume.*--overwrite.*--output",
         ("train", "config.toml", "--output", "earlier"),
     ),
     Case(
@@ -828,7 +831,7 @@ OUTPUTS = [
     Case(
         "a folder that may not be made",
         OTHER,
-        r"/proc/run: the run folder cannot be made",
+        r"/proc/run: the run folder cannot be created",
         ("train", "config.toml", "--output", "/proc/run"),
     ),
     Case(
@@ -841,7 +844,7 @@ OUTPUTS = [
     Case(
         "no room to set a text aside",
         OTHER,
-        r"new\.h5: the temporary file beside it cannot be written: File too large",
+        r"new\.h5: a temporary file in its folder cannot be written: File too large",
         ("data", "import", "text", "long.txt", "--output", "new.h5"),
         lambda folder: (folder / "long.txt").write_text("a b " * (FILE_LIMIT // 8 + 1000)),
         limited=True,
@@ -849,7 +852,7 @@ OUTPUTS = [
     Case(
         "no room for a checkpoint",
         OTHER,
-        r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are whole",
+        r"new/checkpoints/step-000000010\.h5 could not be written.*earlier checkpoints are intact",
         (*TRAIN_NEW, "--set", "model.layers.0.channels=1200", "--set", "train.divergence=0"),
         limited=True,
     ),
@@ -870,27 +873,27 @@ OUTPUTS = [
     Case(
         "predictions of an unknown kind",
         CONFIGURATION,
-        r"out\.txt: predictions go to FILE\.h5 or FILE\.csv",
+        r"out\.txt: predictions can be written to FILE\.h5 or FILE\.csv",
         ("predict", "trained", "--output", "out.txt"),
     ),
     Case(
         "predictions in place of the set",
         OTHER,
-        r"set\.h5: there is such a file, which holds no predictions",
+        r"set\.h5: exists and does not hold predictions",
         ("predict", "trained", "--data", "set.h5", "--output", "set.h5", "--overwrite"),
         lambda folder: shutil.copy(folder / "digits.h5", folder / "set.h5"),
     ),
     Case(
         "predictions in place of a table",
         OTHER,
-        r"table\.csv: there is such a file, which holds no predictions",
+        r"table\.csv: exists and does not hold predictions",
         ("predict", "trained", "--output", "table.csv", "--overwrite"),
         lambda folder: (folder / "table.csv").write_text(TABLE),
     ),
     Case(
         "predictions in place of a checkpoint",
         OTHER,
-        r"step-000000020\.h5: there is such a file, which holds no predictions",
+        r"step-000000020\.h5: exists and does not hold predictions",
         ("predict", "trained", "--output", "trained/checkpoints/step-000000020.h5", "--overwrite"),
     ),
     Case(
@@ -932,12 +935,12 @@ LAUNCHES = [
     launched_by("another MPI's mpirun", r"PMI_SIZE", {"PMI_SIZE": "2", "PMI_RANK": "0"}),
     two_programs(
         "different configs",
-        r"the config of rank 1 on .* is not that of rank 0",
+        r"the config of rank 1 on .* differs from that of rank 0",
         ((), ("--set", "train.epochs=3")),
     ),
     two_programs(
         "different instruction sets",
-        r"the CPU's instruction set of rank 1 on .* is not that of rank 0 .*UNISONO_MAX_ISA=",
+        r"the CPU's instruction set of rank 1 on .* differs from that of rank 0 .*UNISONO_MAX_ISA=",
         (("-x", "UNISONO_MAX_ISA=portable"), ()),
     ),
     Case(
@@ -949,14 +952,14 @@ LAUNCHES = [
     ),
     two_programs(
         "different data",
-        r"the data set of rank 1 on .* is not that of rank 0",
+        r"the data set of rank 1 on .* differs from that of rank 0",
         (("-wdir", "other"), ()),
         other_folder,
     ),
     Case(
         "more threads than cores to bench with",
         COMMUNICATION,
-        r"may run on \d+ cores? but has 999 threads",
+        r"may use \d+ cores? but has 999 threads",
         ("bench", "config.toml", "--set", "train.threads=999"),
     ),
 ]
@@ -1079,13 +1082,13 @@ IN_PLACE = [
     ),
     sparse(
         "word vectors in strata",
-        r'strategy\.kind = "stratified".*take ratings, but .*sparse\.h5 holds text',
+        r'strategy\.kind = "stratified".*need ratings, but .*sparse\.h5 holds text',
         "word2vec",
         'strategy={kind="stratified"}',
     ),
     sparse(
         "strata of sparse rows",
-        r'strategy\.kind = "stratified".*take ratings, but .* holds sparse rows',
+        r'strategy\.kind = "stratified".*need ratings, but .* holds sparse rows',
         "linear",
         'strategy={kind="stratified"}',
     ),
@@ -1174,7 +1177,7 @@ IN_PLACE = [
     ),
     sparse(
         "a column given twice",
-        r"/train/features/indices: row 2 has column 1 behind column 1",
+        r"/train/features/indices: row 2 has column 1 after column 1",
         "linear",
         change=lambda file: file["train/features/indices"].__setitem__(3, 1),
     ),
@@ -1305,14 +1308,14 @@ VECTORS = [
     vectors(
         "vectors in place of a file",
         OTHER,
-        r"v\.npy: exists already; .*--overwrite",
+        r"v\.npy: already exists; .*--overwrite",
         EXPORT,
         change=lambda folder: (folder / "v.npy").write_text("mine"),
     ),
     vectors(
         "vectors in place of a link",
         OTHER,
-        r"v\.npy: is not a regular file, and is not replaced by one",
+        r"v\.npy: is not a regular file, so it is not replaced",
         (*EXPORT, "--overwrite"),
         change=lambda folder: os.symlink("elsewhere", folder / "v.npy"),
     ),
@@ -1355,7 +1358,7 @@ VECTORS = [
     vectors(
         "names that nobody has kept",
         DATA,
-        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*put one of them back",
+        r"its run's dictionary\.h5 is missing.*small\.h5: there is no such file.*restore one of them",
         NEIGHBORS,
         change=lambda folder: [(folder / name).unlink() for name in ("small/dictionary.h5", "small.h5")],
     ),
@@ -1418,7 +1421,7 @@ VECTORS = [
     Case(
         "items of digits",
         CONFIGURATION,
-        r"--top: trained/.* was trained on .*but only a model of ratings can recommend items",
+        r"--top: trained/.* was trained on .*but only models of ratings can recommend items",
         ("predict", "trained", "--top", "3", "--output", "top.csv"),
     ),
     recommend("items for nobody", USAGE, r"usage error: .*--top", "--top", "0", "--output", "top.csv"),
@@ -1447,7 +1450,7 @@ VECTORS = [
     recommend(
         "items in place of the set",
         OTHER,
-        r"small\.h5: there is such a file, which holds no predictions",
+        r"small\.h5: exists and does not hold predictions",
         *("--top", "2", "--output", "small.h5", "--overwrite"),
     ),
     recommend(
@@ -1488,7 +1491,7 @@ def replayed(name, message, content):
 SERVERS = [
     served(
         "a slow rank that serves",
-        r"fault\.slow_rank: rank 1 is a server and trains nothing; take another one",
+        r"fault\.slow_rank: rank 1 is a server and does not train; choose another rank",
         "servers=1",
         sets=["fault.slow_rank=1", "fault.slow_factor=2"],
         ranks=(2,),
@@ -1516,7 +1519,7 @@ SERVERS = [
     served("a consistency of no kind", r"'consistency'.*'eventual'.*one of 'asynchronous'", "consistency=eventual"),
     served(
         "staleness of synchronous workers",
-        r"consistency 'synchronous' has no such key, that is a key of 'bounded'",
+        r"consistency 'synchronous' has no such key, it is a key of 'bounded'",
         "consistency=synchronous",
         "staleness=2",
     ),
@@ -1569,10 +1572,10 @@ SERVERS = [
         r"'slow_factor'.*at least 1",
         sets=["fault.slow_rank=0", "fault.slow_factor=0.5"],
     ),
-    served_rows("a pull period of rows", r"strategy\.pull_period: this model is updated in place", "pull_period=2"),
-    served_rows("rows that are pulled ahead", r"strategy\.prefetch: this model is updated in place", "prefetch=true"),
+    served_rows("a pull period of rows", r"strategy\.pull_period does not apply to models", "pull_period=2"),
+    served_rows("rows that are pulled ahead", r"strategy\.prefetch does not apply to models", "prefetch=true"),
     served_rows(
-        "compensation of rows", r"strategy\.delay_compensation: this model.*not gradients", "delay_compensation=1"
+        "compensation of rows", r"strategy\.delay_compensation does not apply.*not gradients", "delay_compensation=1"
     ),
     replayed(
         "a run without a record", r"events\.bin: there is no such record; runs with strategy\.record = true", None

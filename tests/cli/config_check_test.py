@@ -78,7 +78,7 @@ class ConfigCheck(BinaryTest):
 
     def test_data_that_are_not_there_are_not_looked_at(self):
         result = self.succeed("config", "check", "config.toml", "--set", "data.path=none.h5")
-        self.assertIn("unisono: none.h5 is not there: the config was checked, but not whether it fits", result.err)
+        self.assertIn("unisono: none.h5 does not exist: the config is valid, but was not checked against", result.err)
 
     def test_what_does_not_fit_the_data_is_refused_as_in_training(self):
         for message, config, *sets in [
@@ -87,14 +87,14 @@ class ConfigCheck(BinaryTest):
             ("needs sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
             ("train.accumulate", "regression.toml", "data.path=ratings.h5", "train.accumulate=2"),
             ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
-            ('"stratified" and data.order = "strata" take ratings', "config.toml", "strategy.kind=stratified"),
+            ('"stratified" and data.order = "strata" need ratings', "config.toml", "strategy.kind=stratified"),
             ("the kernel spans 50×50 values but the input is", "config.toml", "model.layers.0.kernel=50"),
-            ("the last layer gives 2 and a target has 3 values", "regression.toml"),
+            ("the last layer gives 2 and a target has 3", "regression.toml"),
             ("[data.augmentation] moves images", "regression.toml", "data.augmentation.shift=1"),
             ("softmax_cross_entropy needs labels", "regression.toml", "model.loss=softmax_cross_entropy"),
             ("in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
             ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
-            ("it takes the names of parameters or of their layers", "config.toml", 'train.freeze=["nothing*"]'),
+            ("use names of parameters or layers", "config.toml", 'train.freeze=["nothing*"]'),
         ]:
             with self.subTest(message):
                 self.write_all()

@@ -47,8 +47,8 @@ class LearningRateOfALongerRun(ControlTest):
         before = self.vectors("run")
         for ranks in (0, 2):
             message = self.message(self.resume("train.epochs=4", ranks=ranks, code=2))
-            self.assertIn("--set schedule.epochs=2: the rate goes on from 0 as planned, and stays at 0", message)
-            self.assertRegex(message, r"--set schedule.epochs=4: it falls over 4 epochs and goes on from 0\.0048")
+            self.assertIn("--set schedule.epochs=2 to continue from 0 as planned (it stays at 0", message)
+            self.assertRegex(message, r"--set schedule.epochs=4 to let it fall over 4 epochs and continue from 0\.0048")
         for name, values in self.vectors("run").items():
             self.assertEqual(values.tobytes(), before[name].tobytes())
 
@@ -65,7 +65,7 @@ class LearningRateOfALongerRun(ControlTest):
         self.train("run", *FALLING, "--set", "train.epochs=1")
         self.train("whole", *FALLING)
         result = self.resume("train.epochs=2", "schedule.epochs=2")
-        self.assertRegex(result.out, r"now falls over 2 epochs instead of 1: it goes on from 0\.00474 instead of 0")
+        self.assertRegex(result.out, r"now falls over 2 epochs instead of 1: it continues from 0\.00474 instead of 0")
         rates, whole = self.rates("run"), self.rates("whole")
         self.assertEqual({step: rates[step] for step in range(11, 21)}, {step: whole[step] for step in range(11, 21)})
 
@@ -74,7 +74,7 @@ class LearningRateOfALongerRun(ControlTest):
         self.resume("train.epochs=3", "schedule.epochs=2")
         message = self.message(self.resume("train.epochs=3", code=2))
         self.assertIn("falls over 2 epochs", message)
-        self.assertIn("complete already", self.resume("train.epochs=3", "schedule.epochs=2").out)
+        self.assertIn("already complete", self.resume("train.epochs=3", "schedule.epochs=2").out)
 
     def test_a_complete_run_suggests_nothing_that_moves_the_rate_unasked(self):
         self.train("run", *FALLING)
@@ -191,7 +191,7 @@ class BestCheckpoint(ControlTest):
     def test_another_metric_after_a_resume_begins_anew_and_says_so(self):
         self.train("run", *HELD_BACK, "--set", "train.epochs=1")
         result = self.train("run", *HELD_BACK, "--resume", *settings("checkpoint.best.metric=loss"))
-        self.assertIn("the best checkpoint is now by validation loss, not by validation accuracy", result.out)
+        self.assertIn("the best checkpoint now uses validation loss instead of validation accuracy", result.out)
         self.assertEqual(self.best("run")["best_by"]["criterion"], "validation loss")
 
 
@@ -225,7 +225,7 @@ class EarlyStopping(ControlTest):
             self.train_early(run, ranks)
             before = self.summary(run)
             result = self.train(run, *self.EARLY, "--resume", ranks=ranks)
-            self.assertIn("complete already; it stopped early; a larger train.early_stopping.patience", result.out)
+            self.assertIn("already complete; it stopped early; a larger train.early_stopping.patience", result.out)
             self.assertEqual(self.summary(run), before)
             more = settings("train.early_stopping.patience=5")
             self.train(run, *self.EARLY, *more, "--resume", ranks=ranks)
@@ -324,14 +324,14 @@ class RunFolderAsConfig(ControlTest):
             self.train(whole, ranks=ranks)
             self.succeed("train", run + "/", "--resume", "--set", "train.epochs=2", ranks=ranks)
             self.assert_same_bits(run, whole)
-            self.assertIn("complete already", self.succeed("train", run, "--resume", ranks=ranks).out)
+            self.assertIn("already complete", self.succeed("train", run, "--resume", ranks=ranks).out)
 
     def test_without_resume_or_without_a_run_it_is_refused(self):
         self.train("run", "--set", "train.epochs=1")
         self.assertIn("add --resume", self.message(self.unisono("train", "run")))
         self.assertEqual(self.unisono("train", "run").code, 2)
-        self.assertIn("without a run", self.message(self.unisono("train", ".", "--resume")))
-        self.assertIn("goes on in its own folder",
+        self.assertIn("that holds no run", self.message(self.unisono("train", ".", "--resume")))
+        self.assertIn("continues in its own folder",
                       self.message(self.unisono("train", "run", "--resume", "--output", "other")))
 
 

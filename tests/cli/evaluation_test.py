@@ -343,7 +343,7 @@ class Predicting(Evaluating):
                     result = self.unisono("predict", "run", *words, ranks=ranks)
                     self.assertEqual(result.code, 1, result)
                     self.assertEqual(len(messages(result)), 1, result)
-                    self.assertIn("exists already; choose another --output, or add --overwrite", result.err)
+                    self.assertIn("already exists; choose another --output, or add --overwrite", result.err)
                     self.assertEqual(file.stat().st_mtime_ns, earlier)
                 self.succeed("predict", "run", *words, "--overwrite")
                 self.assertNotEqual(file.stat().st_mtime_ns, earlier)

@@ -373,7 +373,7 @@ class InPlace(BinaryTest):
                     result = self.unisono(*command, ranks=2 if name == "linear" else 0)
                     self.assertEqual(result.code, 3, result)
                     self.assertEqual(len(messages(result)), 1, result)
-                    told = rf"its {table} have other numbers .* number 0 is "
+                    told = rf"its {table} are numbered differently .* number 0 is "
                     if table == "classes":  # classes are matched by name
                         told = r"/(train|test)/labels: example \d+ is of class '(perhaps|never)', which the model"
                     self.assertRegex(result.err, rf"other\.h5: {told}")

@@ -138,8 +138,8 @@ class ScalingTest(PreprocessingTest):
         self.check("train", "table.toml")
         self.check("evaluate", "runs/table")
         self.write("new.csv", "x,w\n1,a\n")
-        self.refused(r"new\.csv.*keeps no recipe.*data import csv", "predict", "runs/table", "--input", "new.csv",
-                     "--output", "p.csv")  # fmt: skip
+        self.refused(r"new\.csv.*without a preprocessing recipe.*data import csv", "predict", "runs/table",
+                     "--input", "new.csv", "--output", "p.csv")  # fmt: skip
         self.write("raw.csv", "x,w,k\n1,a,n\n2,b,y\n")
         self.check("data", "import", "csv", "raw.csv", "--label", "k", "--output", "raw.h5")
         self.refused(r"raw\.h5: holds raw columns", "predict", "runs/table", "--data", "raw.h5", "--output", "p.csv")
@@ -180,7 +180,7 @@ class CategoriesTest(PreprocessingTest):
     def test_an_unknown_level_is_refused_or_other(self):
         self.train_table(self.TEXT, *NAMED)
         self.write("new.csv", "w\nb\nd\n")
-        self.refused(r"new\.csv:3: column 'w': 'd', which the model does not know: it was trained on a, b, c",
+        self.refused(r"new\.csv:3: column 'w': 'd', which the model was not trained on \(it knows a, b, c",
                      "predict", "runs/table", "--input", "new.csv", "--output", "p.csv")  # fmt: skip
         self.write("other.csv", "k,w\ny,b\nn,d\n")
         self.check("data", "import", "csv", "other.csv", *NAMED, "--output", "other.h5")
@@ -206,7 +206,7 @@ class CategoriesTest(PreprocessingTest):
         self.write("one.csv", "w\nc\n")
         self.assertEqual(self.predictions("runs/table", "--input", "one.csv").shape, (1, 2))
         self.write("renamed.csv", "W\nc\n")
-        self.refused(r"renamed\.csv: its first line names none", "predict", "runs/table", "--input", "renamed.csv",
+        self.refused(r"renamed\.csv: the first line has none", "predict", "runs/table", "--input", "renamed.csv",
                      "--output", "p.csv")  # fmt: skip
 
 
@@ -279,7 +279,7 @@ class LibsvmTest(PreprocessingTest):
         self.train_rows("--base", "0")
         self.write("blank.txt", "0 2:1 3:0.5\n0 1:1\n")
         result = self.check("predict", "runs/rows", "--input", "blank.txt", "--output", "p.csv")
-        self.assertRegex(result.out + result.err, r"blank\.txt: a label is no class of the model")
+        self.assertRegex(result.out + result.err, r"blank\.txt: a label is not one of the classes")
 
 
 class StoredFeaturesTest(PreprocessingTest):
@@ -325,7 +325,7 @@ class StoredFeaturesTest(PreprocessingTest):
         for name in ("new.npy", "images-idx3-ubyte.gz", "folder", "new.h5"):
             numpy.testing.assert_allclose(self.predictions("runs/table", "--input", name), expected, atol=1e-5)
         numpy.save(self.folder / "floats.npy", images[:4] / 255)
-        self.refused(r"floats\.npy: holds numbers that are no bytes, but the model was trained on bytes", "predict",
+        self.refused(r"floats\.npy: holds numbers other than bytes, but the model was trained on bytes", "predict",
                      "runs/table", "--input", "floats.npy", "--output", "p.csv")  # fmt: skip
         with h5py.File(self.folder / "unscaled.h5", "w") as file:
             file["test/features"] = images[:4]

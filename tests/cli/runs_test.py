@@ -76,7 +76,7 @@ class Tables(BinaryTest):
         result = self.succeed("runs")
         names = [line.split()[0] for line in result.out.splitlines()[:4]]
         self.assertEqual(names, ["run", "runs/fast", "runs/grid/s4", "runs/s3"])
-        self.assertIn("warning: runs/notes: holds no run; it is left out", result.err)
+        self.assertIn("warning: runs/notes: holds no runs; it is left out", result.err)
         self.assertIn("warning: runs/broken: its summary.json is damaged; it is left out", result.err)
         ours = json.loads(self.succeed("runs", "runs", "--json").out)
         self.assertEqual([one["folder"] for one in ours["skipped"]], ["runs/notes", "runs/broken"])

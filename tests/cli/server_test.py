@@ -125,7 +125,7 @@ class ParameterServer(BinaryTest):
     def test_another_strategy_does_not_go_on(self):
         self.train("run", *SERVED, ranks=2)
         told = self.train("run", "--set", "strategy.kind=elastic_averaging", "--resume", ranks=2, code=2).err
-        self.assertIn("the run was started with other values of strategy.kind", told)
+        self.assertIn("the run was started with different values of strategy.kind", told)
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
         options = [
@@ -160,7 +160,7 @@ class ParameterServer(BinaryTest):
         self.train("run", *options, ranks=2)
         longer = ["--set", "train.epochs=3", "--resume"]
         told = self.train("run", *options, *longer, "--set", "schedule.epochs=3", ranks=2, code=2).err
-        self.assertIn("the record is of a learning-rate schedule over 20 steps, not 30: resume with", told)
+        self.assertIn("the run was recorded with a learning-rate schedule over 20 steps, not 30: resume with", told)
         self.assertEqual(told.count("unisono:"), 1)
         self.train("run", *options, *longer, "--set", "schedule.epochs=2", ranks=2)
         self.assertIn("bit for bit", self.succeed("replay", "run").out)

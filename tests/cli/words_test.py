@@ -148,7 +148,11 @@ class WordVectors(Trained):
         self.succeed("data", "import", "text", "text.txt", "--minimum-count", "2", "--overwrite", "--output", "text.h5")
         shutil.copy(self.folder / "text.h5", self.folder / "run/dictionary.h5")
         self.fails(
-            3, r"dictionary\.h5 is missing or another run.s.*text\.h5 has other names by now", "neighbors", "run", "w1"
+            3,
+            r"dictionary\.h5 is missing or belongs to another run.*text\.h5 has different names now",
+            "neighbors",
+            "run",
+            "w1",
         )
         self.train("run", "--overwrite", config="words.toml")
         self.succeed("neighbors", "run", "w1")
@@ -190,7 +194,7 @@ class WordVectors(Trained):
     def test_files_are_replaced_only_if_that_is_asked_for(self):
         export = ("export", "run", "--format", "npy", "--output", "v.npy")
         self.write("v.npy.names.txt", "mine")
-        self.fails(1, r"v\.npy\.names\.txt: exists already; .*--overwrite", *export)
+        self.fails(1, r"v\.npy\.names\.txt: already exists; .*--overwrite", *export)
         self.assertFalse((self.folder / "v.npy").exists())
         self.assertEqual((self.folder / "v.npy.names.txt").read_text(), "mine")
         self.succeed(*export, "--overwrite")

@@ -136,8 +136,8 @@ TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", 
   CHECK_THAT(refusal(test::write_set(folder / "set.h5", {})),
              Contains("set.h5: has no /train/words; it is not a text set"));
   CHECK_THAT(refusal(write_text(folder / "a.h5", {{0, 3}}, 3)),
-             Contains("a.h5: /train/words: word 1 is number 3, but there are 3 in the dictionary"));
-  CHECK_THAT(refusal(write_text(folder / "b.h5", {{0, -1}}, 3)), Contains("word 1 is number -1"));
+             Contains("a.h5: /train/words: word 1 has the number 3, but the dictionary has only 3 words"));
+  CHECK_THAT(refusal(write_text(folder / "b.h5", {{0, -1}}, 3)), Contains("word 1 has the number -1"));
   CHECK_THAT(refusal(write_text(folder / "c.h5", {{0}, {1}}, 3)), Contains("c.h5: no sentence has two or more words"));
   const auto with_ends = [&](const std::vector<std::uint64_t>& ends) {
     const std::string path = folder / "d.h5";
@@ -150,10 +150,10 @@ TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", 
     }
     return refusal(path);
   };
-  CHECK_THAT(with_ends({1, 3}), Contains("/train/sentences: does not begin with 0"));
-  CHECK_THAT(with_ends({0, 4}), Contains("/train/sentences: holds 4 behind 0, of 3 words"));
-  CHECK_THAT(with_ends({0, 2, 1, 3}), Contains("/train/sentences: holds 1 behind 2"));
-  CHECK_THAT(with_ends({0, 2}), Contains("/train/sentences: ends with 2, of 3 words"));
+  CHECK_THAT(with_ends({1, 3}), Contains("/train/sentences: must begin with 0"));
+  CHECK_THAT(with_ends({0, 4}), Contains("/train/sentences: holds 4 after 0; the values must ascend and be at most 3"));
+  CHECK_THAT(with_ends({0, 2, 1, 3}), Contains("/train/sentences: holds 1 after 2"));
+  CHECK_THAT(with_ends({0, 2}), Contains("/train/sentences: ends with 2, but must end with 3"));
   CHECK(with_ends({0, 2, 3}).empty());
   const auto bad_options = [&](const CooccurrenceOptions& options) {
     return test::message_of<ConfigError>([&] { count(folder / "d.h5", options); });

@@ -74,10 +74,13 @@ TEST_CASE("missing groups and datasets", "[dataset]") {
 
 TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
   CHECK_THAT(message([](File& file) { write(file, "train", {.labels = {0}}); }),
-             Contains("/train/labels holds 1 values but /train/features holds 2 examples"));
+             Contains("/train/labels holds 1 value but /train/features holds 2 examples"));
   CHECK_THAT(message([](File& file) { write(file, "train", {.features = {}, .labels = {}}); }),
              Contains("/train/features is empty"));
-  CHECK_THAT(message([](File& file) { file.create<float>("train/features", {4, 0}); }), Contains("no feature at all"));
+  CHECK_THAT(message([](File& file) {
+               file.create<float>("train/features", {4, 0});
+             }),
+             Contains("examples have no features"));
   CHECK_THAT(message([](File& file) {
                file.create<float>("train/features", {1, 2, 3, 4, 5});
              }),
@@ -87,18 +90,18 @@ TEST_CASE("lengths, shapes and types that do not fit", "[dataset]") {
                file.create<float>("test/features", {2, 3});
                file.write<float>("test/labels", {0, 1});
              }),
-             Contains("/test/features has examples of another shape ([2, 3]) than /train/features ([2, 2])"));
+             Contains("/test/features has examples of a different shape ([2, 3]) than /train/features ([2, 2])"));
   CHECK_THAT(message([](File& file) {
                write(file, "train", {});
                file.create<float>("test/features", {2, 2});
                file.write<float>("test/targets", {0, 1});
              }),
-             Contains("/test has other labels or targets than /train"));
+             Contains("/test does not have the same kind of labels or targets as /train"));
   CHECK_THAT(message([](File& file) {
                file.create<float>("train/features", {2, 2});
                file.create<float>("train/labels", {2, 10});
              }),
-             Contains("/train/labels has extents [2, 10]; one class number an example is needed"));
+             Contains("/train/labels has shape [2, 10], but needs one class number per example"));
 }
 
 TEST_CASE("values that are no numbers name the example", "[dataset]") {
@@ -143,16 +146,18 @@ TEST_CASE("labels that are no classes name the example", "[dataset]") {
                write(file, "train", {.labels = {kNan, 0}});
              }),
              Contains("example 0 has the label nan"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {});
-               write(file, "test", {.labels = {0, 2}});
-             }),
-             Contains("/test/labels: a label is 2, out of range for the 2 classes that the training labels show"));
-  CHECK_THAT(message([](File& file) {
-               write(file, "train", {.labels = {0, 3}});
-               file.write_attribute("", "classes", std::int64_t{3});
-             }),
-             Contains("/train/labels: a label is 3, out of range for the 3 classes that the file's attribute"));
+  CHECK_THAT(
+      message([](File& file) {
+        write(file, "train", {});
+        write(file, "test", {.labels = {0, 2}});
+      }),
+      Contains("/test/labels: a label is 2, which is out of range for the 2 classes that the training labels show"));
+  CHECK_THAT(
+      message([](File& file) {
+        write(file, "train", {.labels = {0, 3}});
+        file.write_attribute("", "classes", std::int64_t{3});
+      }),
+      Contains("/train/labels: a label is 3, which is out of range for the 3 classes that the file's attribute"));
 }
 
 TEST_CASE("attributes that make no sense", "[dataset]") {
@@ -165,7 +170,7 @@ TEST_CASE("attributes that make no sense", "[dataset]") {
                write(file, "train", {});
                file.write_attribute("train/features", "offset", std::string("none"));
              }),
-             Contains("/train/features attribute 'offset' is not of the type"));
+             Contains("/train/features attribute 'offset' has the wrong type"));
   CHECK_THAT(message([](File& file) {
                write(file, "train", {});
                file.write_attribute("", "classes", std::int64_t{3});

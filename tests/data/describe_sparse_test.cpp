@@ -47,9 +47,9 @@ TEST_CASE("a description of sparse examples says how full they are, and how clas
   const std::string text = describe_set(folder / "a.h5");
   CHECK_THAT(text, Contains("sparse examples of 4 columns"));
   CHECK_THAT(text, Contains("train: 5 examples"));
-  CHECK_THAT(text, Contains("5 values, in 25 % of all places of 4 columns"));
-  CHECK_THAT(text, Contains("values a row 0 to 2, mean 1, deviation 0.6325"));
-  CHECK_THAT(text, Contains("3 columns have a value"));
+  CHECK_THAT(text, Contains("5 values, 25 % of all entries of 4 columns"));
+  CHECK_THAT(text, Contains("values per row 0 to 2, mean 1, deviation 0.6325"));
+  CHECK_THAT(text, Contains("columns with values: 3"));
   CHECK_THAT(text, Contains("values 0.5 to 3, mean 1.5"));
   CHECK_THAT(text, Contains("0 -1") && Contains("60.0 %") && Contains("2 to 3 examples each"));
   CHECK_THAT(text, Contains("column:value\n  0:0.5, 3:2\n  1:1\n  \n"));
@@ -63,9 +63,9 @@ TEST_CASE("a description of sparse examples says how full they are, and how clas
   const std::uint64_t five = 5;
   const std::uint32_t column = 4;
   CHECK_THAT(refusal(folder / "a.h5", [&](hdf5::File& f) { f.write_rows("train/features/indices", 2, 1, &column); }),
-             Contains("a.h5: /train/features/indices: holds column 4, but there are 4"));
+             Contains("a.h5: /train/features/indices: holds the column 4, but there are only 4 columns"));
   CHECK_THAT(refusal(folder / "c.h5", [&](hdf5::File& f) { f.write_rows("train/features/indptr", 1, 1, &five); }),
-             Contains("c.h5: /train/features/indptr: holds 5 behind 0, of 2 indices"));
+             Contains("c.h5: /train/features/indptr: holds 5 after 0; the values must ascend and be at most 2"));
 }
 
 TEST_CASE("a description of ratings counts users, items and ratings", "[describe]") {
@@ -83,7 +83,7 @@ TEST_CASE("a description of ratings counts users, items and ratings", "[describe
   CHECK_THAT(text, Contains("test: 1 ratings by 1 users of 1 items"));
   const std::uint32_t nobody = 3;
   CHECK_THAT(refusal(folder / "a.h5", [&](hdf5::File& f) { f.write_rows("train/users", 0, 1, &nobody); }),
-             Contains("a.h5: /train/users holds the number 3, but its dictionary has 3"));
+             Contains("a.h5: /train/users holds the number 3, but its dictionary has only 3 names"));
 }
 
 TEST_CASE("many different ratings are counted in ranges", "[describe]") {
@@ -102,7 +102,7 @@ TEST_CASE("descriptions of text and of co-occurrences show words", "[describe]")
   const std::string text = describe_set(folder / "a.h5");
   CHECK_THAT(text, Contains("text of 2 distinct words"));
   CHECK_THAT(text, Contains("train: 6 words in 3 sentences"));
-  CHECK_THAT(text, Contains("words a sentence: 1 to 3, mean 2"));
+  CHECK_THAT(text, Contains("words per sentence: 1 to 3, mean 2"));
   CHECK_THAT(text, Contains("0 a") && Contains("66.7 %"));
   count_cooccurrences(folder / "a.h5", {}, {.path = folder / "c.h5"});
   const std::string counts = describe_set(folder / "c.h5");

@@ -40,7 +40,7 @@ TEST_CASE("counts belong to the words", "[dictionary]") {
   const TempDir folder;
   write_dictionary(folder / "words.h5", {{.table = "words", .names = {"a", "b"}, .counts = {1}}});
   const auto said = message_of<DataError>([&] { read_dictionary(folder / "words.h5"); });
-  CHECK_THAT(said, Contains("/dictionary/counts holds 1 values, but there are 2 words"));
+  CHECK_THAT(said, Contains("/dictionary/counts holds 1 value, but the dictionary has 2 words"));
   CHECK_THAT(message_of<DataError>([&] { read_dictionary(folder / "none.h5"); }), Contains("none.h5"));
 }
 

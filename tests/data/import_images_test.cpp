@@ -84,10 +84,10 @@ TEST_CASE("IDX bytes that are none are refused with place and reason", "[import]
   CHECK_THAT(idx_message({0, 0, 8}), Contains("f: ends after 3 bytes"));
   CHECK_THAT(idx_message({0x1f, 0x8b, 8, 0}), Contains("begins with 1f 8b 08 00"));
   CHECK_THAT(idx_message({0, 0, 13, 1, 0, 0, 0, 0}), Contains("begins with 00 00 0d 01"));
-  CHECK_THAT(idx_message({0, 0, 8, 3, 0, 0}), Contains("ends at byte 6, inside of its header"));
-  CHECK_THAT(idx_message(idx({3}, {1, 2})), Contains("its header says 3 values") && Contains("but 2 follow"));
-  CHECK_THAT(idx_message(idx({1}, {1, 2})), Contains("says 1 values") && Contains("2 follow"));
-  CHECK_THAT(idx_message(idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {1})), Contains("says more values"));
+  CHECK_THAT(idx_message({0, 0, 8, 3, 0, 0}), Contains("ends at byte 6, inside its header"));
+  CHECK_THAT(idx_message(idx({3}, {1, 2})), Contains("its header announces 3 values") && Contains("but 2 follow"));
+  CHECK_THAT(idx_message(idx({1}, {1, 2})), Contains("announces 1 values") && Contains("2 follow"));
+  CHECK_THAT(idx_message(idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {1})), Contains("announces more values"));
 }
 
 TEST_CASE("IDX files that do not belong together, or are missing, are named", "[import]") {
@@ -98,7 +98,7 @@ TEST_CASE("IDX files that do not belong together, or are missing, are named", "[
   CHECK_THAT(refusal(), Contains("has no file 'train-images-idx3-ubyte'"));
   write_idx_folder(folder);
   test::write_file(folder / "train-labels-idx1-ubyte", text(idx({3}, {4, 2, 1})));
-  CHECK_THAT(refusal(), Contains("train-labels-idx1-ubyte: has extents [3]") && Contains("holds 2 images"));
+  CHECK_THAT(refusal(), Contains("train-labels-idx1-ubyte: has shape [3]") && Contains("holds 2 images"));
   write_idx_folder(folder);
   write_gzip(folder / "t10k-images.idx3-ubyte.gz", idx({1, 3, 3}, Bytes(9)));
   CHECK_THAT(refusal(), Contains("t10k-images") && Contains("training images are of [2, 3]"));

@@ -119,7 +119,7 @@ TEST_CASE("a test file shares base, columns and classes", "[libsvm]") {
   CHECK(import("1 1:1\n0 2:1\n", {}, "0 0:1\n").train.indices == std::vector<std::uint32_t>{1, 2});  // base 0 for both
   CHECK(import("1 1:1\n0 2:1\n", {}, "0 1:2\n").train.data == std::vector<float>{1, 1});  // not all values are 1
   CHECK_THAT(refusal("1 1:1\n0 2:1\n", {}, "1 1:1\n7 1:1\n"),
-             Contains("s.svm:2:1: the label 7 is no class of the training file, whose classes are 0, 1"));
+             Contains("s.svm:2:1: the label 7 does not occur in the training file, whose classes are 0, 1"));
 }
 
 TEST_CASE("columns and base may be said", "[libsvm]") {
@@ -152,7 +152,7 @@ TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
   CHECK_THAT(refusal("1,2 1:1\n"), Contains("t.svm:1:1: '1,2' has several labels"));
   CHECK_THAT(refusal("1:1 2:1\n"), Contains("t.svm:1:1: begins with '1:1', but a line must begin with a label"));
   CHECK_THAT(refusal("1 qid:3 1:1\n"), Contains("t.svm:1:3: 'qid:' is for ranking"));
-  CHECK_THAT(refusal("# nothing\n"), Contains("t.svm: holds no example"));
+  CHECK_THAT(refusal("# nothing\n"), Contains("t.svm: has no examples"));
 }
 
 TEST_CASE("examples of several files are dealt to groups, each to one", "[libsvm]") {

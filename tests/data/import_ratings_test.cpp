@@ -168,8 +168,7 @@ TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") 
   CHECK_THAT(refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
   CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
   CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is not a number"));
-  CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}),
-             Contains("r.txt: holds no rating below its header line"));
+  CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}), Contains("r.txt: has no ratings"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "half"}), Contains("--split 'half'"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "none", .test_fraction = 0.1}), Contains("--split none"));
   CHECK_THAT(refusal<ConfigError>(good, {.split = "leave_one_out", .test_fraction = 0.1}), Contains("--test-fraction"));

@@ -68,7 +68,7 @@ TEST_CASE("rare words are dropped, and sentences that they leave empty", "[text]
   CHECK(few.words == Words{0, 0, 0});
   CHECK(few.sentences == Offsets{0, 1, 3});
   CHECK_THAT(refusal("a b c", {.minimum_count = 2}), Contains("t.txt: none of its 3 words occurs 2 times"));
-  CHECK_THAT(refusal(" \n", {.minimum_count = 1}), Contains("t.txt: holds no word"));
+  CHECK_THAT(refusal(" \n", {.minimum_count = 1}), Contains("t.txt: has no words"));
 }
 
 TEST_CASE("long sentences are cut by the words that are kept, as word2vec does", "[text]") {
@@ -109,7 +109,7 @@ TEST_CASE("files of a folder come in alphabetical order, packed or not, and end 
   CHECK(set.words == Words{1, 0, 0, 0, 0});
   CHECK(set.sentences == Offsets{0, 2, 4, 5});
   std::filesystem::create_directories(folder / "empty");
-  CHECK_THAT(test::message_of<DataError>([&] { list_files({folder / "empty"}); }), Contains("holds no file"));
+  CHECK_THAT(test::message_of<DataError>([&] { list_files({folder / "empty"}); }), Contains("has no files"));
 }
 
 TEST_CASE("a text that is none, and options that make no sense, are refused", "[text]") {

@@ -62,10 +62,10 @@ TEST_CASE("a heap that is damaged is refused, wherever it is", "[names]") {
   const Damaged file;
   // "GCOL", version, 3 bytes, size; then objects: index, references, 4 bytes, size, "alpha"
   CHECK(file.said("GCOL", 0, "GCOL").empty());
-  CHECK_THAT(file.said("GCOL", 0, "GCOM"), Contains("a.h5: /list is damaged: a string's place is the heap at byte"));
-  CHECK_THAT(file.said("GCOL", 8, number(UINT64_MAX, 8)), Contains("where there is none; make the file again"));
-  CHECK_THAT(file.said("GCOL", 8, number(1ULL << 40, 8)), Contains("where there is none"));
-  CHECK_THAT(file.said("GCOL", 16, number(7, 2)), Contains("is object 1 of the heap"));
+  CHECK_THAT(file.said("GCOL", 0, "GCOM"), Contains("a.h5: /list is damaged: a string refers to a heap at byte"));
+  CHECK_THAT(file.said("GCOL", 8, number(UINT64_MAX, 8)), Contains("but there is none; make the file again"));
+  CHECK_THAT(file.said("GCOL", 8, number(1ULL << 40, 8)), Contains("but there is none"));
+  CHECK_THAT(file.said("GCOL", 16, number(7, 2)), Contains("refers to object 1 of the heap"));
   for (const std::uint64_t size : {std::uint64_t{1} << 40, UINT64_MAX, UINT64_MAX - 7})
     CHECK_THAT(file.said("GCOL", 24, number(size, 8)), Contains("is larger than the heap"));
 }
@@ -78,9 +78,9 @@ TEST_CASE("a place of a string that lies outside is refused", "[names]") {
   CHECK(file.said(reference, 0, reference).empty());
   for (const std::uint64_t address :
        {std::uint64_t{8}, content.size(), content.size() - 8, std::uint64_t{1} << 62, UINT64_MAX, UINT64_MAX - 4096})
-    CHECK_THAT(file.said(reference, 4, number(address, 8)), Contains("/list is damaged: a string's place"));
+    CHECK_THAT(file.said(reference, 4, number(address, 8)), Contains("/list is damaged: a string refers to a heap"));
   for (const std::uint64_t index : {0, 4, 65535, 65536, 1 << 30})
-    CHECK_THAT(file.said(reference, 12, number(index, 4)), Contains("/list is damaged: a string's place is object"));
+    CHECK_THAT(file.said(reference, 12, number(index, 4)), Contains("/list is damaged: a string refers to object"));
 }
 
 TEST_CASE("strings cannot be longer than their file, however often it names one", "[names]") {
@@ -120,7 +120,7 @@ TEST_CASE("names are bytes and offsets, read whole and in part", "[names]") {
   CHECK(file.read<std::uint8_t>("dictionary/words/bytes").size() == 1 + 6 + 9);
   CHECK(file.read<std::uint64_t>("dictionary/words/offsets") == std::vector<std::uint64_t>{0, 1, 1, 7, 16});
   CHECK_THAT(message_of<DataError>([&] { file.read_strings("dictionary/words", 3, 2); }), Contains("has 4 strings"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("other"); }), Contains("/other is no list of strings"));
+  CHECK_THAT(message_of<DataError>([&] { file.read_strings("other"); }), Contains("/other is not a list of strings"));
 }
 
 TEST_CASE("names whose bytes or offsets were changed do not fit their checksum", "[names]") {
@@ -137,9 +137,10 @@ TEST_CASE("names whose bytes or offsets were changed do not fit their checksum",
     return [=](File& file) { file.write_rows(dataset, row, 1, &value); };
   };
   CHECK(said([](File&) {}).empty());
-  CHECK_THAT(said(write("list/bytes", 3, std::uint8_t{'x'})), Contains("/list is damaged: its checksum does not fit"));
+  CHECK_THAT(said(write("list/bytes", 3, std::uint8_t{'x'})),
+             Contains("/list is damaged: its checksum does not match"));
   for (const std::uint64_t offset : {std::uint64_t{1}, std::uint64_t{5}, UINT64_MAX})
-    CHECK_THAT(said(write("list/offsets", 1, offset)), Contains("/list is damaged: its checksum does not fit"));
+    CHECK_THAT(said(write("list/offsets", 1, offset)), Contains("/list is damaged: its checksum does not match"));
   CHECK_THAT(said([](File& file) { file.write_attribute("list", "xxh3", std::int64_t{7}); }), Contains("is damaged"));
 }
 
@@ -205,7 +206,7 @@ TEST_CASE("extents that the file has no room for are refused before memory is as
     return message_of<DataError>([&] { File(folder / "a.h5", File::Mode::read).read<float>("x"); });
   };
   const auto plain = [](File& file) { file.write("x", std::vector<float>(77, 1)); };
-  CHECK_THAT(said(plain, number(77, 8), number(1ULL << 60, 8)), Contains("/x has extents [1152921504606846976]"));
+  CHECK_THAT(said(plain, number(77, 8), number(1ULL << 60, 8)), Contains("/x has shape [1152921504606846976]"));
   const auto packed = [](File& file) {
     file.create<float>("x", {77, 5}, 11, 1);
     file.write_rows("x", 0, 77, std::vector<float>(385, 1).data());

@@ -203,13 +203,13 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
   CHECK(read("x,id,w\n7,9,b\n") == std::vector<float>{0, 1, 7});
   CHECK(read("y;x;w\nyes;7;b\nno;1;a\n") == std::vector<float>{0, 1, 7, 1, 0, 1});
   CHECK(read("y,x,w\nmaybe,7,b\n") == std::vector<float>{0, 1, 7});
-  CHECK_THAT(refusal("x,w\n7,c\n"), Contains("new.csv:2: column 'w': 'c', which the model does not know"));
-  CHECK_THAT(refusal("x,w\n7,a\nz,a\n"), Contains("new.csv:3: column 'x': 'z' is no number"));
+  CHECK_THAT(refusal("x,w\n7,c\n"), Contains("new.csv:2: column 'w': 'c', which the model was not trained on"));
+  CHECK_THAT(refusal("x,w\n7,a\nz,a\n"), Contains("new.csv:3: column 'x': 'z' is not a number"));
   CHECK_THAT(refusal("x,w\n,a\n"), Contains("new.csv:2: column 'x': the value is missing"));
   CHECK_THAT(refusal("z,w\n1,a\n"), Contains("has no column 'x'"));
-  CHECK_THAT(refusal("1,a\n"), Contains("names none of the columns"));
+  CHECK_THAT(refusal("1,a\n"), Contains("has none of the column names"));
   CHECK_THAT(refusal("x,w,x\n1,a,2\n"), Contains("two columns are named 'x'"));
-  CHECK_THAT(refusal("x,w\n"), Contains("holds no row"));
+  CHECK_THAT(refusal("x,w\n"), Contains("has no rows"));
 }
 
 TEST_CASE("columns without names are known by their places", "[recipe]") {
@@ -320,7 +320,7 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
   const auto refusal = [&](const std::string& header, const std::string& values) {
     return message_of<DataError>([&] { parse_npy(npy(header, values), "a.npy"); });
   };
-  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), Contains("Fortran's order"));
+  CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), Contains("Fortran order"));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
              Contains("but 4 bytes follow"));
   CHECK_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1"), Contains("type '|O'"));
@@ -330,5 +330,5 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
   CHECK_THAT(message_of<DataError>([] {
                parse_npy(std::vector<std::uint8_t>{1, 2}, "a.npy");
              }),
-             Contains("does not begin"));
+             Contains("is not a .npy file"));
 }

@@ -30,8 +30,8 @@ TEST_CASE("shares that leave nothing are refused", "[import]") {
   const auto refusal = [](const Shares& shares, const std::string& file) {
     return test::message_of<ConfigError>([&] { check_shares(shares, "rows", file); });
   };
-  CHECK_THAT(refusal({0.5, 0.5}, ""), Catch::Contains("leave none of the rows"));
+  CHECK_THAT(refusal({0.5, 0.5}, ""), Catch::Contains("leave no rows"));
   CHECK_THAT(refusal({1, 0}, ""), Catch::Contains("a fraction of 1 of the rows"));
-  CHECK_THAT(refusal({0, 0.1}, "t"), Catch::Contains("exclude each other"));
+  CHECK_THAT(refusal({0, 0.1}, "t"), Catch::Contains("cannot be combined"));
   CHECK(refusal({0.5, 0.4}, "").empty());
 }

@@ -24,7 +24,7 @@ TEST_CASE("an output that exists is kept, unless it may be overwritten", "[impor
   const TempDir folder;
   const std::string path = test::write_set(folder / "a.h5", {.train = 3});
   CHECK_THAT(test::message_of<OutputError>([&] { SetWriter(ImportOutput{.path = path}); }),
-             Contains("a.h5: exists already") && Contains("--overwrite"));
+             Contains("a.h5: already exists") && Contains("--overwrite"));
   SetWriter writer({.path = path, .overwrite = true});
   writer.create_features<float>("train", 1, {1});
   CHECK(hdf5::File(path, hdf5::File::Mode::read).shape("train/features").rows() == 3);  // until it is finished
@@ -37,7 +37,7 @@ TEST_CASE("what is no set is never replaced by one", "[import]") {
   const TempDir folder;
   test::write_file(folder / "table.csv", "a,b\n");
   CHECK_THAT(test::message_of<OutputError>([&] { SetWriter({.path = folder / "table.csv", .overwrite = true}); }),
-             Contains("table.csv: is not an HDF5 data set"));
+             Contains("table.csv: exists and is not an HDF5 data set"));
 }
 
 TEST_CASE("what is not finished leaves nothing behind", "[import]") {

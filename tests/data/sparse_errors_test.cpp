@@ -112,7 +112,7 @@ TEST_CASE("offsets of rows that are none", "[sparse]") {
   CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 4}}), Contains("goes from 0 to 4, but must go from 0 to 5"));
   CHECK_THAT(message(Rows{.indptr = {0, 2, 2, 6}}), Contains("value 3 is 6, but must lie in [0, 6)"));
   CHECK_THAT(message(Rows{.indptr = {0, -2, 2, 5}}), Contains("value 1 is -2, but must lie in [0, 6)"));
-  CHECK_THAT(message(Rows{.indptr = {0}}), Contains("/train/features/indptr has no row"));
+  CHECK_THAT(message(Rows{.indptr = {0}}), Contains("/train/features/indptr has no rows"));
 }
 
 TEST_CASE("columns of rows that are none", "[sparse]") {
@@ -120,8 +120,8 @@ TEST_CASE("columns of rows that are none", "[sparse]") {
              Contains("/train/features/indices: value 4 is 5, but must lie in [0, 5)"));
   CHECK_THAT(message(Rows{.indices = {0, -3, 1, 2, 4}}), Contains("value 1 is -3"));
   CHECK_THAT(message(Rows{.indices = {0, 3, 1, 1, 4}}),
-             Contains("/train/features/indices: row 2 has column 1 behind column 1; columns of a row must ascend"));
-  CHECK_THAT(message(Rows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 behind column 3"));
+             Contains("/train/features/indices: row 2 has column 1 after column 1; the columns of a row must ascend"));
+  CHECK_THAT(message(Rows{.indices = {3, 0, 1, 2, 4}}), Contains("row 0 has column 0 after column 3"));
   CHECK_THAT(message(Rows{.columns = 0}), Contains("/train/features has no attribute 'columns'"));
   CHECK_THAT(message(Rows{.columns = -4}), Contains("has -4 columns; the number must be 1 to 4294967295"));
   CHECK_THAT(message(Rows{.columns = std::int64_t{1} << 40}), Contains("columns; the number must be 1 to 4294967295"));
@@ -162,7 +162,7 @@ TEST_CASE("groups that do not belong together", "[sparse]") {
                write(file, {});
                write(file, {.labels = {}, .group = "test"});
              }),
-             Contains("/test has other labels or targets than /train"));
+             Contains("/test does not have the same kind of labels or targets as /train"));
   CHECK_THAT(message([](File& file) {
                write(file, {});
                file.write_attribute("", "classes", std::int64_t{1});
@@ -181,12 +181,12 @@ TEST_CASE("datasets that are missing, or of another kind", "[sparse]") {
                file.write<float>("train/features/indptr", {0, 1});
                file.write<std::int64_t>("train/features/indices", {0});
              }),
-             Contains("/train/features/indptr holds numbers that are not whole"));
+             Contains("/train/features/indptr must hold integers"));
   CHECK_THAT(message([](File& file) {
                file.write<std::int64_t>("train/features/indptr", {0, 1});
                file.write<float>("train/features/indices", {0});
              }),
-             Contains("/train/features/indices holds numbers that are not whole"));
+             Contains("/train/features/indices must hold integers"));
   CHECK_THAT(message([](File& file) {
                file.write_strings("train/features/indptr", {"0", "1"});
              }),
@@ -198,7 +198,7 @@ TEST_CASE("datasets that are missing, or of another kind", "[sparse]") {
   CHECK_THAT(message([](File& file) { file.create_group("train/features/indptr"); }),
              Contains("/train/features/indptr is a group, but must be a dataset"));
   CHECK_THAT(message([](File& file) { file.create<std::int64_t>("train/features/indptr", {3}, 2); }),
-             Contains("/train/features/indptr was not written to its end"));
+             Contains("/train/features/indptr was not written completely"));
   CHECK_THAT(message([](File& file) { file.write<float>("train/ratings", {1}); }), Contains("/train/users is missing"));
   CHECK_THAT(message([](File& file) { file.write<std::int32_t>("train/words", {1}); }),
              Contains("/dictionary/words is missing or empty"));
@@ -239,8 +239,8 @@ TEST_CASE("texts that are none", "[sparse]") {
   CHECK_THAT(text({.sentences = {0, 4, 3, 5}}),
              Contains("/train/sentences: value 2 is 3, less than the one before it"));
   CHECK_THAT(text({.sentences = {0, 3}}), Contains("/train/sentences: goes from 0 to 3, but must go from 0 to 5"));
-  CHECK_THAT(text({.sentences = {0}}), Contains("/train has no sentence"));
-  CHECK_THAT(text({.words = {}, .sentences = {0, 0}}), Contains("/train has no sentence"));
+  CHECK_THAT(text({.sentences = {0}}), Contains("/train has no sentences"));
+  CHECK_THAT(text({.words = {}, .sentences = {0, 0}}), Contains("/train has no sentences"));
   CHECK_THAT(text({.names = {}}), Contains("/dictionary/words is missing or empty"));
   CHECK_THAT(text({.counts = {1, 2}}), Contains("/dictionary/counts must hold 3 whole numbers, one for each word"));
   CHECK_THAT(text({.counts = {1, -2, 3}}), Contains("/dictionary/counts: value 1 is -2"));

@@ -59,5 +59,5 @@ TEST_CASE("values of different sizes follow each other", "[spill]") {
 
 TEST_CASE("a folder that is not there is named", "[spill]") {
   CHECK_THAT(test::message_of<OutputError>([] { SpillFile("/none/a.h5"); }),
-             Catch::Contains("/none/a.h5: the temporary file beside it cannot be made: No such file"));
+             Catch::Contains("/none/a.h5: a temporary file in its folder cannot be created: No such file"));
 }

@@ -126,7 +126,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
   damage(folder.path("c/step-000000020.h5"));
   damage(folder.path("c/step-000000010.h5"));
   CHECK_THROWS_AS(store.newest(log), CheckpointError);
-  CHECK_THROWS_WITH(store.newest(log), Contains("none of 3 checkpoints is whole"));
+  CHECK_THROWS_WITH(store.newest(log), Contains("all 3 checkpoints are damaged"));
 }
 
 TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are written after it",

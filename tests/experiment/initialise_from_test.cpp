@@ -28,8 +28,8 @@ TEST_CASE("blocks of the same name and shape fit; layers are named once", "[init
   CHECK(fitting.blocks == std::vector<bool>{true, true, false, true, false});
   CHECK(fitting.count == 3);
   CHECK(fitting.parameters == 20);
-  CHECK(fitting.begin ==
-        std::vector<std::string>{"dense2.weight: 10 × 3 there, 5 × 3 here", "dense3: 2 × 5 here, and not there"});
+  CHECK(fitting.begin == std::vector<std::string>{"dense2.weight: 10 × 3 in the checkpoint, 5 × 3 in this model",
+                                                  "dense3: 2 × 5 in this model, not in the checkpoint"});
   CHECK(fitting.foreign == std::vector<std::string>{"head"});
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("a file that is there is replaced only where that was asked for", "[ne
   const ScratchFolder folder;
   const std::string path = folder.file("a.txt", "earlier");
   CHECK_THROWS_WITH(NewFile(path, false),
-                    Contains("a.txt: exists already; choose another --output, or add --overwrite"));
+                    Contains("a.txt: already exists; choose another --output, or add --overwrite"));
   CHECK(bytes_of(path) == "earlier");
   write(path, true, "later");
   CHECK(bytes_of(path) == "later");

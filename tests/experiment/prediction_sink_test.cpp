@@ -131,7 +131,7 @@ TEST_CASE("a file that holds no predictions is left alone", "[prediction_sink]")
   for (const char* name : {"a.csv", "a.h5"}) {
     folder.file(name, "a set of one's own");
     const SinkOptions options{.path = folder.path(name), .overwrite = true, .ranks = 1};
-    CHECK_THROWS_WITH(make_prediction_sink(options), Contains("holds no predictions"));
+    CHECK_THROWS_WITH(make_prediction_sink(options), Contains("does not hold predictions"));
     CHECK(bytes_of(folder.path(name)) == "a set of one's own");
   }
 }

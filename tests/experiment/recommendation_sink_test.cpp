@@ -32,7 +32,7 @@ TEST_CASE("a table of recommendations has a line for each", "[recommendation_sin
     CHECK(bytes_of(folder.path("top.csv")) ==
           "user,rank,item,score\n\"bob, jr.\",1,tea,4.5\nann,1,coffee,3\nann,2,tea,-1\n");
   }
-  CHECK_THROWS_WITH(write_two(folder.path("top.csv")), Contains("exists already"));
+  CHECK_THROWS_WITH(write_two(folder.path("top.csv")), Contains("already exists"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("other files are left alone", "[recommendation_sink]") {
   const ScratchFolder folder;
   const std::string path = folder.file("ratings.csv", "user,item,rating\n");
   CHECK_THROWS_AS(write_two(path, true), OutputError);
-  CHECK_THROWS_WITH(write_two(path, true), Contains("which holds no predictions and is left alone"));
+  CHECK_THROWS_WITH(write_two(path, true), Contains("exists and does not hold predictions, so it is not replaced"));
   CHECK(bytes_of(path) == "user,item,rating\n");
 }
 

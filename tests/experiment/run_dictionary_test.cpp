@@ -67,7 +67,7 @@ TEST_CASE("… and takes no others for them", "[run_dictionary]") {
   write_words(folder.path("set.h5"), "wrong");
   CHECK(first_word(checkpoint, config) == "right");
   std::filesystem::remove(folder.path("run/checkpoints/dictionary.h5"));
-  CHECK_THROWS_WITH(dictionary_of(checkpoint, config), Contains("set.h5 has other names by now"));
+  CHECK_THROWS_WITH(dictionary_of(checkpoint, config), Contains("set.h5 has different names now"));
 }
 
 }  // namespace

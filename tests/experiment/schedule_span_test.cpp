@@ -33,11 +33,11 @@ TEST_CASE("another length of the run must say what becomes of its falling rate",
   CHECK_NOTHROW(require_chosen_span(config_of(4, 0, "step"), at));
   CHECK_THROWS_AS(require_chosen_span(config_of(4, 0), at), ConfigError);
   // 1 − 10/19 and 1 − 10/39
-  CHECK_THROWS_WITH(
-      require_chosen_span(config_of(4, 0), at),
-      Contains("schedule.epochs=2: the rate goes on from 0.474 as planned, and stays at 0 after epoch 2") &&
-          Contains("schedule.epochs=4: it falls over 4 epochs and goes on from 0.744"));
-  CHECK_THROWS_WITH(require_chosen_span(config_of(1, 0), at), Contains("schedule.epochs=1: it falls over 1 epoch and"));
+  CHECK_THROWS_WITH(require_chosen_span(config_of(4, 0), at),
+                    Contains("schedule.epochs=2 to continue from 0.474 as planned (it stays at 0 after epoch 2)") &&
+                        Contains("schedule.epochs=4 to let it fall over 4 epochs and continue from 0.744"));
+  CHECK_THROWS_WITH(require_chosen_span(config_of(1, 0), at),
+                    Contains("schedule.epochs=1 to let it fall over 1 epoch and"));
 }
 
 TEST_CASE("a checkpoint keeps what its schedule spanned", "[schedule_span]") {

@@ -30,22 +30,23 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
   CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.classes = 12}),
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
   CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), ten, {.target_size = 3}),
-             Equals("model.loss: softmax_cross_entropy needs labels, but the data have none; take mean_squared_error "
+             Equals("model.loss: softmax_cross_entropy needs labels, but the data have none; use mean_squared_error "
                     "for targets, or data with labels"));
-  CHECK_THAT(error_of(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
-             Equals("model.loss: softmax_cross_entropy needs one output a class, but the last layer gives 10×2×2; end "
-                    "with a global_average_pool or a dense layer"));
-  CHECK(error_of(with_loss("mean_squared_error"), image, {.target_size = 40}) == "none");
   CHECK_THAT(
-      error_of(with_loss("mean_squared_error"), ten, {.target_size = 1}),
-      Equals("model.loss: mean_squared_error compares output by output, but the last layer gives 10 and a target "
-             "has 1 values; make the last layer's outputs 1"));
+      error_of(with_loss("softmax_cross_entropy"), image, {.classes = 10}),
+      Equals("model.loss: softmax_cross_entropy needs one output per class, but the last layer gives 10×2×2; end "
+             "with a global_average_pool or a dense layer"));
+  CHECK(error_of(with_loss("mean_squared_error"), image, {.target_size = 40}) == "none");
+  CHECK_THAT(error_of(with_loss("mean_squared_error"), ten, {.target_size = 1}),
+             Equals("model.loss: mean_squared_error needs one output per target value, but the last layer gives 10 and "
+                    "a target has 1; set the number of outputs to 1"));
   CHECK_THAT(error_of(with_loss("mean_squared_error"), ten, {.classes = 10}),
-             Equals("model.loss: mean_squared_error needs targets, but the data have none; take softmax_cross_entropy "
+             Equals("model.loss: mean_squared_error needs targets, but the data have none; use softmax_cross_entropy "
                     "for labels, or data.targets = \"features\" for an autoencoder"));
-  CHECK_THAT(error_of(with_loss("mean_squared_error", 0.1), ten, {.target_size = 10}),
-             Equals("model.label_smoothing: mean_squared_error has no labels to smooth; leave it out, or take a cross "
-                    "entropy"));
+  CHECK_THAT(
+      error_of(with_loss("mean_squared_error", 0.1), ten, {.target_size = 10}),
+      Equals(
+          "model.label_smoothing: mean_squared_error has no labels to smooth; remove it, or use a cross-entropy loss"));
   CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.classes = 10}) == "none");
   CHECK(error_of(with_loss("sigmoid_cross_entropy"), ten, {.target_size = 10}) == "none");
   CHECK_THAT(error_of(with_loss("sigmoid_cross_entropy"), ten, {}),
@@ -55,16 +56,16 @@ TEST_CASE("a loss and the data must fit each other", "[loss]") {
   CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.classes = 12}),
              Equals("model.loss: the last layer has 10 outputs but the data have 12 classes; give it 12 units"));
   CHECK_THAT(error_of(with_loss("multiclass_hinge"), ten, {.target_size = 3}),
-             Equals("model.loss: multiclass_hinge needs labels, but the data have none; take mean_squared_error for "
+             Equals("model.loss: multiclass_hinge needs labels, but the data have none; use mean_squared_error for "
                     "targets, or data with labels"));
   CHECK_THAT(
       error_of(with_loss("multiclass_hinge", 0.1), ten, {.classes = 10}),
-      Equals("model.label_smoothing: multiclass_hinge smooths no labels; leave it out, or take a cross entropy"));
+      Equals("model.label_smoothing: multiclass_hinge does not support it; remove it, or use a cross-entropy loss"));
   for (const std::string loss : {"mean_absolute_error", "huber"}) {
     CHECK(error_of(with_loss(loss), image, {.target_size = 40}) == "none");
     CHECK_THAT(error_of(with_loss(loss), ten, {.classes = 10}),
                Equals("model.loss: " + loss +
-                      " needs targets, but the data have none; take softmax_cross_entropy for labels, or data.targets "
+                      " needs targets, but the data have none; use softmax_cross_entropy for labels, or data.targets "
                       "= \"features\" for an autoencoder"));
   }
 }

@@ -80,10 +80,10 @@ TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
   const Extent image{1, 6, 6};
   CHECK_THAT(error_of({dense(3), convolution(4, {5})}, image),
              Equals("model.layers[1] 'convolution1': the kernel spans 5×5 values but the input is 3 with padding 0×0; "
-                    "take a smaller kernel or more padding"));
+                    "use a smaller kernel or more padding"));
   CHECK_THAT(
       error_of({convolution(4, {5}), pool("max_pool", {3})}, image),
-      Equals("model.layers[1] 'max_pool1': the window 3×3 is larger than the input 4×2×2; take a smaller window"));
+      Equals("model.layers[1] 'max_pool1': the window 3×3 is larger than the input 4×2×2; use a smaller window"));
   CHECK_THAT(error_of({layer("flatten"), convolution(4, {1})}, image),
              Equals("model.layers[1] 'convolution1': convolution needs an image, but a flatten above has made it a row "
                     "of 36 values; put it above the flatten"));
@@ -96,11 +96,11 @@ TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
                     "both multiples of the groups"));
   LayerSettings cube = convolution(4, {1, 2, 3});
   CHECK_THAT(error_of({cube}, image),
-             Equals("model.layers[0] 'convolution1': 'kernel' has 3 numbers; give one, or [height, width]"));
+             Equals("model.layers[0] 'convolution1': 'kernel' has 3 numbers; use one, or [height, width]"));
   LayerSettings thick = pool("max_pool", {2});
   thick.padding = {2};
   CHECK_THAT(error_of({thick}, image), Equals("model.layers[0] 'max_pool1': padding 2×2 is more than half of the "
-                                              "window 2×2; take less padding"));
+                                              "window 2×2; use less padding"));
 }
 
 TEST_CASE("an error inside a residual block names the inner layer once", "[shapes]") {
@@ -108,13 +108,13 @@ TEST_CASE("an error inside a residual block names the inner layer once", "[shape
   CHECK_THAT(
       error_of({dense(2), residual({dense(3), convolution(4, {5})})}, image),
       Equals("model.layers[1].layers[1] 'residual1.convolution1': the kernel spans 5×5 values but the input is 3 "
-             "with padding 0×0; take a smaller kernel or more padding"));
+             "with padding 0×0; use a smaller kernel or more padding"));
   CHECK_THAT(
       error_of({residual({convolution(3, {3})})}, image),
       Equals("model.layers[0] 'residual1': the branch gives 3×4×4 but the shortcut gives 2×6×6; make them equal, "
              "for instance with a convolution of kernel 1 as 'shortcut'"));
   CHECK_THAT(error_of({residual({layer("flatten")})}, image),
-             Equals("model.layers[0] 'residual1': its branch computes nothing; give it 'layers'"));
+             Equals("model.layers[0] 'residual1': its branch is empty; add 'layers'"));
 }
 
 TEST_CASE("names must be plain and unique", "[shapes]") {
@@ -123,8 +123,8 @@ TEST_CASE("names must be plain and unique", "[shapes]") {
   odd.name = "a/b";
   CHECK_THAT(error_of({first, second}, {4, 1, 1}),
              Equals("model.layers[1] 'head': another layer has this name already; choose a different one"));
-  CHECK_THAT(error_of({odd}, {4, 1, 1}), Equals("model.layers[0] 'a/b': the name 'a/b' has other characters than "
-                                                "letters, digits, _ and -"));
+  CHECK_THAT(error_of({odd}, {4, 1, 1}),
+             Equals("model.layers[0] 'a/b': the name 'a/b' may contain only letters, digits, _ and -"));
 }
 
 TEST_CASE("global batch statistics are refused where ranks drift apart", "[shapes]") {

@@ -31,8 +31,8 @@ void Board::check_signatures(std::uint64_t sequence) const {
   for (int rank = 0; rank < size(); ++rank) {
     if (signature(rank) != signature(window_.rank())) {
       throw CommunicationError(
-          "the ranks of this node call different collectives, or bring spans of different lengths or places to one; "
-          "all ranks must call the same in the same order");
+          "the ranks of this node call different collectives, or call one with different lengths or offsets; all ranks "
+          "must make the same calls in the same order");
     }
   }
 }

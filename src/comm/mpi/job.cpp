@@ -84,8 +84,8 @@ class MpiJob::Vigil {
     const double seconds = place_.group.timeout_seconds;
     if (extended_ > 0) {
       throw CommunicationError(
-          fmt::format("{}: all ranks arrived, but it did not finish within {} s; is the network "
-                      "stuck or slow? Else raise communication.timeout_seconds",
+          fmt::format("{}: all ranks arrived, but it did not finish within {} s; is the network stuck or slow? If not, "
+                      "raise communication.timeout_seconds",
                       place_.name, 2 * seconds));
     }
     answers_.reset();  // they are all there: the transfer gets as long again

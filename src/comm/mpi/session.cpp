@@ -51,7 +51,8 @@ void initialise(int& argc, char**& argv) {
   std::string problem = mpi::launch_problem(mpi::process_environment(), size);
   if (problem.empty() && provided < MPI_THREAD_SERIALIZED) {
     problem =
-        "this MPI does not let several threads call it in turn (MPI_THREAD_SERIALIZED); use one that was built so";
+        "this MPI does not allow calls from several threads in turn (MPI_THREAD_SERIALIZED); use an MPI that was built "
+        "with this support";
   }
   if (problem.empty()) return;
   MPI_Finalize();

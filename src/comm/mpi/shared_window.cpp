@@ -88,7 +88,8 @@ std::optional<SharedWindow::Lack> SharedWindow::lack(std::size_t bytes) {
     return Lack{fmt::format("files may have {:.1f} MiB (ulimit -f)", mebibytes(largest_file.rlim_cur)),
                 "raise that limit"};
   }
-  if (!can_be_mapped(bytes)) return Lack{"this process may not address so much more (ulimit -v)", "raise that limit"};
+  if (!can_be_mapped(bytes))
+    return Lack{"this process may not address that much more memory (ulimit -v)", "raise that limit"};
   return std::nullopt;
 }
 
@@ -109,10 +110,10 @@ SharedWindow::SharedWindow(MPI_Comm node, std::size_t part_bytes) : part_bytes_(
                                            static_cast<void*>(&base), &window_);
   MPI_Info_free(&info);
   if (code != MPI_SUCCESS) {
-    throw DeviceError(fmt::format(
-        "a window of {:.1f} MiB of shared memory cannot be had in {}; free some memory, raise what limits it "
-        "(ulimit -v, the job's memory), or set communication.shared_memory = false",
-        mebibytes(needed_bytes(part_bytes, size)), backing_folder()));
+    throw DeviceError(
+        fmt::format("{:.1f} MiB of shared memory cannot be allocated in {}; free some memory, raise what limits it "
+                    "(ulimit -v, the job's memory), or set communication.shared_memory = false",
+                    mebibytes(needed_bytes(part_bytes, size)), backing_folder()));
   }
   for (int r = 0; r < size; ++r) {
     MPI_Aint bytes = 0;

@@ -29,7 +29,7 @@ class SentenceReader {
  public:
   SentenceReader(const hdf5::File& file, std::int64_t vocabulary)
       : file_(file), words_(file, "train/words"), ends_(file, "train/sentences"), vocabulary_(vocabulary) {
-    if (!ends_.next(end_) || end_ != 0) fail("sentences", "does not begin with 0");
+    if (!ends_.next(end_) || end_ != 0) fail("sentences", "must begin with 0");
   }
 
   /// False behind the last word. \param begins whether it is the first of its sentence
@@ -41,7 +41,8 @@ class SentenceReader {
     std::int32_t number = 0;
     words_.next(number);
     if (number < 0 || number >= vocabulary_)
-      fail("words", fmt::format("word {} is number {}, but there are {} in the dictionary", at_, number, vocabulary_));
+      fail("words",
+           fmt::format("word {} has the number {}, but the dictionary has only {} words", at_, number, vocabulary_));
     word = static_cast<std::uint32_t>(number);
     ++at_;
     return true;
@@ -53,10 +54,13 @@ class SentenceReader {
     const std::uint64_t begin = end_;
     if (ends_.next(end_)) {
       if (end_ < begin || end_ > words_.size())
-        fail("sentences", fmt::format("holds {} behind {}, of {} words", end_, begin, words_.size()));
+        fail("sentences",
+             fmt::format("holds {} after {}; the values must ascend and be at most {}, the number of words", end_,
+                         begin, words_.size()));
       return true;
     }
-    if (begin != words_.size()) fail("sentences", fmt::format("ends with {}, of {} words", begin, words_.size()));
+    if (begin != words_.size())
+      fail("sentences", fmt::format("ends with {}, but must end with {}, the number of words", begin, words_.size()));
     return false;
   }
   [[noreturn]] void fail(const char* dataset, const std::string& what) const {
@@ -187,7 +191,7 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
   using namespace data;
   check_options(options);
   if (std::error_code ignored; std::filesystem::equivalent(text_path, output.path, ignored)) {
-    throw ConfigError(fmt::format("--output {}: that is the text itself; choose another file", output.path));
+    throw ConfigError(fmt::format("--output {}: this is the input text set; choose another file", output.path));
   }
   check_seal(text_path);
   const hdf5::File file(text_path, hdf5::File::Mode::read);

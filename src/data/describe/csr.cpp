@@ -24,14 +24,16 @@ std::string rows_text(const hdf5::File& file, const std::string& features, std::
   const std::uint64_t nonzeros = file.shape(features + "/indices").rows();
   Tally lengths;
   std::uint64_t begin = 0, end = 0;
-  if (!indptr.next(begin) || begin != 0) fail(file, features + "/indptr", "does not begin with 0");
+  if (!indptr.next(begin) || begin != 0) fail(file, features + "/indptr", "must begin with 0");
   for (; indptr.next(end); begin = end) {
     if (end < begin || end > nonzeros)
-      fail(file, features + "/indptr", fmt::format("holds {} behind {}, of {} indices", end, begin, nonzeros));
+      fail(file, features + "/indptr",
+           fmt::format("holds {} after {}; the values must ascend and be at most {}, the number of indices", end, begin,
+                       nonzeros));
     lengths.add(static_cast<double>(end - begin));
   }
-  if (lengths.count() == 0) fail(file, features + "/indptr", "has no row");
-  return fmt::format("  features  {} values, in {:.3g} % of all places of {} columns\n            values a row {}\n",
+  if (lengths.count() == 0) fail(file, features + "/indptr", "has no rows");
+  return fmt::format("  features  {} values, {:.3g} % of all entries of {} columns\n            values per row {}\n",
                      grouped(static_cast<std::int64_t>(nonzeros)),
                      100 * static_cast<double>(nonzeros) / lengths.count() / static_cast<double>(columns),
                      grouped(columns), survey_text(lengths.survey(0)));
@@ -42,10 +44,11 @@ std::string columns_text(const hdf5::File& file, const std::string& features, st
   std::unordered_set<std::uint32_t> used;
   for (std::uint32_t index = 0; indices.next(index);) {
     if (index >= columns)
-      fail(file, features + "/indices", fmt::format("holds column {}, but there are {}", index, columns));
+      fail(file, features + "/indices",
+           fmt::format("holds the column {}, but there are only {} columns, numbered from 0", index, columns));
     used.insert(index);
   }
-  return fmt::format("            {} columns have a value\n", grouped(static_cast<std::int64_t>(used.size())));
+  return fmt::format("            columns with values: {}\n", grouped(static_cast<std::int64_t>(used.size())));
 }
 
 Tally tally_of(const hdf5::File& file, const std::string& dataset) {
@@ -66,7 +69,8 @@ std::string labels_text(const hdf5::File& file, const std::string& dataset) {
   std::vector<std::int64_t> counts;
   constexpr std::int64_t most = 1 << 24;  // classes that a description counts
   for (std::int64_t label = 0; labels.next(label); ++counts[static_cast<std::size_t>(label)]) {
-    if (label < 0 || label >= most) fail(file, dataset, fmt::format("holds the label {}", label));
+    if (label < 0 || label >= most)
+      fail(file, dataset, fmt::format("holds the label {}; labels are class numbers from 0 up", label));
     if (label >= static_cast<std::int64_t>(counts.size())) counts.resize(static_cast<std::size_t>(label) + 1);
   }
   if (counts.empty()) return "";
@@ -108,7 +112,8 @@ std::string describe_csr(const hdf5::File& file) {
     const std::string features = group + "/features";
     if (!file.exists(features)) continue;
     columns = file.read_attribute<std::int64_t>(features, "columns");
-    if (columns < 1) fail(file, features, fmt::format("says that there are {} columns", columns));
+    if (columns < 1)
+      fail(file, features, fmt::format("has the attribute columns = {}; it must be at least 1", columns));
     text += fmt::format("\n{}: {} examples\n", group,
                         grouped(static_cast<std::int64_t>(file.shape(features + "/indptr").rows()) - 1));
     text += rows_text(file, features, columns) + columns_text(file, features, columns) + values_text(file, features);

@@ -27,8 +27,7 @@ std::string storage_text(const hdf5::DatasetShape& shape) {
 
 std::string range_text(const Survey& survey, std::int64_t examples) {
   std::string text = survey_text(survey);
-  if (survey.examples < examples)
-    text += fmt::format(" (of {} examples that were looked at)", grouped(survey.examples));
+  if (survey.examples < examples) text += fmt::format(" (of {} examples that were examined)", grouped(survey.examples));
   return text;
 }
 

@@ -21,8 +21,8 @@ std::vector<std::int64_t> count_numbers(const hdf5::File& file, const std::strin
   std::vector<std::int64_t> counts(static_cast<std::size_t>(size));
   for (std::uint32_t number = 0; numbers.next(number); ++counts[number]) {
     if (number >= size)
-      throw DataError(
-          fmt::format("{}: /{} holds the number {}, but its dictionary has {}", file.path(), dataset, number, size));
+      throw DataError(fmt::format("{}: /{} holds the number {}, but its dictionary has only {} names, numbered from 0",
+                                  file.path(), dataset, number, size));
   }
   return counts;
 }
@@ -70,7 +70,9 @@ std::string values_text(const hdf5::File& file, const std::string& dataset) {
   Tally tally;
   Histogram histogram;
   for (float value = 0; values.next(value);) {
-    if (!std::isfinite(value)) throw DataError(fmt::format("{}: /{} holds {}", file.path(), dataset, value));
+    if (!std::isfinite(value))
+      throw DataError(
+          fmt::format("{}: /{} holds {}, which is not finite; remove or replace it", file.path(), dataset, value));
     tally.add(value);
     histogram.add(value);
   }

@@ -7,6 +7,7 @@
 
 #include "describe/tally.hpp"
 #include "recipe/levels.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -36,7 +37,7 @@ std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, 
   if (column.kind == ColumnKind::category) {
     std::vector<std::string> levels = column.levels;
     std::replace(levels.begin(), levels.end(), std::string(), std::string("(missing)"));
-    return fmt::format("  {:20} {} levels: {}\n", column.name, levels.size(), listed(levels));
+    return fmt::format("  {:20} {}: {}\n", column.name, count_of(std::ssize(levels), "level"), listed(levels));
   }
   const std::string missing = survey.missing > 0 ? fmt::format(", {} missing", survey.missing) : "";
   if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", column.name);
@@ -47,14 +48,15 @@ std::string policy_text(const Recipe& recipe) {
   const char* scaling = recipe.scaling == Scaling::standard  ? "standard (mean 0, standard deviation 1)"
                         : recipe.scaling == Scaling::min_max ? "min_max (0 to 1)"
                                                              : "none";
-  const char* missing = recipe.missing == Missing::mean     ? "replaced by the mean; a missing category is a level"
-                        : recipe.missing == Missing::median ? "replaced by the median; a missing category is a level"
-                                                            : "refused";
+  const char* missing =
+      recipe.missing == Missing::mean     ? "replaced by the mean; a missing category is a level of its own"
+      : recipe.missing == Missing::median ? "replaced by the median; a missing category is a level of its own"
+                                          : "refused";
   const std::string unknown =
       recipe.unknown == Unknown::error ? "refused"
       : recipe.minimum_frequency > 1
-          ? fmt::format("'other', as are those of fewer than {} training rows", recipe.minimum_frequency)
-          : "'other'";
+          ? fmt::format("become 'other', as do categories of fewer than {} training rows", recipe.minimum_frequency)
+          : "become 'other'";
   return fmt::format("scaling of numbers: {}\nmissing values: {}\nunknown categories: {}\n", scaling, missing, unknown);
 }
 

@@ -22,7 +22,7 @@ std::string sentences_text(const hdf5::File& file, const std::string& group) {
   const auto words = static_cast<std::int64_t>(file.shape(group + "/words").rows());
   std::string text = fmt::format("\n{}: {} words in {} sentences\n", group, grouped(words),
                                  grouped(static_cast<std::int64_t>(lengths.count())));
-  if (lengths.count() > 0) text += fmt::format("  words a sentence: {}\n", survey_text(lengths.survey(0)));
+  if (lengths.count() > 0) text += fmt::format("  words per sentence: {}\n", survey_text(lengths.survey(0)));
   return text;
 }
 

@@ -8,6 +8,7 @@
 #include "import/utf8.hpp"
 #include "set/seal.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono {
@@ -24,8 +25,8 @@ NameTable read_table(const hdf5::File& file, const std::string& table) {
   if (table != "words" || !file.exists(kCounts)) return read;
   read.counts = file.read<std::int64_t>(kCounts);
   if (read.counts.size() == read.names.size()) return read;
-  throw DataError(fmt::format("{}: /{} holds {} values, but there are {} words; make the file again", file.path(),
-                              kCounts, read.counts.size(), read.names.size()));
+  throw DataError(fmt::format("{}: /{} holds {}, but the dictionary has {}; make the file again", file.path(), kCounts,
+                              count_of(std::ssize(read.counts), "value"), count_of(std::ssize(read.names), "word")));
 }
 
 }  // namespace

@@ -135,8 +135,7 @@ T File::read_attribute(const std::string& object, const std::string& name) const
     return state_->read_texts({.object = object, .what = what, .stored = stored, .count = count, .read = read});
   };
   T value = failed ? T{} : read_value<T>(attribute.get(), texts, failed);
-  if (failed)
-    state_->fail_read(object, fmt::format("attribute '{}' is not of the type or size that it should be", name));
+  if (failed) state_->fail_read(object, fmt::format("attribute '{}' has the wrong type or size", name));
   return value;
 }
 

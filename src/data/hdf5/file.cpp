@@ -102,7 +102,7 @@ void File::State::fail_write(const std::string& object, const std::string& what)
 
 void File::State::check_unchanged(const std::string& object) const {
   if (!version || version_of(file.get()) == version) return;
-  fail_read(object, "was being read when the file was changed; leave a set alone while it is in use");
+  fail_read(object, "changed while it was being read; do not modify a data set that is in use");
 }
 
 RawFile File::State::raw() const {

@@ -33,7 +33,7 @@ std::string HeapReader::string_at(const HeapReference& reference) {
   const Collection& collection = collection_at(reference.address);
   const auto object = collection.objects.find(reference.index);
   if (object == collection.objects.end()) {
-    throw DataError(fmt::format("is damaged: a string's place is object {} of the heap at byte {}, which has none",
+    throw DataError(fmt::format("is damaged: a string refers to object {} of the heap at byte {}, which does not exist",
                                 reference.index, reference.address));
   }
   const char* const text = reinterpret_cast<const char*>(collection.bytes.data() + object->second.first);
@@ -47,7 +47,7 @@ const HeapReader::Collection& HeapReader::collection_at(std::uint64_t address) {
   const auto known = collections_.find(address);
   if (known != collections_.end()) return known->second;
   const auto fail = [&] {
-    return DataError(fmt::format("is damaged: a string's place is the heap at byte {}, where there is none", address));
+    return DataError(fmt::format("is damaged: a string refers to a heap at byte {}, but there is none", address));
   };
   if (address == kNowhere || bytes_ < kHeader || address > bytes_ || base_ > bytes_ - address ||
       bytes_ - address - base_ < kHeader)

@@ -6,6 +6,7 @@
 
 #include "hdf5/state.hpp"
 #include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::hdf5 {
 namespace {
@@ -47,22 +48,24 @@ std::uint64_t File::count_strings(const std::string& list) const {
     check_stored(list);
     return shape(list).rows();
   }
-  if (!exists(bytes_of(list)) || !exists(offsets_of(list))) state_->fail_read(list, "is no list of strings");
+  if (!exists(bytes_of(list)) || !exists(offsets_of(list))) state_->fail_read(list, "is not a list of strings");
   check_stored(bytes_of(list));
   check_stored(offsets_of(list));
   const DatasetShape bytes = shape(bytes_of(list)), offsets = shape(offsets_of(list));
   if (bytes.extent.size() != 1 || bytes.type != Type::uint8 || offsets.extent.size() != 1 || offsets.rows() == 0 ||
       offsets.type != Type::uint64)
-    state_->fail_read(list, "is no list of strings: 'bytes' [n] are uint8 and 'offsets' [strings + 1] uint64");
+    state_->fail_read(list,
+                      "is not a list of strings: 'bytes' [n] must be uint8 and 'offsets' [strings + 1] must be uint64");
   return offsets.rows() - 1;
 }
 
 std::vector<std::string> File::read_names(const std::string& names, std::uint64_t first, std::uint64_t count) const {
   const std::uint64_t all = count_strings(names);
   if (first > all || count > all - first) {
-    state_->fail_read(names, fmt::format("has {} strings; {} to {} were asked for", all, first, first + count));
+    state_->fail_read(names, fmt::format("has {}; strings {} to {} were requested",
+                                         count_of(static_cast<std::int64_t>(all), "string"), first, first + count));
   }
-  const auto fail = [&] { state_->fail_read(names, "is damaged: its checksum does not fit; make the file again"); };
+  const auto fail = [&] { state_->fail_read(names, "is damaged: its checksum does not match; make the file again"); };
   const std::uint64_t bytes = shape(bytes_of(names)).rows();
   std::vector<std::uint64_t> offsets(count + 1);
   read_rows(offsets_of(names), first, count + 1, offsets.data());

@@ -103,7 +103,7 @@ void File::read_rows(const std::string& dataset, std::uint64_t first, std::uint6
   const std::vector<hsize_t> extent = extent_of(handle.get());
   if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_read(dataset, wrong);
   const Handle stored{H5Dget_type(handle.get()), H5Tclose};
-  if (!is_number(type_of(stored.get()))) state_->fail_read(dataset, "holds values that are no plain numbers");
+  if (!is_number(type_of(stored.get()))) state_->fail_read(dataset, "holds values that are not plain numbers");
   if (count == 0) return;
   const RowSelection rows = select_rows(handle.get(), extent, first, count);
   const Handle type = memory_type<T>();
@@ -148,7 +148,7 @@ std::uint64_t File::offset(const std::string& dataset) const {
   const Handle space{H5Dget_space(handle.get()), H5Sclose};
   if (H5Sget_simple_extent_npoints(space.get()) == 0) return 0;
   const haddr_t offset = H5Dget_offset(handle.get());
-  if (offset == HADDR_UNDEF) state_->fail_read(dataset, "does not lie in one piece of the file");
+  if (offset == HADDR_UNDEF) state_->fail_read(dataset, "is not stored contiguously in the file");
   return offset;
 }
 

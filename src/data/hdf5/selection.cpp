@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "unisono/base/text.hpp"
+
 namespace unisono::hdf5 {
 
 std::vector<hsize_t> extent_of(hid_t dataset) {
@@ -23,9 +25,10 @@ RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t fir
 }
 
 std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count) {
-  if (extent.empty()) return "is a scalar; rows were asked for";
+  if (extent.empty()) return "is a scalar, but rows were requested";
   if (first <= extent[0] && count <= extent[0] - first) return "";
-  return fmt::format("has {} rows; rows {} to {} were asked for", extent[0], first, first + count);
+  return fmt::format("has {}; rows {} to {} were requested", count_of(static_cast<std::int64_t>(extent[0]), "row"),
+                     first, first + count);
 }
 
 }  // namespace unisono::hdf5

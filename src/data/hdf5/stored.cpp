@@ -62,13 +62,14 @@ void File::State::check_extent(const std::string& dataset, hid_t handle) const {
       (!chunked || empty || chunks_fit(handle, properties.get(), size, file_bytes)))
     return;
   fail_read(dataset,
-            fmt::format("has extents {}, for which the file holds too little: it is damaged; make it again", extent));
+            fmt::format("has shape {}, but the file is too small for it: the file is damaged; make it again", extent));
 }
 
 void File::check_stored(const std::string& dataset) const {
   if (!state_->version || state_->checked.contains(dataset)) return;
   if (!shape(dataset).complete) {
-    state_->fail_read(dataset, "was not written to its end; was the program that made it interrupted? Make it again");
+    state_->fail_read(dataset,
+                      "was not written completely; was the program that wrote it interrupted? Make the file again");
   }
   state_->checked.insert(dataset);
 }

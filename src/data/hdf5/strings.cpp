@@ -19,7 +19,7 @@ std::vector<std::string> File::read_strings(const std::string& dataset, std::uin
   const Handle stored{H5Dget_type(handle.get()), H5Tclose};
   const std::vector<hsize_t> extent = extent_of(handle.get());
   if (H5Tget_class(stored.get()) != H5T_STRING || extent.size() != 1)
-    state_->fail_read(dataset, "is no list of strings");
+    state_->fail_read(dataset, "is not a list of strings");
   check_stored(dataset);
   if (const auto wrong = outside(extent, first, count); !wrong.empty()) state_->fail_read(dataset, wrong);
   if (count == 0) return {};

@@ -36,8 +36,9 @@ class FileBytes final : public ByteSource {
     const char* reason = gzerror(file_.get(), &code);
     if (code == Z_OK || code == Z_STREAM_END) return;
     if (code == Z_ERRNO) reason = std::strerror(errno);
-    throw DataError(fmt::format("{}: cannot be read to its end: {}; it is truncated or damaged, fetch it again", path_,
-                                code == Z_BUF_ERROR ? "unexpected end of file" : reason));
+    throw DataError(
+        fmt::format("{}: cannot be read to its end: {}; the file is truncated or damaged; download or copy it again",
+                    path_, code == Z_BUF_ERROR ? "unexpected end of file" : reason));
   }
 
   std::string path_;

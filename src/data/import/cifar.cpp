@@ -48,8 +48,8 @@ void parse_cifar(std::span<const std::uint8_t> bytes, const std::string& name, C
   const auto record = static_cast<std::size_t>(kCifarRecord);
   if (bytes.empty() || bytes.size() % record != 0) {
     throw DataError(
-        fmt::format("{}: has {} bytes, which is not a multiple of the record size of {} bytes; it is truncated, or not "
-                    "in CIFAR-10's binary format",
+        fmt::format("{}: has {} bytes, which is not a multiple of the record size of {} bytes; the file is truncated, "
+                    "or not in CIFAR-10's binary format",
                     name, bytes.size(), record));
   }
   for (std::size_t at = 0; at < bytes.size(); at += record) {

@@ -88,7 +88,8 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   const RowSplit split(table.rows, shares);
   const ImportSummary summary = summarize(table, split, output.path);
   if (summary.train == 0)
-    throw DataError(fmt::format("{}: of its {} rows none is left for training", path, table.rows));
+    throw DataError(
+        fmt::format("{}: no rows are left for training (the file has {}); use smaller fractions", path, table.rows));
 
   SetWriter writer(output);
   std::array<GroupWriter, 3> groups = {GroupWriter(writer, table, Split::train, summary.train),

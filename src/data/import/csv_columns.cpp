@@ -26,8 +26,8 @@ std::size_t find_column(const std::vector<CsvColumn>& columns, const std::string
   }
   std::vector<std::string> names;
   for (const CsvColumn& column : columns) names.push_back(column.name);
-  throw ConfigError(fmt::format("--{} '{}': there is no such column; the {} columns are {}", option, which, count,
-                                fmt::join(names, ", ")));
+  throw ConfigError(
+      fmt::format("--{} '{}': there is no such column; choose from {}", option, which, fmt::join(names, ", ")));
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dia
 
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
   if (!options.label.empty() && !options.target.empty()) {
-    throw ConfigError("--label and --target exclude each other: a table has classes or numbers to predict");
+    throw ConfigError("--label and --target cannot be combined; use --label for classes, or --target for numbers");
   }
   for (CsvColumn& column : columns) {
     column.role = ColumnRole::number;

@@ -100,13 +100,13 @@ bool detect_header(const LineReader& reader, const std::vector<std::string>& sam
   }
   if (any_numbers) return false;
   throw DataError(fmt::format(
-      "{}: cannot tell whether the first line holds names or values; say --header yes or --header no", reader.name()));
+      "{}: cannot tell whether the first line holds names or values; set --header yes or --header no", reader.name()));
 }
 
 char parse_delimiter(const std::string& delimiter) {
   if (delimiter == "tab" || delimiter == "\\t") return '\t';
   if (delimiter.size() == 1 && delimiter[0] != '"' && delimiter[0] != '\n' && delimiter[0] != '\r') return delimiter[0];
-  throw ConfigError(fmt::format("--delimiter '{}': it is one character, 'tab' or 'auto'", delimiter));
+  throw ConfigError(fmt::format("--delimiter '{}': it must be one character, 'tab' or 'auto'", delimiter));
 }
 
 }  // namespace
@@ -164,7 +164,7 @@ CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, c
   CsvDialect dialect;
   dialect.delimiter = delimiter == "auto" ? detect_delimiter(*reader, sample) : parse_delimiter(delimiter);
   if (header != "auto" && header != "yes" && header != "no") {
-    throw ConfigError(fmt::format("--header '{}': it is auto, yes or no", header));
+    throw ConfigError(fmt::format("--header '{}': it must be auto, yes or no", header));
   }
   dialect.header = header == "auto" ? detect_header(*reader, sample, dialect.delimiter) : header == "yes";
   std::vector<std::string> fields;

@@ -9,6 +9,7 @@
 #include "import/utf8.hpp"
 #include "unisono/base/config.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::size_t kMostGroups = 1 << 24;  // of a column of groups
 void check_decimal_comma(const LineReader& line, const CsvColumn& column, std::string field) {
   std::replace(field.begin(), field.end(), ',', '.');
   if (!parse_number(field)) return;
-  fail_at(line, column, fmt::format("the number {} is written with a decimal comma; write decimal points", field));
+  fail_at(line, column, fmt::format("the number {} has a decimal comma; use decimal points", field));
 }
 
 void note_text(const LineReader& line, CsvColumn& column, const std::string& field) {
@@ -29,8 +30,9 @@ void note_text(const LineReader& line, CsvColumn& column, const std::string& fie
   column.codes.emplace(field, 0);
   if (column.codes.size() <= (column.role == ColumnRole::group ? kMostGroups : kMostTexts)) return;
   fail_at(line, column,
-          fmt::format("'{}' is its text number {}; {}", field, kMostTexts + 1,
-                      column.role == ColumnRole::label ? "for numbers to predict say --target in place of --label"
+          fmt::format("'{}' is distinct value number {}, which is too many for classes or categories; {}", field,
+                      kMostTexts + 1,
+                      column.role == ColumnRole::label ? "for numbers to predict, use --target instead of --label"
                                                        : "leave the column out with --exclude"));
 }
 
@@ -39,19 +41,18 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
     case ColumnRole::number:
     case ColumnRole::target:
       if (fits_float(field)) return;
-      fail_at(
-          line, column,
-          fmt::format("'{}' is no number that a float32 can hold; rows above have numbers there (or name the column "
-                      "with --categorical or --exclude)",
-                      field));
+      fail_at(line, column,
+              fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
+                          "name the column with --categorical or --exclude",
+                          field));
     case ColumnRole::weight:
       if (fits_float(field) && *parse_number(field) >= 0) return;
-      fail_at(line, column, fmt::format("'{}' is no weight; weights are numbers of at least 0", field));
+      fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
     case ColumnRole::time:
       if (parse_time(field)) return;
       fail_at(
           line, column,
-          fmt::format("'{}' is no time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
+          fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
     default:
       note_text(line, column, field);
   }
@@ -75,10 +76,10 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
     } else if (column.is_feature() && table.recipe.missing != Missing::error) {
       column.missing = true;
     } else {
-      fail_at(
-          line, column,
-          fmt::format("the value is missing ('{}'); fill it in, or leave the line or the column out{}", fields[i],
-                      column.is_feature() ? ", or say what it becomes with --missing mean or --missing median" : ""));
+      fail_at(line, column,
+              fmt::format(
+                  "the value is missing ('{}'); fill it in, or leave out the row or the column{}", fields[i],
+                  column.is_feature() ? ", or replace missing values with --missing mean or --missing median" : ""));
     }
   }
 }
@@ -127,7 +128,7 @@ std::int64_t scan_rows(const OpenTable& open, CsvTable& table) {
     scan_row(table, line, fields);
     ++rows;
   });
-  if (rows == 0) throw DataError(open()->name() + ": holds no row below its names");
+  if (rows == 0) throw DataError(open()->name() + ": has no rows below the header line");
   return rows;
 }
 
@@ -183,8 +184,8 @@ void for_each_row(const OpenTable& open, const CsvDialect& dialect, const VisitR
   for (bool names = dialect.header; lines->next(text); names = false) {
     split_line(*lines, text, dialect.delimiter, fields);
     if (fields.size() != dialect.columns) {
-      throw DataError(fmt::format("{}:{}: has {} fields, but the first line has {}", lines->name(), lines->number(),
-                                  fields.size(), dialect.columns));
+      throw DataError(fmt::format("{}:{}: has {}, but the first line has {}", lines->name(), lines->number(),
+                                  count_of(std::ssize(fields), "field"), dialect.columns));
     }
     if (!names) visit(*lines, fields);
   }
@@ -205,7 +206,8 @@ CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const Csv
     if (column.role == ColumnRole::words && column.missing) column.codes.emplace("", 0);
     if (column.has_codes()) number_texts(column);
   }
-  if (table.feature_names().empty()) throw DataError(open()->name() + ": has no column that is a feature");
+  if (table.feature_names().empty())
+    throw DataError(open()->name() + ": has no feature columns; --label, --target and --exclude leave none");
   require_distinct_names(open, table);
   complete_recipe(table);
   return table;
@@ -223,7 +225,8 @@ void encode_row(const CsvTable& table, const LineReader& line, const std::vector
     }
     const auto code = column.codes.find(missing ? "" : fields[i]);
     const auto number = column.role == ColumnRole::time ? parse_time(fields[i]) : parse_number(fields[i]);
-    if (column.has_codes() ? code == column.codes.end() : !number) fail_at(line, column, "changed while it was read");
+    if (column.has_codes() ? code == column.codes.end() : !number)
+      fail_at(line, column, "changed while it was being read");
     switch (column.role) {
       case ColumnRole::number:
         row.features.push_back(static_cast<float>(*number));

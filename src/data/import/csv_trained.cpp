@@ -37,16 +37,17 @@ bool has_header(const std::vector<std::string>& first, const Preprocessing& trai
 void require_places(const OpenTable& open, const CsvTable& table, const Preprocessing& trained) {
   const Recipe& recipe = trained.recipe;
   if (recipe.header) {
-    throw DataError(fmt::format(
-        "{}: its first line names none of the columns that the model was trained on ({}); put their names on top",
-        open()->name(), listed(wanted_names(trained))));
+    throw DataError(
+        fmt::format("{}: the first line has none of the column names that the model was trained on ({}); add a header "
+                    "line with these names",
+                    open()->name(), listed(wanted_names(trained))));
   }
   const auto fields = static_cast<std::int64_t>(table.dialect.columns);
   const std::string last = fmt::format("column{}", recipe.fields);
   const bool answer_is_last = recipe.label == last || recipe.target == last;
   if (fields == recipe.fields || (answer_is_last && fields == recipe.fields - 1)) return;
   throw DataError(fmt::format(
-      "{}: has {} columns without names, and the table that the model was trained on had {}; give the same columns",
+      "{}: has {} columns without names, but the training table had {}; use the same columns in the same order",
       open()->name(), fields, recipe.fields));
 }
 
@@ -84,18 +85,20 @@ class ColumnCheck {
     const bool missing = is_missing(field);
     if (column.role == ColumnRole::number) {
       if (missing ? fitted_->fill.has_value() : fits_float(field)) return;
-      fail_at(line, column,
-              missing
-                  ? "the value is missing, and the model was trained on a set that has no missing values (import it "
-                    "with --missing mean or --missing median)"
-                  : fmt::format("'{}' is no number that a float32 can hold, and the model was trained on numbers there",
-                                field));
+      fail_at(
+          line, column,
+          missing
+              ? "the value is missing, but the model was trained on a set without missing values; fill it in, or "
+                "import the training set with --missing mean or --missing median"
+              : fmt::format(
+                    "'{}' is not a number in the range of float32, but the model was trained on numbers in this column",
+                    field));
     }
     const std::string text = missing ? "" : field;
     if (find_invalid_utf8(text) != std::string::npos) fail_at(line, column, "the text is not UTF-8");
     if (!index_.find(text) && unknown_ == Unknown::error) {
       fail_at(line, column,
-              fmt::format("{}, which the model does not know: it was trained on {}; leave the row out, or import the "
+              fmt::format("{}, which the model was not trained on (it knows {}); leave the row out, or import the "
                           "training set with --unknown other",
                           missing ? "the value is missing" : fmt::format("'{}'", text), listed(levels_)));
     }
@@ -129,9 +132,10 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
   if (!table.unusable_label.empty()) return;
   table.unusable_label =
       fmt::format("{}:{}: column '{}': {}", line.name(), line.number(), column.name,
-                  is_missing(field)                  ? "the value is missing"
-                  : column.role == ColumnRole::label ? fmt::format("'{}' is no class of the model", field)
-                                                     : fmt::format("'{}' is no number", field));
+                  is_missing(field) ? "the value is missing"
+                  : column.role == ColumnRole::label
+                      ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
+                      : fmt::format("'{}' is not a number", field));
 }
 
 void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
@@ -148,7 +152,7 @@ void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessi
     }
     ++table.rows;
   });
-  if (table.rows == 0) throw DataError(open()->name() + ": holds no row");
+  if (table.rows == 0) throw DataError(open()->name() + ": has no rows");
 }
 
 /// The table's own numbering of levels; that of classes is the model's.

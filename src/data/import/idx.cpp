@@ -31,8 +31,8 @@ std::optional<std::string> find_array(const std::string& folder, const std::stri
 
 std::string need_array(const std::string& folder, const std::string& stem, int axes) {
   if (const auto path = find_array(folder, stem, axes)) return *path;
-  throw DataError(
-      fmt::format("{}: has no file '{}-idx{}-ubyte' (or with '.idx', or '.gz' behind it)", folder, stem, axes));
+  throw DataError(fmt::format("{}: has no file '{}-idx{}-ubyte' (also tried: '.idx' for '-idx', and '.gz' at the end)",
+                              folder, stem, axes));
 }
 
 /// Writes one pair of files as a group. \return its labels' largest
@@ -44,11 +44,11 @@ std::uint8_t import_pair(const std::string& folder, const std::string& stem, con
   const IdxArray images = parse_idx(image_bytes, image_path), labels = parse_idx(label_bytes, label_path);
   const std::int64_t count = images.extent[0];
   if (labels.extent.size() != 1 || labels.extent[0] != count) {
-    throw DataError(fmt::format("{}: has extents {}, but {} holds {} images; they do not belong together", label_path,
-                                labels.extent, image_path, count));
+    throw DataError(fmt::format("{}: has shape {}, but {} holds {} images; the two files do not belong together",
+                                label_path, labels.extent, image_path, count));
   }
   if (images.extent.size() < 2 || images.values.empty()) {
-    throw DataError(fmt::format("{}: has extents {}: these are no images", image_path, images.extent));
+    throw DataError(fmt::format("{}: has shape {}, which is not a set of images", image_path, images.extent));
   }
   const std::vector<std::int64_t> shape(images.extent.begin() + 1, images.extent.end());
   if (!summary.shape.empty() && shape != summary.shape) {
@@ -68,16 +68,16 @@ std::uint8_t import_pair(const std::string& folder, const std::string& stem, con
 
 IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name) {
   if (bytes.size() < 4)
-    throw DataError(fmt::format("{}: ends after {} bytes; an IDX file has a header of 4", name, bytes.size()));
+    throw DataError(
+        fmt::format("{}: ends after {} bytes, but an IDX file begins with a header of 4 bytes", name, bytes.size()));
   const std::size_t axes = bytes[3], header = 4 + 4 * axes;
   if (bytes[0] != 0 || bytes[1] != 0 || bytes[2] != kUnsignedByte || axes == 0 || axes > kMostAxes) {
     throw DataError(
-        fmt::format("{}: begins with {:02x} {:02x} {:02x} {:02x}, not as IDX files of bytes do (00 00 08 and 1 "
-                    "to {} axes)",
+        fmt::format("{}: begins with {:02x} {:02x} {:02x} {:02x}, but an IDX file of bytes begins with 00 00 08 and "
+                    "the number of axes, 1 to {}",
                     name, bytes[0], bytes[1], bytes[2], bytes[3], kMostAxes));
   }
-  if (bytes.size() < header)
-    throw DataError(fmt::format("{}: ends at byte {}, inside of its header", name, bytes.size()));
+  if (bytes.size() < header) throw DataError(fmt::format("{}: ends at byte {}, inside its header", name, bytes.size()));
   IdxArray array;
   std::uint64_t count = 1;
   for (std::size_t axis = 0; axis < axes; ++axis) {
@@ -89,9 +89,9 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name)
     count = extent == 0 ? 0 : std::min<std::uint64_t>(count, bytes.size()) * extent;
   }
   if (bytes.size() - header != count) {
-    throw DataError(fmt::format("{}: its header says {} values ({}), but {} follow; it is truncated or damaged", name,
-                                count > bytes.size() ? "more" : std::to_string(count), fmt::join(array.extent, " × "),
-                                bytes.size() - header));
+    throw DataError(fmt::format(
+        "{}: its header announces {} values ({}), but {} follow; the file is truncated or damaged", name,
+        count > bytes.size() ? "more" : std::to_string(count), fmt::join(array.extent, " × "), bytes.size() - header));
   }
   array.values = bytes.subspan(header);
   return array;

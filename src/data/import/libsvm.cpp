@@ -150,8 +150,8 @@ Classes trained_classes(const Preprocessing& trained, const std::set<double>& la
 std::int64_t base_of(const std::string& path, const Preprocessing& trained) {
   if (trained.recipe.base) return *trained.recipe.base;
   throw DataError(
-      fmt::format("{}: the set that the model was trained on does not say which index its first column had; import the "
-                  "file with 'unisono data import libsvm --base', and give it with --data",
+      fmt::format("{}: the training set does not record which index its first column had; import the file with "
+                  "'unisono data import libsvm --base', and give it with --data",
                   path));
 }
 
@@ -199,7 +199,9 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   if (known) write_classes(trained.class_names, writer.file());
   write_recipe(writer.file(), {.base = plan.base});
   writer.finish();
-  return known ? "" : fmt::format("{}: a label is no class of the model ({})", path, listed(trained.class_names));
+  return known ? ""
+               : fmt::format("{}: a label is not one of the classes that the model was trained on ({})", path,
+                             listed(trained.class_names));
 }
 
 }  // namespace unisono::data
@@ -231,7 +233,8 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   const RowSplit split(training.size(), shares);
   const std::array<GroupSize, 3> sizes = measure_groups(training, test, split);
   if (sizes[0].rows == 0)
-    throw DataError(fmt::format("{}: none of its {} examples is left for training", paths[0], training.size()));
+    throw DataError(fmt::format("{}: no examples are left for training (the files have {}); use smaller fractions",
+                                paths[0], training.size()));
   write_groups([&](const VisitRow& visit) { for_each_example(training, test, split, visit); }, sizes, plan, writer);
   const SparseSummary summary = summarize(plan, sizes, output.path);
   write_classes(summary.classes, writer.file());

@@ -108,7 +108,7 @@ bool parse_libsvm(const LineReader& line, std::string_view text, LibsvmRow& row)
     const std::size_t begin = scan.at();
     const std::uint32_t index = read_index(scan);
     if (!row.indices.empty() && index <= row.indices.back()) {
-      scan.fail(begin, fmt::format("the index {} follows {}; indices must ascend, and none may come twice", index,
+      scan.fail(begin, fmt::format("the index {} follows {}; indices must ascend without repetition", index,
                                    row.indices.back()));
     }
     row.indices.push_back(index);

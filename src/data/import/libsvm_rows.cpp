@@ -44,7 +44,7 @@ void check_label(const LineReader& line, const LibsvmRow& row, const std::map<do
     if (shown.size() < kShownLabels) shown.push_back(known);
   }
   fail(line, row.label_at,
-       fmt::format("the label {} is no class of the training file, whose classes are {}{}", row.label,
+       fmt::format("the label {} does not occur in the training file, whose classes are {}{}", row.label,
                    fmt::join(shown, ", "), classes.size() > shown.size() ? ", …" : ""));
 }
 
@@ -96,7 +96,7 @@ void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options
     keep(row);
     ++rows;
   }
-  if (rows == 0) throw DataError(lines->name() + ": holds no example");
+  if (rows == 0) throw DataError(lines->name() + ": has no examples");
 }
 
 std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options) {
@@ -118,7 +118,7 @@ std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& op
   if (options.columns == 0 && needed == 0)
     throw DataError(path + ": no example has a value; if that is intended, set --columns");
   if (needed > kMostColumns)
-    throw DataError(fmt::format("{}: the index {} makes more than 2³² − 1 columns, counted from {}", found.largest_at,
+    throw DataError(fmt::format("{}: the index {} needs more than 2³² − 1 columns, counted from {}", found.largest_at,
                                 found.largest, base));
   if (options.columns == 0 || needed <= options.columns) return std::max(needed, options.columns);
   throw DataError(fmt::format("{}: the index {} is beyond --columns {}, of which the first has the index {}",

@@ -10,6 +10,7 @@
 #include "import/csv_dialect.hpp"
 #include "import/utf8.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -121,8 +122,9 @@ Rating parse_rating(const LineReader& line, std::string_view text, const Ratings
   if (count != dialect.fields) {
     const std::size_t at =
         count < dialect.fields ? text.size() : static_cast<std::size_t>(fields[dialect.fields].data() - text.data());
-    throw DataError(fmt::format("{}:{}:{}: has {} fields, but {} are expected: user, item, rating{}", line.name(),
-                                line.number(), at + 1, count > 4 ? "more than 4" : std::to_string(count),
+    throw DataError(fmt::format("{}:{}:{}: has {}, but {} are expected: user, item, rating{}", line.name(),
+                                line.number(), at + 1,
+                                count > 4 ? "more than 4 fields" : count_of(static_cast<std::int64_t>(count), "field"),
                                 dialect.fields, dialect.fields == 4 ? ", time" : ""));
   }
   Rating rating{.user = fields[0], .item = fields[1]};

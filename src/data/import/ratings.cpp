@@ -26,7 +26,7 @@ void check_options(const RatingsOptions& options) {
   if (options.split != "leave_one_out") return;
   if (options.test_fraction > 0)
     throw ConfigError("--split leave_one_out uses one rating of each user for the test; remove --test-fraction");
-  if (!options.test_file.empty()) throw ConfigError("--split leave_one_out and --test-file exclude each other");
+  if (!options.test_file.empty()) throw ConfigError("--split leave_one_out and --test-file cannot be combined");
 }
 
 /// What the files show together.
@@ -40,7 +40,7 @@ struct RatingsFindings {
 void check_fields(const LineReader& line, const RatingsDialect& dialect, RatingsFindings& found) {
   if (found.fields == 0) found.fields = dialect.fields;
   if (found.fields == dialect.fields) return;
-  throw DataError(fmt::format("{}:{}: the lines have {} fields, but those of the file before have {}", line.name(),
+  throw DataError(fmt::format("{}:{}: the lines have {} fields, but those of the previous file have {}", line.name(),
                               line.number(), dialect.fields, found.fields));
 }
 
@@ -63,7 +63,7 @@ void read_ratings(const std::string& path, const RatingsOptions& options, Rating
         found.whole_times && rating.time == std::trunc(rating.time) && std::abs(rating.time) <= kMostExact;
     ratings.add({found.users.number_of(rating.user), found.items.number_of(rating.item), rating.value, rating.time});
   }
-  if (ratings.size() == before) throw DataError(path + ": holds no rating below its header line");
+  if (ratings.size() == before) throw DataError(path + ": has no ratings");
 }
 
 class RatingGroupWriter {
@@ -150,7 +150,8 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
   const std::vector<Split> splits = split_ratings(training, found.users.size(), options);
   const std::array<std::uint64_t, 3> sizes = count_groups(splits, test.size());
   if (sizes[0] == 0)
-    throw DataError(fmt::format("{}: none of its {} ratings is left for training", paths[0], training.size()));
+    throw DataError(fmt::format("{}: no ratings are left for training (the files have {}); use smaller fractions",
+                                paths[0], training.size()));
   write_groups(training, test, splits, sizes, found, writer);
   writer.file().write_names("dictionary/users", found.users.strings());
   writer.file().write_names("dictionary/items", found.items.strings());

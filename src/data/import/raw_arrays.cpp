@@ -20,14 +20,14 @@ void require_type(const NpyArray& array, const RawForm& form, const std::string&
   const Preprocessing& trained = form.preprocessing;
   if (!trained.known) {
     throw DataError(
-        fmt::format("{}: the model's checkpoint is of an earlier version, which did not keep how features "
-                    "are stored; give an HDF5 set with --data",
+        fmt::format("{}: the model's checkpoint is from an earlier version, which did not record how features are "
+                    "stored; use an HDF5 set with --data",
                     name));
   }
   if (array.bytes == trained.bytes) return;
   throw DataError(fmt::format(
       "{}: holds {}, but the model was trained on {}; convert the array with astype", name,
-      array.bytes ? "bytes (uint8)" : "numbers that are no bytes",
+      array.bytes ? "bytes (uint8)" : "numbers other than bytes",
       trained.bytes ? fmt::format("bytes (uint8), which stand for {:g} · byte + {:g}", trained.scale, trained.offset)
                     : "floats"));
 }
@@ -61,7 +61,7 @@ void write_raw_array(const std::string& path, const RawForm& form, const ImportO
   const NpyArray array = parse_npy(bytes, path);
   require_type(array, form, path);
   if (array.extent.empty() || array.extent[0] == 0) {
-    throw DataError(path + ": holds no example; its first axis counts them");
+    throw DataError(path + ": has no examples; the first axis is the number of examples");
   }
   const std::vector<std::int64_t> shape(array.extent.begin() + 1, array.extent.end());
   ArraySet set(output, form, array, array.extent[0], shape);
@@ -75,7 +75,7 @@ void write_raw_folder(const std::string& folder, const RawForm& form, const Impo
     if (file.path().extension() == ".npy") paths.push_back(file.path().string());
   }
   std::sort(paths.begin(), paths.end());
-  if (paths.empty()) throw DataError(folder + ": holds no .npy file; a folder is read as one example a file");
+  if (paths.empty()) throw DataError(folder + ": has no .npy files; a folder must hold one .npy file per example");
   std::optional<ArraySet> set;
   std::vector<std::int64_t> shape;
   for (std::size_t i = 0; i < paths.size(); ++i) {
@@ -101,7 +101,7 @@ void write_raw_idx(const std::string& path, const RawForm& form, const ImportOut
       .extent = images.extent, .bytes = true, .values_of_bytes = {images.values.begin(), images.values.end()}};
   require_type(array, form, path);
   const std::vector<std::int64_t> shape(images.extent.begin() + 1, images.extent.end());
-  if (images.extent[0] == 0) throw DataError(path + ": holds no image");
+  if (images.extent[0] == 0) throw DataError(path + ": has no images");
   ArraySet set(output, form, array, images.extent[0], shape);
   set.write(array, 0, images.extent[0]);
   set.finish();

@@ -31,25 +31,25 @@ bool is_idx(const std::vector<std::uint8_t>& beginning) {
 }
 
 std::string import_table(const std::string& path, const RawForm& form, const ImportOutput& output) {
-  const std::string stored = "features as they are stored; give --input FILE.npy, images of IDX, or FILE.h5";
+  const std::string stored = "plain arrays of features; use a .npy file, IDX images or an HDF5 file";
   if (std::filesystem::is_directory(path)) {
-    if (!form.preprocessing.columns.empty()) refuse(path, "is a folder", "a table with columns; give a CSV file");
+    if (!form.preprocessing.columns.empty()) refuse(path, "is a folder", "a table with named columns; use a CSV file");
     write_raw_folder(path, form, output);
     return "";
   }
   const auto beginning = beginning_of(path);
   const bool npy = is_npy(beginning), idx = is_idx(beginning);
   if (!form.preprocessing.columns.empty()) {
-    if (npy || idx) refuse(path, "has no names of columns", "a table with columns; give a CSV file");
+    if (npy || idx) refuse(path, "has no column names", "a table with named columns; use a CSV file");
     return write_raw_table(path, form.preprocessing, output);
   }
   if (!npy && !idx) {
     if (!form.preprocessing.feature_names.empty()) {
-      refuse(path, "is no array",
-             "a table that keeps no recipe (an earlier version imported it, perhaps standardised, or another program "
-             "wrote it); import the raw table with 'unisono data import csv' and train on that set");
+      refuse(path, "is not an array",
+             "a set without a preprocessing recipe (imported by an earlier version or written by another program); "
+             "import the raw table with 'unisono data import csv' and train on that set");
     }
-    refuse(path, "is neither an array of NumPy nor images of IDX", stored);
+    refuse(path, "is neither a NumPy array nor IDX images", stored);
   }
   npy ? write_raw_array(path, form, output) : write_raw_idx(path, form, output);
   return "";
@@ -69,8 +69,8 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
       return data::write_raw_rows(input, form, output);
     default:
       throw DataError(
-          fmt::format("{}: files in other formats than HDF5 are read for models of tables and of sparse rows, and this "
-                      "one was trained on {}; give an HDF5 set with --data",
+          fmt::format("{}: --input works only for models of tables or sparse rows, but this one was trained on {}; use "
+                      "an HDF5 set with --data",
                       input, name_of(form.kind)));
   }
 }

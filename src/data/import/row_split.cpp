@@ -11,13 +11,15 @@ namespace unisono::data {
 void check_shares(const Shares& shares, const std::string& what, const std::string& test_file) {
   for (const double fraction : {shares.validation, shares.test}) {
     if (!(fraction >= 0 && fraction < 1))
-      throw ConfigError(fmt::format("a fraction of {} of the {}: it must lie in [0, 1)", fraction, what));
+      throw ConfigError(fmt::format("a fraction of {} of the {} is not possible; it must be at least 0 and less than 1",
+                                    fraction, what));
   }
   if (shares.validation + shares.test >= 1) {
-    throw ConfigError(fmt::format("--validation-fraction and --test-fraction leave none of the {} for training", what));
+    throw ConfigError(
+        fmt::format("--validation-fraction and --test-fraction leave no {} for training; use smaller fractions", what));
   }
   if (!test_file.empty() && shares.test > 0) {
-    throw ConfigError("--test-file and --test-fraction exclude each other");
+    throw ConfigError("--test-file and --test-fraction cannot be combined");
   }
 }
 

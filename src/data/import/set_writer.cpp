@@ -35,11 +35,11 @@ std::uint64_t chunk_rows_for(std::uint64_t row_bytes) {
 SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(unfinished_path(output.path)) {
   std::error_code ignored;
   if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
-    throw OutputError(fmt::format("{}: exists already; choose another --output, or add --overwrite", output.path));
+    throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", output.path));
   }
   if (std::filesystem::exists(output.path, ignored) && !hdf5::is_hdf5(output.path)) {
-    throw OutputError(
-        fmt::format("{}: is not an HDF5 data set, and is not replaced by one; choose another --output", output.path));
+    throw OutputError(fmt::format(
+        "{}: exists and is not an HDF5 data set, so it is not replaced; choose another --output", output.path));
   }
   std::filesystem::create_directories(std::filesystem::path(output_.path).parent_path(), ignored);  // else said below
   remove_abandoned(output_.path);
@@ -101,7 +101,8 @@ void SetWriter::finish() {
   sync_to_disk(unfinished_);
   std::error_code error;
   std::filesystem::rename(unfinished_, output_.path, error);
-  if (error) throw OutputError(fmt::format("{}: cannot be put in place: {}", output_.path, error.message()));
+  if (error)
+    throw OutputError(fmt::format("{}: the finished file cannot be renamed to it: {}", output_.path, error.message()));
 }
 
 }  // namespace unisono::data

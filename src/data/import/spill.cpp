@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kBufferBytes = 1 << 20;
 
 [[noreturn]] void fail(const std::string& file, const char* what) {
-  throw OutputError(fmt::format("{}: the temporary file beside it cannot be {}: {}", file, what, std::strerror(errno)));
+  throw OutputError(
+      fmt::format("{}: a temporary file in its folder cannot be {}: {}", file, what, std::strerror(errno)));
 }
 
 }  // namespace
@@ -25,7 +26,7 @@ constexpr std::size_t kBufferBytes = 1 << 20;
 SpillFile::SpillFile(const std::string& beside) : output_(beside) {
   std::string name = beside + ".spill-XXXXXX";
   file_ = mkostemp(name.data(), O_CLOEXEC);
-  if (file_ < 0) fail(beside, "made");
+  if (file_ < 0) fail(beside, "created");
   unlink(name.c_str());
   buffer_.reserve(kBufferBytes);
 }

@@ -161,7 +161,7 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   for (const std::string& file : files) read_words(file, lowercase ? &*lowercase : nullptr, text);
 
   std::vector<std::uint32_t> chosen = choose_words(text.words, text.counts, options);
-  if (text.words.size() == 0) throw DataError(paths[0] + ": holds no word");
+  if (text.words.size() == 0) throw DataError(paths[0] + ": has no words");
   if (chosen.empty()) {
     throw DataError(fmt::format("{}: none of its {} words occurs {} times; lower --minimum-count", paths[0],
                                 text.words.size(), options.minimum_count));

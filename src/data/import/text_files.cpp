@@ -18,7 +18,7 @@ std::vector<std::string> files_below(const std::string& folder) {
     if (entry->is_regular_file(error)) files.push_back(entry->path().string());
   }
   if (error) throw DataError(fmt::format("{}: cannot be listed: {}", folder, error.message()));
-  if (files.empty()) throw DataError(folder + ": this folder holds no file");
+  if (files.empty()) throw DataError(folder + ": this folder has no files");
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -22,8 +22,8 @@ std::size_t find_column(const Recipe& file, const FittedColumn& fitted, const st
     fail_without_column(path, fitted.name, names);
   }
   if (found->kind != fitted.kind) {
-    throw DataError(fmt::format("{}: column '{}' holds {}, but the model was trained on {} there", path, fitted.name,
-                                text_of(found->kind), text_of(fitted.kind)));
+    throw DataError(fmt::format("{}: column '{}' holds {}, but the model was trained on {} in this column", path,
+                                fitted.name, text_of(found->kind), text_of(fitted.kind)));
   }
   return static_cast<std::size_t>(found - file.columns.begin());
 }
@@ -85,12 +85,13 @@ void Encoder::refuse(const Column& column, float raw, const std::string& where, 
         ": the value is missing; fill it in, or import the training set with --missing mean or --missing median");
   }
   if (!(raw >= 0 && raw < static_cast<float>(column.levels.size()))) {
-    throw DataError(fmt::format("{}: holds {}, which is the number of none of its {} levels; import the set again",
-                                place, raw, column.levels.size()));
+    throw DataError(
+        fmt::format("{}: holds the category number {}, but the column has only {} categories; import the set again",
+                    place, raw, column.levels.size()));
   }
   const std::string& level = column.levels[static_cast<std::size_t>(raw)];
   throw DataError(fmt::format(
-      "{}: {}, which the model does not know: it was trained on {}; leave the row out, or import the training set with "
+      "{}: {}, which the model was not trained on (it knows {}); leave the row out, or import the training set with "
       "--unknown other",
       place, level.empty() ? "the value is missing" : fmt::format("'{}'", level), listed(column.fitted.levels)));
 }

@@ -48,8 +48,8 @@ class ColumnFigures {
   void fit_number(FittedColumn& fitted, const std::string& path) {
     if (recipe_.missing == Missing::error && recipe_.scaling != Scaling::min_max) return;
     if (numbers_ == 0) {
-      throw DataError(
-          fmt::format("{}: column '{}' has no value in any training example; leave it out", path, column_.name));
+      throw DataError(fmt::format("{}: column '{}' has no values in the training examples; leave the column out", path,
+                                  column_.name));
     }
     fitted.low = low_;
     fitted.high = high_;

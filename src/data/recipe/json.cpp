@@ -64,7 +64,7 @@ Json recipe_json(const Recipe& recipe) {
 Recipe recipe_of(const Json& json) {
   if (json.at("version") != kVersion) {
     throw DataError(
-        fmt::format("is of version {}, and this unisono reads version {}", json.at("version").dump(), kVersion));
+        fmt::format("has version {}, but this unisono reads version {}", json.at("version").dump(), kVersion));
   }
   Recipe recipe;
   if (json.contains("base")) recipe.base = json.at("base").get<std::int64_t>();

@@ -17,7 +17,7 @@ Recipe read_recipe(const hdf5::File& file) {
   const std::string where = fmt::format("{}: /{}", file.path(), kRecipe);
   const hdf5::DatasetShape shape = file.is_dataset(kRecipe) ? file.shape(kRecipe) : hdf5::DatasetShape{};
   if (shape.type != hdf5::Type::uint8 || shape.extent.size() != 1 || shape.rows() > kMostBytes || !shape.complete) {
-    throw DataError(where + " should be the bytes of a recipe; import the set again");
+    throw DataError(where + " is not a valid recipe; import the set again");
   }
   const auto bytes = file.read<std::uint8_t>(kRecipe);
   return recipe_from_json(std::string(bytes.begin(), bytes.end()), where);

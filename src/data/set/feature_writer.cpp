@@ -22,8 +22,8 @@ void check_fits(const Normalization& normalization, const GroupSchema& group) {
   const auto features = static_cast<std::size_t>(group.features.size());
   if (normalization.scale.size() == given && (given <= 1 || given == channels || given == features)) return;
   throw DataError(
-      fmt::format("/{}: the model normalises {} channels or features, but an example has {} channels of {} "
-                  "features; give it data of the kind that it was trained on",
+      fmt::format("/{}: the model normalises {} channels or features, but an example has {} channels of {} features; "
+                  "use data like the training set",
                   group.features_path(), given, channels, features / channels));
 }
 

@@ -29,10 +29,10 @@ void require_recipe(const Preprocessing& trained, SetSchema& schema) {
     schema.recipe = recipe_of_names(schema.feature_names);
     return;
   }
-  throw DataError(fmt::format(
-      "{}: has no recipe that says what its columns are, and the model was trained on columns by name; give "
-      "the raw file with --input, or import it with 'unisono data import csv'",
-      schema.path));
+  throw DataError(
+      fmt::format("{}: has no recipe with column names, but the model was trained on named columns; use the raw file "
+                  "with --input, or import it with 'unisono data import csv'",
+                  schema.path));
 }
 
 void require_same_features(const Preprocessing& trained, const SetSchema& schema) {
@@ -40,20 +40,18 @@ void require_same_features(const Preprocessing& trained, const SetSchema& schema
   if (there.empty() || known.empty() || there.size() != known.size()) return;  // sizes are compared elsewhere
   const auto [name, other] = std::mismatch(there.begin(), there.end(), known.begin());
   if (name == there.end()) return;
-  throw DataError(
-      fmt::format("{}: feature {} is '{}', but '{}' in the set that the model was trained on; put the "
-                  "features into that order",
-                  schema.path, name - there.begin() + 1, *name, *other));
+  throw DataError(fmt::format("{}: feature {} is '{}', but '{}' in the training set; put the features in that order",
+                              schema.path, name - there.begin() + 1, *name, *other));
 }
 
 void require_same_scale(const Preprocessing& trained, const SetSchema& schema) {
   for (const auto& group : schema.groups) {
     if (!group || !trained.bytes || group->storage != Storage::uint8) continue;
     if (group->scale == trained.scale && group->offset == trained.offset) continue;
-    throw DataError(fmt::format(
-        "{}: /{} holds bytes that stand for {:g} · byte + {:g}, but those that the model was trained on for "
-        "{:g} · byte + {:g}; set the attributes scale and offset",
-        schema.path, group->features_path(), group->scale, group->offset, trained.scale, trained.offset));
+    throw DataError(
+        fmt::format("{}: /{} holds bytes that stand for {:g} · byte + {:g}, but in the training set they stood for "
+                    "{:g} · byte + {:g}; set the attributes scale and offset",
+                    schema.path, group->features_path(), group->scale, group->offset, trained.scale, trained.offset));
   }
 }
 
@@ -130,11 +128,10 @@ std::vector<std::int32_t> classes_of(const std::vector<std::string>& trained, co
 void require_form(const Preprocessing& trained, SetSchema& schema) {
   if (!trained.columns.empty() && schema.recipe.columns.empty()) require_recipe(trained, schema);
   if (trained.columns.empty() && !schema.recipe.columns.empty()) {
-    throw DataError(fmt::format(
-        "{}: holds raw columns, but the model was trained on a set that keeps no recipe (an earlier version "
-        "imported it, perhaps standardised, or another program wrote it), so nobody knows how to bring them "
-        "into its form; {}",
-        schema.path, kImportAgain));
+    throw DataError(
+        fmt::format("{}: holds raw columns, but the model was trained on a set without a preprocessing recipe "
+                    "(imported by an earlier version or written by another program), so they cannot be converted; {}",
+                    schema.path, kImportAgain));
   }
   if (!trained.known) return;
   if (trained.columns.empty()) require_same_features(trained, schema);

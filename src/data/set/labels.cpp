@@ -93,15 +93,15 @@ std::int64_t count_classes(const SetSchema& set, const std::array<std::int32_t, 
     const std::int32_t label = largest[static_cast<std::size_t>(split)];
     if (label < classes && (set.classes || label < kMostUnstated)) continue;
     if (!set.classes && label >= kMostUnstated) {
-      throw DataError(
-          fmt::format("{}: /{}/labels: a label is {}; a set of more than {} classes says so in an attribute "
-                      "'classes' of the file",
-                      set.path, name_of(split), label, kMostUnstated));
+      throw DataError(fmt::format(
+          "{}: /{}/labels: a label is {}; a set with more than {} classes needs the file attribute 'classes'", set.path,
+          name_of(split), label, kMostUnstated));
     }
-    const std::string source = set.classes ? "the file's attribute 'classes' or 'class_names' says"
-                                           : "the training labels show, and no attribute 'classes' says otherwise";
-    throw DataError(fmt::format("{}: /{}/labels: a label is {}, out of range for the {} classes that {}", set.path,
-                                name_of(split), label, classes, source));
+    const std::string source = set.classes
+                                   ? "the file's attribute 'classes' or 'class_names' states; correct one of them"
+                                   : "the training labels show; if there are more, set the file's attribute 'classes'";
+    throw DataError(fmt::format("{}: /{}/labels: a label is {}, which is out of range for the {} classes that {}",
+                                set.path, name_of(split), label, classes, source));
   }
   return classes;
 }

@@ -146,8 +146,8 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
   if (options.lanes > 1 && !plan_.info.resident) {
     throw ConfigError(
-        fmt::format("{}: the threads of strategy.kind = \"hogwild\" need a resident set, and this one is "
-                    "streamed: set data.reader = \"resident\"",
+        fmt::format("{}: strategy.kind = \"hogwild\" needs the data set in memory, but it is streamed; set data.reader "
+                    "= \"resident\"",
                     settings_.path));
   }
   const Schedule schedule(plan_.info.train, options, fixed());
@@ -184,7 +184,7 @@ std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int s
 void check_order(const DataSettings& settings, SetKind kind) {
   if (settings.order != "strata" || kind == SetKind::ratings) return;
   throw ConfigError(
-      fmt::format("strategy.kind = \"stratified\" and data.order = \"strata\" take ratings, but {} holds {}; choose "
+      fmt::format("strategy.kind = \"stratified\" and data.order = \"strata\" need ratings, but {} holds {}; choose "
                   "another strategy and order",
                   settings.path, name_of(kind)));
 }

@@ -68,7 +68,8 @@ void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& s
   }
   if (train->examples < 2) {
     throw DataError(
-        fmt::format("{}: /train has 1 example, none to spare for data.validation_fraction", plan.schema.path));
+        fmt::format("{}: /train has only 1 example, so data.validation_fraction cannot be held back; set it to 0",
+                    plan.schema.path));
   }
   const std::int64_t unit = split_unit(*train, plan.info.resident);
   const std::vector<std::int32_t> strata = strata_of(*train, file, settings, unit);

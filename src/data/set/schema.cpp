@@ -8,6 +8,7 @@
 #include "recipe/recipe_file.hpp"
 #include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -21,7 +22,7 @@ void check_numbers(const hdf5::File& file, const std::string& dataset, hdf5::Typ
   if (hdf5::is_number(type)) return;
   fail(file, dataset,
        fmt::format("holds values of type {}; store them as uint8, float16 or float32",
-                   type == hdf5::Type::text ? "text" : "that is no plain number"));
+                   type == hdf5::Type::text ? "text" : "that is not a plain number"));
 }
 
 /// Whether [n, a, b, c] could as well be images of a × b with c channels as a channels of b × c.
@@ -41,10 +42,10 @@ bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const s
   }
   const auto& extent = group.stored.extent;
   if (layout != "auto" || !could_be_channels_last(extent)) return layout == "hwc";
-  throw ConfigError(fmt::format(
-      "{}: /{} has extents {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × {} "
-      "with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
-      file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
+  throw ConfigError(
+      fmt::format("{}: /{} has shape {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × "
+                  "{} with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
+                  file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
 }
 
 /// [n], [n, F], [n, H, W], and [n, C, H, W] or [n, H, W, C]
@@ -85,13 +86,13 @@ float number_attribute(const hdf5::File& file, const std::string& dataset, const
 void require_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe) {
   if (group.stored.extent.size() == 2 && group.stored.row_size() == recipe.columns.size()) return;
   fail(file, group.features_path(),
-       fmt::format("has extents {}, but /recipe tells of {} columns; import the set again", group.stored.extent,
+       fmt::format("has shape {}, but /recipe describes {} columns; import the set again", group.stored.extent,
                    recipe.columns.size()));
 }
 
 void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules, const Recipe& recipe) {
   const std::string path = group.features_path();
-  if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; it is needed"));
+  if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; add it"));
   group.stored = file.shape(path);
   check_numbers(file, path, group.stored.type);
   group.examples = static_cast<std::int64_t>(group.stored.rows());
@@ -99,7 +100,7 @@ void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules
   group.features = feature_shape(file, group);
   if (group.examples == 0) fail(file, path, "is empty; leave the group out, or give it examples");
   if (group.features.size() == 0)
-    fail(file, path, fmt::format("has extents {}: no feature at all", group.stored.extent));
+    fail(file, path, fmt::format("has shape {}, so its examples have no features", group.stored.extent));
   if (!recipe.columns.empty()) {
     require_columns(file, group, recipe);
     group.raw = true;
@@ -118,8 +119,9 @@ hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group
   check_numbers(file, path, shape.type);
   if (shape.rows() != group.stored.rows()) {
     fail(file, path,
-         fmt::format("holds {} values but /{} holds {} examples; there must be one for each", shape.rows(),
-                     group.features_path(), group.examples));
+         fmt::format("holds {} but /{} holds {}; one value per example is needed",
+                     count_of(static_cast<std::int64_t>(shape.rows()), "value"), group.features_path(),
+                     count_of(group.examples, "example")));
   }
   return shape;
 }
@@ -128,19 +130,18 @@ void read_answers(const hdf5::File& file, GroupSchema& group, const SchemaRules&
   if (file.exists(group.labels_path())) {
     const auto shape = answer_shape(file, group, group.labels_path());
     if (shape.row_size() != 1) {
-      fail(
-          file, group.labels_path(),
-          fmt::format("has extents {}; one class number an example is needed ('targets' may have more)", shape.extent));
+      fail(file, group.labels_path(),
+           fmt::format("has shape {}, but needs one class number per example ('targets' may have more)", shape.extent));
     }
     group.has_labels = true;
   }
   if (file.exists(group.targets_path())) {
     group.target_size = static_cast<Index>(answer_shape(file, group, group.targets_path()).row_size());
-    if (group.target_size == 0) fail(file, group.targets_path(), "has no value in a row");
+    if (group.target_size == 0) fail(file, group.targets_path(), "has no values in its rows");
   }
   if (rules.needs_training && file.exists(group.weights_path())) {
     if (answer_shape(file, group, group.weights_path()).row_size() != 1) {
-      fail(file, group.weights_path(), "has more than one weight for an example");
+      fail(file, group.weights_path(), "has more than one weight per example");
     }
     group.has_weights = true;
   }
@@ -168,23 +169,25 @@ void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules
     if (!group) continue;
     if (group->features != one.features) {
       fail(file, group->features_path(),
-           fmt::format("has examples of another shape ({}) than /{} ({})", group->stored.extent, one.features_path(),
-                       one.stored.extent));
+           fmt::format("has examples of a different shape ({}) than /{} ({})", group->stored.extent,
+                       one.features_path(), one.stored.extent));
     }
     if (!rules.needs_answers) continue;
     if (group->has_labels != one.has_labels || group->target_size != one.target_size) {
       fail(file, group->name,
-           fmt::format("has other labels or targets than /{}; all groups need the same kind", one.name));
+           fmt::format("does not have the same kind of labels or targets as /{}; all groups need the same kind",
+                       one.name));
     }
   }
 }
 
 void check_complete(const hdf5::File& file, const std::string& dataset, const hdf5::DatasetShape& shape) {
   if (shape.complete) return;
-  fail(file, dataset,
-       fmt::format("has extents {}, but parts of it were never written; was the program that made it interrupted? "
-                   "Write it again",
-                   shape.extent));
+  fail(
+      file, dataset,
+      fmt::format(
+          "has shape {}, but parts of it were never written; was the program that wrote it interrupted? Write it again",
+          shape.extent));
 }
 
 /// All that will be read was written.
@@ -216,9 +219,9 @@ void read_classes(const hdf5::File& file, SetSchema& set) {
 void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
   const bool any = set.groups[0] || set.groups[1] || set.groups[2];
   if (any && (set.group(Split::train) || !rules.needs_training)) return;
-  throw DataError(
-      fmt::format("{}: has no group '{}'; what it holds at its root is: {} (docs/data-format.md has the layout)",
-                  file.path(), rules.needs_training ? "train" : "test", fmt::join(file.children(""), ", ")));
+  throw DataError(fmt::format("{}: has no group '{}'; its root holds {}; docs/data-format.md describes the layout",
+                              file.path(), rules.needs_training ? "train" : "test",
+                              fmt::join(file.children(""), ", ")));
 }
 
 }  // namespace
@@ -233,7 +236,7 @@ const GroupSchema& SetSchema::any_group() const {
   for (const auto& group : groups) {
     if (group) return *group;
   }
-  throw DataError(path + ": has no group of examples");
+  throw DataError(path + ": has no group 'train', 'validation' or 'test'");
 }
 
 SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {

@@ -136,7 +136,7 @@ void check_seal(const std::string& path, int node_rank, int node_size) {
   for (auto i = static_cast<std::uint64_t>(node_rank); i < most; i += static_cast<std::uint64_t>(node_size)) {
     const std::uint64_t segment = all <= kMostChecked ? i : i * (all - 1) / (kMostChecked - 1);
     if (hash_segment(path, seal->bytes, segment) == seal->segments[segment]) continue;
-    fail(path, "its checksum does not fit its bytes");
+    fail(path, "its checksum does not match its contents");
   }
   checked.add(node_size == 1 ? version : part);
 }

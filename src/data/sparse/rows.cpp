@@ -165,10 +165,9 @@ void RowsLoader::read_columns(const hdf5::File& file, Range part) {
     const auto n = file_offsets_[static_cast<std::size_t>(row) + 1] - file_offsets_[static_cast<std::size_t>(row)];
     for (std::uint64_t i = begin + 1; i < begin + n; ++i) {
       if (columns_[i] > columns_[i - 1]) continue;
-      throw DataError(
-          fmt::format("{}: /{}: row {} has column {} behind column {}; columns of a row must ascend, and "
-                      "none may come twice",
-                      file.path(), dataset, row, columns_[i], columns_[i - 1]));
+      throw DataError(fmt::format(
+          "{}: /{}: row {} has column {} after column {}; the columns of a row must ascend without repetition",
+          file.path(), dataset, row, columns_[i], columns_[i - 1]));
     }
   }
 }

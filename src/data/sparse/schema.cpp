@@ -7,6 +7,7 @@
 #include "recipe/recipe_file.hpp"
 #include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::data {
 namespace {
@@ -26,18 +27,18 @@ std::int64_t length_of(const hdf5::File& file, const std::string& dataset) {
   if (shape.extent.size() != 1 && shape.row_size() != 1) {
     fail(file, dataset, fmt::format("has {} axes, but must have one", shape.extent.size()));
   }
-  if (!shape.complete) fail(file, dataset, "was not written to its end: make the file again");
+  if (!shape.complete) fail(file, dataset, "was not written completely; make the file again");
   return static_cast<std::int64_t>(shape.rows());
 }
 
 void require_integers(const hdf5::File& file, const std::string& dataset) {
-  if (!hdf5::is_integer(file.shape(dataset).type)) fail(file, dataset, "holds numbers that are not whole");
+  if (!hdf5::is_integer(file.shape(dataset).type)) fail(file, dataset, "must hold integers");
 }
 
 void require_length(const hdf5::File& file, const std::string& dataset, std::int64_t length, const std::string& other,
                     std::int64_t expected) {
   if (length == expected) return;
-  fail(file, dataset, fmt::format("holds {} values but /{} requires {}", length, other, expected));
+  fail(file, dataset, fmt::format("holds {} but /{} requires {}", count_of(length, "value"), other, expected));
 }
 
 std::int64_t length_like(const hdf5::File& file, const SparseGroup& group, std::string_view dataset,
@@ -73,7 +74,7 @@ Index read_width(const hdf5::File& file, const std::string& group) {
 void read_rows_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& group) {
   const std::string features = group.path("features");
   const std::int64_t bounds = length_of(file, features + "/indptr");
-  if (bounds < 2) fail(file, features + "/indptr", "has no row");
+  if (bounds < 2) fail(file, features + "/indptr", "has no rows");
   require_integers(file, features + "/indptr");
   group.units = bounds - 1;
   group.values = length_of(file, features + "/indices");
@@ -89,7 +90,8 @@ void read_rows_group(const hdf5::File& file, SparseSchema& schema, SparseGroup& 
   schema.columns = width;
   read_answers(file, group);
   if (file.exists(group.path("weights"))) {
-    fail(file, group.path("weights"), "gives rows weights, which sparse sets cannot have; remove it, or store a table");
+    fail(file, group.path("weights"),
+         "holds weights of rows, which sparse sets do not support; remove it, or store a table");
   }
 }
 
@@ -107,7 +109,7 @@ void read_text_group(const hdf5::File& file, SparseGroup& group) {
   require_integers(file, group.path("words"));
   const std::int64_t bounds = length_of(file, group.path("sentences"));
   require_integers(file, group.path("sentences"));
-  if (bounds < 2 || group.values == 0) fail(file, group.name, "has no sentence");
+  if (bounds < 2 || group.values == 0) fail(file, group.name, "has no sentences");
   group.units = bounds - 1;
 }
 
@@ -163,7 +165,8 @@ void require_training(const hdf5::File& file, const SparseSchema& schema) {
   if (!train) throw DataError(fmt::format("{}: has no group 'train' to train on", file.path()));
   for (const auto& group : schema.groups) {
     if (!group || (group->has_labels == train->has_labels && group->has_targets == train->has_targets)) continue;
-    fail(file, group->name, "has other labels or targets than /train; all groups need the same kind");
+    fail(file, group->name,
+         "does not have the same kind of labels or targets as /train; all groups need the same kind");
   }
 }
 

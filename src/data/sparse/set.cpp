@@ -132,8 +132,8 @@ Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, 
   const std::int64_t many = 64 * std::max<std::int64_t>(1024, ratings);
   if (most > many) {
     throw DataError(
-        fmt::format("{}: has {} ratings, but numbers its {} up to {}, which are rows of the model each; number them "
-                    "from 0 on without gaps, or use 'unisono data import ratings'",
+        fmt::format("{}: has {} ratings, but numbers of {} up to {}, and the model has a row for each number; number "
+                    "them from 0 up without gaps, or use 'unisono data import ratings'",
                     file.path(), ratings, rows ? "users" : "items", most - 1));
   }
   return most;
@@ -321,8 +321,8 @@ void SparseSet::settle_form(const Preprocessing* trained) {
   const auto &there = schema_.recipe.base, &known = trained->recipe.base;
   if (there && known && *there != *known) {
     throw DataError(
-        fmt::format("{}: was imported with {} as the index of its first column, but the set that the model was trained "
-                    "on with {}; give the text file with --input, or import it again with --base {}",
+        fmt::format("{}: was imported with {} as the index of its first column, but the training set with {}; use the "
+                    "text file with --input, or import it again with --base {}",
                     settings_.path, *there, *known, *known));
   }
   const auto classes = classes_of(trained->class_names, schema_.class_names);

@@ -9,6 +9,7 @@
 
 #include "progress.hpp"
 #include "recommend/recommender.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/base/thread_team.hpp"
 
 namespace unisono {
@@ -99,8 +100,8 @@ std::vector<std::string> to_text(const RecommendationFigures& figures) {
   const auto line = [&](const char* name, double value) {
     return fmt::format("  {:15} {:.6g}", fmt::format("{}@{}", name, figures.k), value);
   };
-  return {fmt::format("  of {} users who rated an item {:.4g} or higher here, which makes it relevant:",
-                      grouped(figures.users), figures.least),
+  return {fmt::format("  of {} who rated an item {:.4g} or higher here, which makes it relevant:",
+                      count_of(figures.users, "user"), figures.least),
           line("precision", figures.mean.precision), line("recall", figures.mean.recall),
           line("ndcg", figures.mean.ndcg)};
 }

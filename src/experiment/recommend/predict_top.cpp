@@ -10,6 +10,7 @@
 #include "recommend/recommender.hpp"
 #include "recommend/sink.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/base/thread_team.hpp"
 #include "unisono/experiment/evaluate.hpp"
 #include "vectors/tables.hpp"
@@ -31,7 +32,7 @@ std::vector<std::string> asked_users(const TopOptions& options) {
     if (line.ends_with('\r')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }
-  if (names.empty()) throw DataError(fmt::format("{}: names no user", options.users_file));
+  if (names.empty()) throw DataError(fmt::format("{}: lists no users", options.users_file));
   return names;
 }
 
@@ -60,7 +61,7 @@ struct Names {
 
 void require_ratings(const TrainedModel& model) {
   if (model.checkpoint.header.inputs.kind == SetKind::ratings) return;
-  throw ConfigError(fmt::format("--top: {} was trained on {}, but only a model of ratings can recommend items",
+  throw ConfigError(fmt::format("--top: {} was trained on {}, but only models of ratings can recommend items",
                                 model.checkpoint.path, name_of(model.checkpoint.header.inputs.kind)));
 }
 
@@ -130,8 +131,8 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
   }
   if (sink) sink->finish();
   world.barrier();
-  log.info(fmt::format("{}: for {} users the best {} items that they have not rated in {}, by {}", options.output,
-                       grouped(static_cast<std::int64_t>(users.size())), top, model.config.data.path,
+  log.info(fmt::format("{}: the best {} items for {}, without those rated in {}, by {}", options.output, top,
+                       count_of(static_cast<std::int64_t>(users.size()), "user"), model.config.data.path,
                        model.checkpoint.path));
 }
 

@@ -65,7 +65,7 @@ std::string list_runs(const std::string& folder, TableFormat format, Log& log) {
   const bool is_run = holds_run(folder);
   for (const std::string& inner : is_run ? std::vector<std::string>{folder} : folders_in(folder)) {
     const auto runs = runs_below(inner, kDeepest - 1);
-    if (runs.empty()) skipped.push_back({inner, "holds no run"});
+    if (runs.empty()) skipped.push_back({inner, "holds no runs"});
     found.insert(found.end(), runs.begin(), runs.end());
   }
   std::vector<RunRecord> records;

@@ -118,8 +118,8 @@ bool holds_run(const std::string& folder) {
 }
 
 RunRecord read_run(const std::string& folder) {
-  if (!exists(folder)) fail(folder, "there is no such run; name a run's folder");
-  if (!holds_run(folder)) fail(folder, "is no run's folder: it has no config.toml with checkpoints or metrics");
+  if (!exists(folder)) fail(folder, "there is no such run; name a run folder");
+  if (!holds_run(folder)) fail(folder, "is not a run folder: it has no config.toml with checkpoints or metrics");
   RunRecord run;
   run.folder = folder;
   run.status = "unfinished";

@@ -80,7 +80,8 @@ std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
 
 std::size_t export_parameters(TrainedModel& model, const ExportOptions& options) {
   if (!options.table.empty()) {
-    throw ConfigError("--table: --format hdf5 and npz write all parameters; leave --table out, or take another format");
+    throw ConfigError(
+        "--table: --format hdf5 and npz write all parameters; leave --table out, or choose another format");
   }
   return options.format == "npz" ? write_npz(model, options) : write_hdf5(model, options);
 }

@@ -40,8 +40,8 @@ NameTable names_of(const TrainedModel& model, const VectorTable& table) {
   }
   if (names.names.size() == rows) return names;
   throw DataError(
-      fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in "
-                  "its set where that is missing; put the one back that it was trained with",
+      fmt::format("{}: the model has vectors of {} {}, but {} have names in its run's dictionary.h5, or in its set "
+                  "where that is missing; restore the one that it was trained with",
                   model.checkpoint.path, rows, table.name, names.names.size()));
 }
 

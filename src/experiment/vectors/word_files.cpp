@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -75,8 +76,8 @@ QuestionFile read_questions(const std::string& path) {
     if (words[0].starts_with(':')) return file.sections.push_back(section_of(words));
     if (words.size() != 4) {
       fail(path, line,
-           fmt::format("has {} words; an analogy has four words, and the line of a section begins with ':'",
-                       words.size()));
+           fmt::format("has {}; an analogy has four words, and the line of a section begins with ':'",
+                       count_of(std::ssize(words), "word")));
     }
     if (file.sections.empty()) file.sections.emplace_back("without a section");
     file.questions.push_back({.words = {words[0], words[1], words[2], words[3]}, .section = file.sections.size() - 1});
@@ -91,8 +92,8 @@ std::vector<RatedPair> read_pairs(const std::string& path) {
     if (words[0].starts_with('#')) return;
     if (words.size() != 3) {
       fail(path, line,
-           fmt::format("has {} words; each line must be two words and a score, separated by tabs or spaces",
-                       words.size()));
+           fmt::format("has {}; each line must be two words and a score, separated by tabs or spaces",
+                       count_of(std::ssize(words), "word")));
     }
     pairs.push_back({.first = words[0], .second = words[1], .score = score_of(words[2], path, line)});
   });

@@ -40,7 +40,7 @@ RawMemory raw_pinned_memory(int device) {
             const cudaError_t error = cudaMallocHost(&pointer, bytes);
             if (error == cudaSuccess) return pointer;
             cudaGetLastError();  // it is dealt with
-            throw DeviceError(fmt::format("{:.1f} MiB of pinned memory cannot be had: {}",
+            throw DeviceError(fmt::format("{:.1f} MiB of pinned memory cannot be allocated: {}",
                                           static_cast<double>(bytes) / (1 << 20), cudaGetErrorString(error)));
           },
           .release = [](void* pointer) { cudaFreeHost(pointer); },

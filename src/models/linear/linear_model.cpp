@@ -37,7 +37,7 @@ LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInput
     refuse("the data set has neither labels nor one target per example");
   }
   if (loss == "squared") {
-    if (inputs.target_size != 1) refuse("it needs one target per example, but the data set has none, or several");
+    if (inputs.target_size != 1) refuse("it needs one target per example, but the data set has none or several");
     return Kind::squared;
   }
   if (!classes) refuse("it needs labels, but the data set has none; use \"squared\" for targets");

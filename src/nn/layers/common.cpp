@@ -18,7 +18,7 @@ std::string bias_initialiser(const std::string& weight_initialiser) {
 Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting) {
   if (values.empty()) return otherwise;
   if (values.size() > 2) {
-    throw ConfigError(fmt::format("'{}' has {} numbers; give one, or [height, width]", setting, values.size()));
+    throw ConfigError(fmt::format("'{}' has {} numbers; use one, or [height, width]", setting, values.size()));
   }
   return {values.front(), values.back()};
 }

@@ -22,8 +22,8 @@ void check_fit(const ConvolutionSpec& spec) {
   const Index width = spec.dilation_width * (spec.kernel_width - 1) + 1;
   if (height <= spec.in.height + 2 * spec.padding_height && width <= spec.in.width + 2 * spec.padding_width) return;
   throw ConfigError(fmt::format(
-      "the kernel spans {}×{} values but the input is {} with padding {}; take a smaller kernel or more padding",
-      height, width, text_of(Shape{spec.in}), text_of(Pair{spec.padding_height, spec.padding_width})));
+      "the kernel spans {}×{} values but the input is {} with padding {}; use a smaller kernel or more padding", height,
+      width, text_of(Shape{spec.in}), text_of(Pair{spec.padding_height, spec.padding_width})));
 }
 
 ConvolutionSpec spec_of(const LayerSettings& settings, const Extent& in) {

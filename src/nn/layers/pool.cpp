@@ -11,14 +11,14 @@ namespace {
 // A window that lies in the padding alone would have no values: padding is at most half a window.
 void check_fit(const PoolSpec& spec) {
   if (2 * spec.padding_height > spec.height || 2 * spec.padding_width > spec.width) {
-    throw ConfigError(fmt::format("padding {} is more than half of the window {}; take less padding",
+    throw ConfigError(fmt::format("padding {} is more than half of the window {}; use less padding",
                                   text_of(Pair{spec.padding_height, spec.padding_width}),
                                   text_of(Pair{spec.height, spec.width})));
   }
   if (spec.height <= spec.in.height + 2 * spec.padding_height && spec.width <= spec.in.width + 2 * spec.padding_width) {
     return;
   }
-  throw ConfigError(fmt::format("the window {} is larger than the input {}; take a smaller window",
+  throw ConfigError(fmt::format("the window {} is larger than the input {}; use a smaller window",
                                 text_of(Pair{spec.height, spec.width}), text_of(Shape{spec.in})));
 }
 

@@ -23,13 +23,13 @@ ErrorLosses::ErrorLosses(const NetworkSettings& settings, const Shape& out, cons
     : spec_{.extent = out.extent, .loss = kind_of(settings.loss), .delta = static_cast<float>(settings.delta)} {
   if (settings.label_smoothing != 0) {
     throw ConfigError(fmt::format(
-        "model.label_smoothing: {} has no labels to smooth; leave it out, or take a cross entropy", settings.loss));
+        "model.label_smoothing: {} has no labels to smooth; remove it, or use a cross-entropy loss", settings.loss));
   }
   if (data.target_size == 0) {
-    throw ConfigError(fmt::format(
-        "model.loss: {} needs targets, but the data have none; take softmax_cross_entropy for labels, or data.targets "
-        "= \"features\" for an autoencoder",
-        settings.loss));
+    throw ConfigError(
+        fmt::format("model.loss: {} needs targets, but the data have none; use softmax_cross_entropy for labels, or "
+                    "data.targets = \"features\" for an autoencoder",
+                    settings.loss));
   }
   require_targets(settings.loss.c_str(), out, data.target_size);
 }

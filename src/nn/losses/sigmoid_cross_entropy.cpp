@@ -17,8 +17,8 @@ void require_probabilities(View targets) {
       std::find_if(targets.begin(), targets.end(), [](float target) { return !(target >= 0 && target <= 1); });
   if (wrong == targets.end()) return;
   throw DataError(
-      fmt::format("model.loss: sigmoid_cross_entropy needs targets from 0 to 1, but one is {}; scale them, leave "
-                  "data.normalization out where the features are the targets, or take mean_squared_error",
+      fmt::format("model.loss: sigmoid_cross_entropy needs targets from 0 to 1, but one is {}; scale them, remove "
+                  "data.normalization if the features are the targets, or use mean_squared_error",
                   *wrong));
 }
 

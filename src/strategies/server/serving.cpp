@@ -18,7 +18,7 @@ const RecordedStretch& recorded_stretch(const EventRecord& record, std::int64_t 
   const auto found = std::find_if(record.stretches.begin(), record.stretches.end(),
                                   [first](const RecordedStretch& stretch) { return stretch.first == first; });
   if (found == record.stretches.end()) {
-    throw CheckpointError(fmt::format("the record has no steps from {} on: it ends before the run does", first));
+    throw CheckpointError(fmt::format("the record has no steps from {} on, because it ends before the run", first));
   }
   return *found;
 }
