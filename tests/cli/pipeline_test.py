@@ -142,7 +142,7 @@ class Pipelines(BinaryTest):
         with open(self.folder / "out.csv", newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         self.names = [row.get("class_name") for row in rows]
-        first = [key for key in rows[0] if key[0] == "p" and key[1:].isdigit()]
+        first = [key for key in rows[0] if key[0] in "py" and key[1:].isdigit()]
         return numpy.array([[float(row[key]) for key in first] for row in rows])
 
     def compare(self, pipeline, rows=None, names=None, ranks=0, extra=()):
@@ -251,8 +251,8 @@ class RealTables(Pipelines):
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features, labels)
         with h5py.File(self.checkpoints("runs/rows")[-1]) as file:
-            model.coef_ = file["parameters/weight"][:].astype(float).reshape(1, -1)
-            model.intercept_ = file["parameters/bias"][:].astype(float)
+            model.coef_ = file["parameters/linear.weight"][:].astype(float).reshape(1, -1)
+            model.intercept_ = file["parameters/linear.bias"][:].astype(float)
         # Its test file never uses the last column.
         new, _ = load_svmlight_file(str(DATA / "libsvm/a9a.t"), n_features=123, zero_based=False)
         lines = (DATA / "libsvm/a9a.t").read_text().splitlines(keepends=True)

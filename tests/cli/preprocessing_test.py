@@ -1,13 +1,10 @@
 """What was fitted on the training rows travels with the model: raw files are read as those were, or refused.
 
-Round trips are checked against the same pipeline in NumPy, with the coefficients of the checkpoint: fill in missing
-numbers, one-hot encode, scale, multiply; and against scikit-learn's own pipeline where that is installed.
+Predictions are checked against the same preprocessing in NumPy, with the coefficients of the checkpoint.
+pipeline_test.py compares with scikit-learn.
 """
 
-import csv
 import gzip
-import os
-import pathlib
 import unittest
 
 import h5py
@@ -376,55 +373,6 @@ class WeightsTest(PreprocessingTest):
             file["train/weights"] = numpy.array([1, 1, -1, 1], "f4")
         self.write("table.toml", CONFIG_OF_TABLE.format(loss="mean_squared_error", units=1))
         self.refused(r"/train/weights: example 2 has the weight -1", "train", "table.toml")
-
-
-def find_data():
-    root = os.environ.get("UNISONO_DATA")
-    return pathlib.Path(root) if root else None
-
-
-@unittest.skipUnless(find_data(), "UNISONO_DATA does not name the folder with iris, wdbc and wine-quality")
-class RoundTripTest(PreprocessingTest):
-    """Real tables: predict --input equals the pipeline with the checkpoint's coefficients."""
-
-    def round_trip(self, source, delimiter, label, loss="softmax_cross_entropy", units=2, exclude=()):
-        with open(source) as file:
-            rows = [row for row in csv.reader(file, delimiter=delimiter) if row]
-        names = rows[0] if not rows[0][0].replace(".", "").isdigit() else None
-        if names:
-            rows = rows[1:]
-        else:
-            names = [f"c{i}" for i in range(len(rows[0]))]
-        answer = label % len(names)
-        features = [i for i in range(len(names)) if i != answer and i not in exclude]
-        kind = "--label" if units > 1 else "--target"
-        options = [kind, names[answer], "--standardize", "--missing", "mean"]
-        if exclude:
-            options += ["--exclude", ",".join(names[i] for i in exclude)]
-        # Every seventh first feature is missing.
-        first = features[0]
-        holed = [list(row) for row in rows]
-        for row in holed[3::7]:
-            row[first] = ""
-        self.train_table(table(holed, names), *options, loss=loss, units=units)
-        order = features[::-1]
-        self.write("new.csv", table([[row[i] for i in order] for row in holed], [names[i] for i in order]))
-        values = numpy.array([[float(row[i]) if row[i] else numpy.nan for i in features] for row in holed])
-        values = numpy.where(numpy.isnan(values), numpy.nanmean(values, axis=0), values)
-        scaled = (values - values.mean(axis=0)) / values.std(axis=0)
-        got = self.predictions("runs/table", "--input", "new.csv")
-        weight, bias = self.layer("runs/table")
-        expected = scaled @ weight.T.astype(float) + bias if units == 1 else self.softmax("runs/table", scaled)
-        numpy.testing.assert_allclose(got, expected, atol=1e-4, rtol=1e-4)
-
-    def test_iris(self):
-        self.round_trip(find_data() / "iris/iris.csv", ",", -1, units=3)
-
-    def test_breast_cancer(self):
-        self.round_trip(find_data() / "wdbc/wdbc.data", ",", 1, exclude=(0,))
-
-    def test_wine(self):
-        self.round_trip(find_data() / "wine-quality/winequality-red.csv", ";", -1, loss="mean_squared_error", units=1)
 
 
 if __name__ == "__main__":

@@ -76,3 +76,18 @@ TEST_CASE("more ranks than cores are recognised, bound or not", "[launch]") {
   CHECK_FALSE(mpi::launched_more_ranks_than_cores(bound, 1, 2));
   CHECK_FALSE(mpi::launched_more_ranks_than_cores(environment({}), 1, 1));
 }
+
+TEST_CASE("where the other ranks are is taken from the launcher's word alone", "[launch]") {
+  using mpi::Peers;
+  CHECK(mpi::launched_peers(environment({})) == Peers::none);
+  CHECK(mpi::launched_peers(environment({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}})) == Peers::none);
+  CHECK(mpi::launched_peers(environment(
+            {{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}, {"PMIX_NAMESPACE", "1"}})) ==
+        Peers::on_this_node);
+  CHECK(mpi::launched_peers(environment({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}})) ==
+        Peers::unknown);
+  CHECK(mpi::launched_peers(environment({{"OMPI_COMM_WORLD_SIZE", "4"}})) == Peers::unknown);
+  CHECK(mpi::launched_peers(environment({{"PMIX_NAMESPACE", "1"}})) == Peers::unknown);
+  CHECK(mpi::launched_peers(environment({{"PMI_SIZE", "2"}})) == Peers::unknown);
+  CHECK(mpi::launched_peers(environment({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}})) == Peers::unknown);
+}

@@ -70,6 +70,15 @@ bool is_first_of_node(const Environment& environment) {
   return number(environment, "OMPI_COMM_WORLD_LOCAL_RANK", number(environment, "SLURM_LOCALID", 0)) == 0;
 }
 
+Peers launched_peers(const Environment& environment) {
+  if (const int ranks = number(environment, "OMPI_COMM_WORLD_SIZE", 0); ranks > 0) {
+    return number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 0) == ranks ? Peers::on_this_node : Peers::unknown;
+  }
+  const bool launched =
+      !environment("PMIX_NAMESPACE").empty() || !environment("PMI_SIZE").empty() || slurm_tasks(environment) > 1;
+  return launched ? Peers::unknown : Peers::none;
+}
+
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores) {
   // A rank that the launcher bound sees its own cores alone; the others have others.
   const bool bound = number(environment, "OMPI_MCA_orte_bound_at_launch", 0) != 0;

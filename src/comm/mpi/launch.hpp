@@ -19,6 +19,14 @@ bool is_first_of_launch(const Environment& environment);
 /// Whether the launcher calls this process the first of its node, or there is none.
 bool is_first_of_node(const Environment& environment);
 
+/// Where the other ranks of the job are, as far as the launcher says.
+enum class Peers {
+  none,          ///< nobody launched this process: it is alone
+  on_this_node,  ///< Open MPI's mpirun started all ranks on this node
+  unknown
+};
+Peers launched_peers(const Environment& environment);
+
 /// Whether more ranks were started on this node than cores may run them, as far as Open MPI's launcher says.
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores);
 

@@ -22,16 +22,27 @@ namespace {
 using mpi::check;
 using mpi::End;
 
-/// Open MPI's idle ranks must leave the core to others where there are more ranks than cores; it wants to be told
-/// before it is initialised. A user's own setting stays.
-void yield_when_idle() {
+/// A setting of Open MPI, which it reads when it is initialised. A user's own setting stays.
+void prefer(const char* name, const char* value) { setenv(name, value, 0); }
+
+/// Idle ranks must leave the core to others where there are more ranks than cores.
+void yield_when_idle(const mpi::Environment& environment) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof(allowed), &allowed);
   const auto all = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (mpi::launched_more_ranks_than_cores(mpi::process_environment(), CPU_COUNT(&allowed), all)) {
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  if (mpi::launched_more_ranks_than_cores(environment, CPU_COUNT(&allowed), all)) {
+    prefer("OMPI_MCA_mpi_yield_when_idle", "1");
   }
+}
+
+/// Ranks of one node need no network. The libraries for Omni-Path and InfiniPath take 0.1 s each to be loaded, whether
+/// or not there is such a network; a process that is alone needs no daemon, either, which takes another 0.1 s.
+void load_what_is_needed(mpi::Peers peers) {
+  if (peers == mpi::Peers::unknown) return;
+  prefer("OMPI_MCA_mtl", "^ofi,psm,psm2");
+  prefer("OMPI_MCA_btl", "^ofi,openib");
+  if (peers == mpi::Peers::none) prefer("OMPI_MCA_ess_singleton_isolated", "1");
 }
 
 bool is_initialised() {
@@ -42,7 +53,8 @@ bool is_initialised() {
 
 void initialise(int& argc, char**& argv) {
   mpi::require_address_space();
-  yield_when_idle();
+  yield_when_idle(mpi::process_environment());
+  load_what_is_needed(mpi::launched_peers(mpi::process_environment()));
   if (mpi::is_first_of_node(mpi::process_environment())) mpi::remove_dead_segments();
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
