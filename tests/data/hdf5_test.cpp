@@ -150,7 +150,7 @@ TEST_CASE("datasets of strings are read back, whole and in parts", "[hdf5]") {
   CHECK(file.read_strings("none").empty());
   CHECK(file.read_strings("many") == many);
   CHECK(file.read_strings("many", 69998, 2) == std::vector<std::string>{"wort 69998", "wort 69999"});
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("many", 69999, 2); }), Catch::Contains("has 70000 rows"));
+  CHECK_THAT(message_of<DataError>([&] { file.read_strings("many", 69999, 2); }), Catch::Contains("has 70,000 rows"));
   CHECK_THAT(message_of<DataError>([&] { file.read_strings("numbers"); }), Catch::Contains("is not a list of strings"));
 }
 

@@ -93,7 +93,7 @@ TEST_CASE("what the model does not know is refused by example, column and value,
              }),
              Contains("f.h5: /train/features: example 3: column 'colour': 'purple'") && Contains("blue, red"));
   CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, 2}); }), Contains("the value is missing"));
-  CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, 5}); }), Contains("holds 5"));
+  CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, 5}); }), Contains("category number 5"));
   CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, kMissing}); }), Contains("column 'colour'"));
   CHECK(encode(Encoder(size_and_colour(Unknown::other), file, "f"), {1, 1}) == std::vector<float>{1, 0, 0});
   CHECK(encode(Encoder(size_and_colour(Unknown::other, true), file, "f"), {1, 1}) == std::vector<float>{1, 0, 0, 1});
@@ -326,7 +326,7 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
   CHECK_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1"), Contains("type '|O'"));
   CHECK_THAT(refusal("{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999,), }", "1"),
              Contains("a.npy"));
-  CHECK_THAT(message_of<DataError>([&] { parse_npy(npy("{}", ""), "a.npy"); }), Contains("has no 'descr'"));
+  CHECK_THAT(message_of<DataError>([&] { parse_npy(npy("{}", ""), "a.npy"); }), Contains("has no valid 'descr'"));
   CHECK_THAT(message_of<DataError>([] {
                parse_npy(std::vector<std::uint8_t>{1, 2}, "a.npy");
              }),
