@@ -1,8 +1,5 @@
 #include "raw_set.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "unisono/data/hdf5.hpp"
@@ -30,7 +27,7 @@ void RawSet::make(const std::string& input, const StoredCheckpoint& checkpoint, 
     return;
   }
   const ModelInputs& inputs = checkpoint.header.inputs;
-  const std::string path = fmt::format("{}/.unisono-input-{}.h5", folder, getpid());
+  const std::string path = temporary_set(folder);
   const std::string left_out = import_raw(
       input, {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint.header.preprocessing},
       {.path = path, .overwrite = true});

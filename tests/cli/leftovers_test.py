@@ -9,6 +9,8 @@ import socket
 import subprocess
 import unittest
 
+import numpy
+
 from harness import BINARY, BinaryTest, ranks_of
 
 SHARED_MEMORY = pathlib.Path("/dev/shm")
@@ -73,6 +75,14 @@ class Leftovers(BinaryTest):
             process.kill()
         self.succeed("data", "digits", "--train", "20", "--test", "10", "--output", "new.h5")
         self.assertEqual(list(self.folder.glob("*.unfinished-*")), [])
+
+    def test_a_prediction_from_a_raw_file_removes_what_a_killed_one_left(self):
+        left = self.write(f".unisono-input.unfinished-{self.gone_process()}@{socket.gethostname()}", "half")
+        self.train("run")
+        numpy.save(self.folder / "new.npy", numpy.zeros((3, 28, 28), "u1"))
+        self.succeed("predict", "run", "--input", "new.npy", "--output", "out.csv")
+        self.assertFalse(left.exists())
+        self.assertEqual(list(self.folder.glob(".unisono-input*")), [])
 
     def test_a_resumed_run_removes_what_the_killed_one_was_writing(self):
         self.train("run")

@@ -22,4 +22,8 @@ struct RawForm {
 /// \throws DataError for a file that cannot be brought into the form that the model was trained on
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output);
 
+/// A path for such a set, of this process alone. What a killed process leaves there, the next one that makes a set in
+/// this folder removes.
+std::string temporary_set(const std::string& folder);
+
 }  // namespace unisono

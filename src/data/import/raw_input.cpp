@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "import/abandoned.hpp"
 #include "import/bytes.hpp"
 #include "import/libsvm_raw.hpp"
 #include "import/npy.hpp"
@@ -74,5 +75,7 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
                       input, name_of(form.kind)));
   }
 }
+
+std::string temporary_set(const std::string& folder) { return data::unfinished_path(folder + "/.unisono-input"); }
 
 }  // namespace unisono
