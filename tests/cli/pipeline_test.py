@@ -84,8 +84,11 @@ class Table:
         for j, name in enumerate(self.features):
             i = self.names.index(name)
             for k, row in enumerate(self.rows):
-                gone = row[i] in MISSING
-                out[k, j] = ("" if gone else row[i]) if name in self.categories else (numpy.nan if gone else float(row[i]))
+                missing = row[i] in MISSING
+                if name in self.categories:
+                    out[k, j] = "" if missing else row[i]
+                else:
+                    out[k, j] = numpy.nan if missing else float(row[i])
         return out
 
     def answers(self):
@@ -94,7 +97,10 @@ class Table:
 
 def with_holes(rows, column, every, mark=""):
     """The rows, with this column's value missing in some."""
-    return [[mark if j == column and i % every == 3 else value for j, value in enumerate(row)] for i, row in enumerate(rows)]
+    rows = [list(row) for row in rows]
+    for row in rows[3::every]:
+        row[column] = mark
+    return rows
 
 
 @unittest.skipIf(Pipeline is None, "scikit-learn is not there: scripts/install-deps test")
@@ -145,9 +151,10 @@ class Pipelines(BinaryTest):
         first = [key for key in rows[0] if key[0] in "py" and key[1:].isdigit()]
         return numpy.array([[float(row[key]) for key in first] for row in rows])
 
-    def compare(self, pipeline, rows=None, names=None, ranks=0, extra=()):
+    def compare(self, pipeline, rows=None, names=None, ranks=0):
         """What is predicted of these rows of raw values, the columns in this order."""
-        new = Table(self.table.names, self.table.rows if rows is None else rows, self.table.answer, self.table.categories)
+        table = self.table
+        new = Table(table.names, table.rows if rows is None else rows, table.answer, table.categories)
         self.write("new.csv", new.text(names or new.features))
         got = self.predicted("new.csv", ranks)
         if self.regression:
