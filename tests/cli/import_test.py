@@ -196,13 +196,15 @@ class Text(BinaryTest):
 
 
 class TableImport(BinaryTest):
-    def test_features_are_counted(self):
-        for columns, features in (("x,y", "1 feature"), ("x,z,y", "2 features")):
-            rows = "".join(",".join("123"[: columns.count(",") + 1]) + "\n" for _ in range(3))
-            self.write("table.csv", columns + "\n" + rows)
+    def test_columns_and_what_is_to_be_predicted_are_said(self):
+        for header, columns in (("x,y", "1 column"), ("x,z,y", "2 columns")):
+            rows = "".join(",".join("123"[: header.count(",") + 1]) + "\n" for _ in range(3))
+            self.write("table.csv", header + "\n" + rows)
             words = ("table.csv", "--target", "y", "--overwrite", "--output", "table.h5")
             said = self.succeed("data", "import", "csv", *words).out
-            self.assertIn(f"table.h5: 3 training, 0 validation and 0 test examples of {features}, targets", said)
+            self.assertIn(f"table.h5: 3 training, 0 validation and 0 test examples of {columns}, targets", said)
+        said = self.succeed("data", "import", "csv", "table.csv", "--output", "unlabelled.h5").out
+        self.assertIn("examples of 3 columns, no labels or targets", said)
 
 
 class Documented(BinaryTest):
