@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -32,7 +33,13 @@ ConfigText read_config(const std::string& path, std::vector<std::string> overrid
     text.append(part.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (!file.is_open() || file.bad()) {
-    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+    const int error = errno;
+    if (error == EISDIR) {
+      const std::string own = (std::filesystem::path(path) / "config.toml").string();
+      throw ConfigError(fmt::format("{}: is a folder, not a config file{}", path,
+                                    std::filesystem::exists(own) ? "; name the file " + own : ""));
+    }
+    throw ConfigError(fmt::format("{}: cannot be read: {}", path, std::strerror(error)));
   }
   if (text.size() > kMostBytes)
     throw ConfigError(fmt::format("{}: is not a config file: it is larger than 16 MiB", path));

@@ -86,8 +86,11 @@ std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
 
 void say(const ImportSummary& made) {
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
-             made.test, fmt::join(made.shape, "×"),
-             made.classes > 0 ? count_of(made.classes, "class") : std::string("targets"));
+             made.test,
+             made.shape.size() == 1 ? count_of(made.shape[0], "column") : fmt::to_string(fmt::join(made.shape, "×")),
+             made.classes > 0 ? count_of(made.classes, "class")
+             : made.targets   ? std::string("targets")
+                              : std::string("no labels or targets"));
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {

@@ -79,7 +79,7 @@ void require_blocks(const hdf5::File& file, const std::string& group, const Para
     }
   }
   if (stored.size() > layout.blocks().size()) {
-    throw CheckpointError(fmt::format("{}: {} holds {} blocks, but the config's model has {}: {}", file.path(), group,
+    throw CheckpointError(fmt::format("{}: {} holds {} tensors, but the config's model has {}: {}", file.path(), group,
                                       stored.size(), layout.blocks().size(), kOtherModel));
   }
 }

@@ -57,7 +57,7 @@ bool differ(const Normalization& a, const Normalization& b) { return a.mean != b
 
 void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run, Log& log) {
   std::string text =
-      fmt::format("initialised from {} (step {}): {} of {} blocks, {} parameters", stored.path, stored.header.step,
+      fmt::format("initialised from {} (step {}): {} of {} tensors, {} parameters", stored.path, stored.header.step,
                   parameters.count, parameters.blocks.size(), grouped(parameters.parameters));
   log.info(text);
   std::string rest;

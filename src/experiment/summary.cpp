@@ -43,7 +43,7 @@ std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
            {seconds.optimizer, "optimizer",
             "the update takes long compared with the gradient: use a larger train.batch_size"},
            {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
-           {seconds.checkpoint, "checkpoint", "write them less often: checkpoint.every_epochs"},
+           {seconds.checkpoint, "checkpoint", "write checkpoints less often: checkpoint.every_epochs"},
            {seconds.other, "other"}}};
 }
 

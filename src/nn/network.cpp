@@ -9,6 +9,7 @@
 #include "graph.hpp"
 #include "schedule.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
@@ -195,7 +196,9 @@ std::vector<std::string> Network::notes() const {
   }
   Index frozen = 0;
   for (const Block& block : parameters_.blocks()) frozen += block.frozen ? block.size() : 0;
-  if (frozen > 0) notes.push_back(fmt::format("{} of {} parameters are frozen", frozen, parameters_.parameters()));
+  if (frozen > 0) {
+    notes.push_back(fmt::format("{} of {} parameters are frozen", grouped(frozen), grouped(parameters_.parameters())));
+  }
   return notes;
 }
 

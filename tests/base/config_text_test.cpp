@@ -34,7 +34,14 @@ TEST_CASE("a config is read as it stands", "[config]") {
 
 TEST_CASE("a config that cannot be read is refused by name and reason", "[config]") {
   CHECK(complaint("no/such.toml") == "no/such.toml: cannot be read: No such file or directory");
-  CHECK(complaint("/") == "/: cannot be read: Is a directory");
+  CHECK(complaint("/") == "/: is a folder, not a config file");
+
+  const std::filesystem::path run = std::filesystem::temp_directory_path() / "unisono_config_text_test";
+  std::filesystem::create_directory(run);
+  std::ofstream(run / "config.toml") << "a = 1\n";
+  CHECK(complaint(run.string()) ==
+        run.string() + ": is a folder, not a config file; name the file " + run.string() + "/config.toml");
+  std::filesystem::remove_all(run);
 }
 
 TEST_CASE("the nearest name is the one with the fewest mistakes, if they are few", "[config]") {

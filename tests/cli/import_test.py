@@ -195,6 +195,18 @@ class Text(BinaryTest):
             self.assertEqual(sorted(entries), [(0, 1, 1), (0, 2, 0.5), (1, 2, 1)])
 
 
+class TableImport(BinaryTest):
+    def test_columns_and_what_is_to_be_predicted_are_said(self):
+        for header, columns in (("x,y", "1 column"), ("x,z,y", "2 columns")):
+            rows = "".join(",".join("123"[: header.count(",") + 1]) + "\n" for _ in range(3))
+            self.write("table.csv", header + "\n" + rows)
+            words = ("table.csv", "--target", "y", "--overwrite", "--output", "table.h5")
+            said = self.succeed("data", "import", "csv", *words).out
+            self.assertIn(f"table.h5: 3 training, 0 validation and 0 test examples of {columns}, targets", said)
+        said = self.succeed("data", "import", "csv", "table.csv", "--output", "unlabelled.h5").out
+        self.assertIn("examples of 3 columns, no labels or targets", said)
+
+
 class Documented(BinaryTest):
     def test_the_sets_that_the_docs_write_with_h5py_are_what_they_say(self):
         page = (pathlib.Path(os.environ["UNISONO_SOURCE"]) / "docs" / "data-format.md").read_text()
@@ -210,6 +222,12 @@ class Documented(BinaryTest):
             subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
             self.assertIn(title, self.succeed("data", "describe", name).out)
         self.succeed("data", "cooccurrences", "text.h5", "--output", "counted.h5")
+
+    def test_the_set_with_class_names_is_read_under_them(self):
+        page = (pathlib.Path(os.environ["UNISONO_SOURCE"]) / "docs" / "data-format.md").read_text()
+        (block,) = (b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "animals.h5" in b)
+        subprocess.run([sys.executable, "-c", block], cwd=self.folder, check=True)
+        self.assertRegex(self.succeed("data", "describe", "animals.h5").out, r"0 cat +1 .*\n +1 dog +2 ")
 
 
 if __name__ == "__main__":

@@ -275,7 +275,9 @@ class Freezing(WeightsTest):
         train = self.summary("run")["train"]
         on_train = json.loads(self.succeed("evaluate", "run", "--split", "train", "--json").out)
         self.assertAlmostEqual(train["loss"], on_train["loss"], places=5)
-        self.assertIn("frozen batch statistics", self.succeed("info", "run/config.toml").out)
+        info = self.succeed("info", "run/config.toml").out
+        self.assertIn("frozen batch statistics", info)
+        self.assertRegex(info, r"(?m)^\d,\d{3} of \d,\d{3} parameters are frozen$")
 
     def test_the_norm_that_is_clipped_is_that_of_what_is_trained(self):
         self.pretrain()

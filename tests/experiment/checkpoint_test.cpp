@@ -347,7 +347,7 @@ TEST_CASE("a checkpoint of another model is refused by the block that differs", 
   shorter.add(model.parameters.block("convolution1.weight"));
   CHECK_THROWS_WITH(require_same_model(path, renamed, model.statistics), Contains("has no parameters/dense1.weight"));
   CHECK_THROWS_WITH(require_same_model(path, shorter, model.statistics),
-                    Contains("holds 2 blocks, but the config's model has 1"));
+                    Contains("holds 2 tensors, but the config's model has 1"));
   CHECK_THROWS_WITH(require_same_optimizer(path, model.parameters, {"first", "second"}),
                     Contains("does not fit the config's optimizer"));
   require_same_model(path, model.parameters, model.statistics);

@@ -22,7 +22,8 @@ struct ImportSummary {
   std::string path;
   std::int64_t train = 0, validation = 0, test = 0;  ///< examples
   std::vector<std::int64_t> shape;                   ///< of an example's features
-  std::int64_t classes = 0;                          ///< 0: targets
+  std::int64_t classes = 0;                          ///< 0: no labels
+  bool targets = false;                              ///< numbers to predict
   std::vector<std::string> feature_names;            ///< of a table, in the order of the features
 };
 

@@ -40,6 +40,7 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
   summary.shape = {static_cast<std::int64_t>(summary.feature_names.size())};
   if (const CsvColumn* label = table.column_of(ColumnRole::label))
     summary.classes = static_cast<std::int64_t>(label->texts.size());
+  summary.targets = table.column_of(ColumnRole::target) != nullptr;
   return summary;
 }
 
