@@ -68,9 +68,7 @@ void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& o
   }
 }
 
-}  // namespace
-
-void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
+void print_evaluation(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
   const auto metrics =
@@ -90,6 +88,12 @@ void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOp
   log.info(fmt::format("{} (step {}) on {} of {}, {}", model.checkpoint.path, model.checkpoint.header.step,
                        name_of(model.split), model.source, count_of(examples, "example")));
   for (const std::string& line : lines) log.info(line);
+}
+
+}  // namespace
+
+void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
+  naming_input(options, [&] { print_evaluation(world, options, how, log); });
 }
 
 }  // namespace unisono

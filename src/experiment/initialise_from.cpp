@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "checkpoint_file.hpp"
+#include "other_form.hpp"
 #include "progress.hpp"
 #include "run_dictionary.hpp"
 #include "run_state.hpp"
@@ -65,6 +66,10 @@ void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun
   for (const std::string& layer : parameters.begin) add(layer + " (starts from initial values)");
   if (!parameters.foreign.empty()) add(fmt::format("not used: {}", fmt::join(parameters.foreign, ", ")));
   if (!rest.empty()) log.info(rest);
+  if (const std::string other = other_feature(stored.header.preprocessing, run.data.preprocessing()); !other.empty()) {
+    log.warning(fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
+                            stored.path, other));
+  }
   if (stored.header.inputs.kind == SetKind::table &&
       differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
     log.info("features are normalised by this run's own training set, not as in the run that it starts from");

@@ -130,9 +130,7 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
   return options;
 }
 
-}  // namespace
-
-void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+void predict_into_file(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
@@ -151,6 +149,12 @@ void predict(Communicator& world, const ApplyOptions& options, const PredictOpti
   const std::string what = how.layer.empty() ? "predictions" : fmt::format("rows of {}'s outputs", how.layer);
   log.info(fmt::format("{}: {} {} of {}, for {} of {}", how.output, grouped(examples), what, model.checkpoint.path,
                        name_of(model.split), model.source));
+}
+
+}  // namespace
+
+void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+  naming_input(options, [&] { predict_into_file(world, options, how, log); });
 }
 
 }  // namespace unisono

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "unisono/data/hdf5.hpp"
-#include "unisono/data/raw_input.hpp"
 
 namespace unisono {
 namespace {

@@ -3,8 +3,11 @@
 #include <string>
 
 #include "stored_checkpoint.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/data/raw_input.hpp"
+#include "unisono/experiment/evaluate.hpp"
 
 namespace unisono {
 
@@ -27,5 +30,16 @@ class RawSet {
   std::string path_;
   bool owned_ = false;  ///< whether this rank made it
 };
+
+/// Does what reads such a set. Its messages name the file that the user gave, not the set that was made of it.
+template <typename Do>
+void naming_input(const ApplyOptions& options, const Do& apply) {
+  try {
+    apply();
+  } catch (const DataError& error) {
+    if (options.input.empty()) throw;
+    throw DataError(name_temporary_set(error.what(), options.scratch, options.input));
+  }
+}
 
 }  // namespace unisono

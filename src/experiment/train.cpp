@@ -17,6 +17,7 @@
 #include "judging.hpp"
 #include "losses.hpp"
 #include "metrics_log.hpp"
+#include "other_form.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
 #include "replay.hpp"
@@ -241,6 +242,12 @@ void Run::check_resumable(const CheckpointHeader& stored) const {
         fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
                     "with --output DIR",
                     config_.run_folder(), config_.data.path));
+  }
+  if (const std::string what = other_form(stored.preprocessing, header_.preprocessing); !what.empty()) {
+    throw CheckpointError(
+        fmt::format("{}: since the run was started, {} changed in {}: resume with the same set, imported with the same "
+                    "options, or start a new run with --output DIR",
+                    config_.run_folder(), what, config_.data.path));
   }
   if (stored.resident != header_.resident) {
     const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };

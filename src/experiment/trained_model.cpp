@@ -91,6 +91,10 @@ void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Lo
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch, log);
+    if (raw->path() != options.input && !options.split.empty() && options.split != name_of(Split::test)) {
+      throw ConfigError(fmt::format("--split {}: {} is a raw file, which has no groups; leave --split out",
+                                    options.split, options.input));
+    }
     config.data.path = raw->path();
     config.data.reader = "auto";
     config.data.validation_fraction = 0;

@@ -207,6 +207,118 @@ class CategoriesTest(PreprocessingTest):
                      "--output", "p.csv")  # fmt: skip
 
 
+class OddTablesTest(PreprocessingTest):
+    """What would be read in another way than it was meant, without a word."""
+
+    def import_refused(self, pattern, text, *options, code=3):
+        self.write("odd.csv", text)
+        self.refused(pattern, "data", "import", "csv", "odd.csv", *options, "--output", "odd.h5", code=code)
+
+    def test_a_column_of_numbers_is_one_whatever_its_first_value_is(self):
+        for first in ("inf", "-Infinity", "1e400"):
+            self.import_refused(f"odd.csv:2: column 'x': '{first}' is not a number", f"x,y\n{first},1\n2,2\n",
+                                "--target", "y")  # fmt: skip
+        self.import_refused(r"odd\.csv:3: column 'x': '\+-2' is not a number", "x,y\n1,1\n+-2,2\n", "--target", "y")
+        for rows in ("-,1\n3,2\n", "3,1\n-,2\n"):  # in either order
+            self.import_refused(r"odd\.csv:3: column 'x': .*--categorical", "x,y\n" + rows, "--target", "y")
+        self.write("odd.csv", "x,y\n-,1\n3,2\n")
+        self.check("data", "import", "csv", "odd.csv", "--target", "y", "--categorical", "x", "--output", "odd.h5")
+
+    def test_long_numbers_are_not_taken_for_each_other(self):
+        ids = [12345678901234567890 + i for i in range(40)]
+        rows = [(name, i, i % 2) for i, name in enumerate(ids)]
+        self.write("t.csv", table(rows, ["id", "x", "k"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "k", "--group", "id", "--output", "t.h5")
+        with h5py.File(self.folder / "t.h5") as file:
+            self.assertEqual(len(set(file["train/groups"][:])), 40)
+        result = self.check("data", "import", "csv", "t.csv", "--label", "id", "--output", "t.h5", "--overwrite")
+        self.assertIn("40 classes", result.out)
+        names = [(f"{ids[0] + i % 2}", "no" if i % 2 else "yes") for i in range(40)]
+        self.train_table(table(names, ["w", "k"]), *NAMED, "--categorical", "w")
+        self.write("new.csv", f"w\n{ids[0]}\n{ids[1]}\n")
+        got = self.predictions("runs/table", "--input", "new.csv")
+        numpy.testing.assert_allclose(got, self.softmax("runs/table", numpy.eye(2)), atol=1e-6)
+
+    def test_numbers_that_float32_cannot_tell_apart_are_refused(self):
+        rows = [(1700000000 + i, i % 2) for i in range(100)]
+        self.import_refused(r"odd\.csv: column 'x': its values, from 1700000000 to 1700000099, differ too little",
+                            table(rows, ["x", "k"]), "--label", "k")  # fmt: skip
+        self.write("t.csv", table([(1700000000 + 86400 * i, i % 2) for i in range(100)], ["x", "k"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "k", "--output", "t.h5")
+
+    def test_a_column_has_one_role(self):
+        text = "x,w,k\n1,1,a\n2,0,b\n"
+        for options, both in (
+            (("--weight", "k"), "--weight and --label"),
+            (("--exclude", "k"), "--exclude and --label"),
+            (("--categorical", "w", "--weight", "w"), "--categorical and --weight"),
+        ):
+            self.import_refused(f"{both} both name column", text, "--label", "k", *options, code=2)
+        self.write("odd.csv", text)
+        self.check("data", "import", "csv", "odd.csv", "--label", "k", "--categorical", "k", "--output", "odd.h5")
+        self.import_refused(r"column 'w': all weights are 0", "x,w,k\n1,0,a\n2,0,b\n", "--label", "k",
+                            "--weight", "w")  # fmt: skip
+        self.write("odd.csv", "x,w\n1,0\n2,0\n")
+        result = self.check("data", "import", "csv", "odd.csv", "--output", "odd.h5", "--overwrite")
+        self.assertIn("no labels or targets", result.out)
+
+    def test_messages_name_the_file_that_was_given(self):
+        self.train_table(CategoriesTest.TEXT, *NAMED)
+        self.write("new.csv", "w,k,k\nb,n,y\n")
+        self.refused(r"new\.csv: two columns are named 'k'", "predict", "runs/table", "--input", "new.csv", "--output",
+                     "p.csv")  # fmt: skip
+        self.write("new.csv", "w\nb\n")
+        self.refused(r"--split train: new\.csv is a raw file", "predict", "runs/table", "--input", "new.csv",
+                     "--output", "p.csv", "--split", "train", code=2)  # fmt: skip
+        with h5py.File(self.folder / "table.h5", "w") as file:
+            features = numpy.random.default_rng(1).normal(size=(40, 3)).astype("f4")
+            file["train/features"], file["train/labels"] = features, (features[:, 0] > 0).astype("i8")
+        self.check("train", "table.toml", "--overwrite")
+        for wrong, what in ((numpy.ones((2, 4), "f4"), "examples are 4×1×1"), (numpy.full((2, 3), numpy.nan), "finite")):
+            numpy.save(self.folder / "new.npy", wrong)
+            for command in (("predict", "runs/table", "--output", "p.csv"), ("evaluate", "runs/table")):
+                self.refused(rf"data error: new\.npy: .*{what}", *command, "--input", "new.npy")
+
+    def test_a_recipe_that_names_a_column_twice_is_refused(self):
+        self.write("t.csv", table([(i, 2 * i, i % 2) for i in range(10)], ["a", "b", "k"]))
+        self.check("data", "import", "csv", "t.csv", "--label", "k", "--output", "t.h5")
+        with h5py.File(self.folder / "t.h5", "r+") as file:
+            recipe = bytes(file["recipe"][()]).replace(b'"name":"b"', b'"name":"a"')
+            del file["recipe"]
+            file["recipe"] = numpy.frombuffer(recipe, "u1")
+        self.refused(r"t\.h5: /recipe: two columns are named 'a'", "data", "describe", "t.h5")
+
+
+class ResumeTest(PreprocessingTest):
+    """A run goes on with the preprocessing that it was started with, or not at all."""
+
+    def test_a_set_that_was_imported_otherwise_is_refused(self):
+        rows = [(f"{a:.4f}", c, i % 3, i % 5, "cat" if k else "dog")
+                for i, (k, a, _, c) in enumerate(zip(*animals(120, 1)))]  # fmt: skip
+        text = table(rows, ["x", "colour", "v", "w", "kind"])
+        options = ("--label", "kind", "--exclude", "v", "--weight", "w", "--scale", "standard")
+        self.train_table(text, *options)
+
+        def resume(what, *options, text=text):
+            self.write("table.csv", text)
+            self.check("data", "import", "csv", "table.csv", *options, "--output", "table.h5", "--overwrite")
+            arguments = ("train", "runs/table", "--resume", "--set", "train.epochs=21")
+            self.refused(what, *arguments, code=4) if what else self.check(*arguments)
+
+        resume("the scaling of the features changed in table.h5", *options[:-1], "min_max")
+        resume("the categories of column 'colour' changed", *options, text=text.replace("green", "brown"))
+        resume("the names of the classes changed", *options, text=text.replace("dog", "fox"))
+        resume("different data", "--label", "kind", "--exclude", "w", "--weight", "v", "--scale", "standard")
+        resume("", *options, "--unknown", "other", "--compression", "4")
+
+    def test_weights_of_other_features_are_not_taken_over_in_silence(self):
+        text = CategoriesTest.TEXT
+        self.train_table(text, *NAMED)
+        self.train_table(text.replace("c", "z").replace("a,", "m,"), *NAMED, name="other")
+        result = self.check("train", "other.toml", "--set", "train.initialise_from=runs/table", "--overwrite")
+        self.assertIn("feature 1 is 'w=b', but 'w=a' there", result.err)
+
+
 class MissingTest(PreprocessingTest):
     def test_missing_values_become_what_the_training_rows_say(self):
         for missing, fill in (("mean", 4.0), ("median", 2.0)):

@@ -26,4 +26,7 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
 /// this folder removes.
 std::string temporary_set(const std::string& folder);
 
+/// A message in which such a path, of any process, is replaced by the name of the file that the set was made of.
+std::string name_temporary_set(std::string message, const std::string& folder, const std::string& name);
+
 }  // namespace unisono

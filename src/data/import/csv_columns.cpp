@@ -55,11 +55,18 @@ void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options) {
     column.role = ColumnRole::number;
     column.decided = false;
   }
-  const auto give = [&columns](const std::string& option, const std::string& which, ColumnRole role) {
+  std::vector<std::string> given(columns.size());  // the option that named each column
+  const auto give = [&](const std::string& option, const std::string& which, ColumnRole role) {
     if (which.empty()) return;
-    CsvColumn& column = columns[find_column(columns, option, which)];
-    column.role = role;
-    column.decided = true;
+    const std::size_t i = find_column(columns, option, which);
+    const bool texts = role == ColumnRole::label || role == ColumnRole::group;  // which categories are, too
+    if (!given[i].empty() && given[i] != option && !(texts && given[i] == "categorical")) {
+      throw ConfigError(
+          fmt::format("--{} and --{} both name column '{}'; remove one of them", given[i], option, columns[i].name));
+    }
+    given[i] = option;
+    columns[i].role = role;
+    columns[i].decided = true;
   };
   for (const auto& which : options.categorical) give("categorical", which, ColumnRole::words);
   for (const auto& which : options.exclude) give("exclude", which, ColumnRole::excluded);

@@ -18,8 +18,11 @@ enum class ColumnRole { number, words, label, target, group, time, weight, exclu
 struct CsvColumn {
   std::string name;
   ColumnRole role = ColumnRole::excluded;
-  bool missing = false;                       ///< of a feature: some value is
-  bool decided = true;                        ///< false: a feature whose first value decides whether it holds words
+  bool missing = false;        ///< of a feature: some value is
+  bool decided = true;         ///< false: a feature whose first value decides whether it holds words
+  bool first_is_word = false;  ///< which decided it
+  double low = 0, high = 0;    ///< of a column of numbers, targets or weights, once it has some
+  double rounding = -1;        ///< the largest difference of such a number from a float32; −1: none yet
   std::map<std::string, std::int64_t> codes;  ///< words, labels and groups: text → its number
   std::vector<std::string> texts;             ///< by number; of equal numbers ("1", "1.0") the first
 
@@ -50,7 +53,7 @@ void list_features(CsvTable& table);
 std::vector<CsvColumn> name_columns(const OpenTable& open, const CsvDialect& dialect);
 
 /// Roles from the options; what they do not name is a feature, of numbers or words as its first value shows.
-/// \throws ConfigError for a column that is not there
+/// \throws ConfigError for a column that is not there, or has two roles
 void give_roles(std::vector<CsvColumn>& columns, const CsvOptions& options);
 
 using VisitRow = std::function<void(const LineReader& line, const std::vector<std::string>& fields)>;

@@ -28,6 +28,9 @@ void split_line(const LineReader& line, const std::string& text, char delimiter,
 /// A number with all of the text; nothing where it is no finite number.
 std::optional<double> parse_number(std::string_view text);
 
+/// Whether a field is written as a number, but is infinite, or beyond what a double can hold: "inf", "1e400".
+bool is_unusable_number(std::string_view text);
+
 /// Whether a field is a number that a float32 can hold.
 bool fits_float(std::string_view field);
 

@@ -36,17 +36,35 @@ void note_text(const LineReader& line, CsvColumn& column, const std::string& fie
                                                        : "leave the column out with --exclude"));
 }
 
+void note_number(CsvColumn& column, double value) {
+  const bool first = column.rounding < 0;
+  column.low = first ? value : std::min(column.low, value);
+  column.high = first ? value : std::max(column.high, value);
+  column.rounding = std::max(column.rounding, std::abs(value - double{static_cast<float>(value)}));
+}
+
+/// Numbers such as 1700000001 and 1700000002 are one number in float32.
+void require_precision(const OpenTable& open, const CsvColumn& column) {
+  constexpr double kWorst = 1.0 / 256;  // of the range
+  if (column.high <= column.low || column.rounding <= kWorst * (column.high - column.low)) return;
+  throw DataError(
+      fmt::format("{}: column '{}': its values, from {} to {}, differ too little for float32, which would round them "
+                  "by up to {:.2g}; "
+                  "subtract a constant from them, or leave the column out with --exclude",
+                  open()->name(), column.name, column.low, column.high, column.rounding));
+}
+
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
     case ColumnRole::number:
     case ColumnRole::target:
-      if (fits_float(field)) return;
+      if (fits_float(field)) return note_number(column, *parse_number(field));
       fail_at(line, column,
               fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
                           "name the column with --categorical or --exclude",
                           field));
     case ColumnRole::weight:
-      if (fits_float(field) && *parse_number(field) >= 0) return;
+      if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
     case ColumnRole::time:
       if (parse_time(field)) return;
@@ -54,6 +72,13 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
           line, column,
           fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));
     default:
+      if (column.first_is_word && parse_number(field)) {
+        fail_at(line, column,
+                fmt::format(
+                    "'{}' is a number, but the column holds words such as '{}'; correct it, or name the column with "
+                    "--categorical or --exclude",
+                    field, column.codes.begin()->first));
+      }
       note_text(line, column, field);
   }
 }
@@ -61,9 +86,10 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
 /// The first value of a feature that is not missing decides what the column holds.
 void decide(const LineReader& line, CsvColumn& column, const std::string& field) {
   column.decided = true;
-  if (parse_number(field)) return;
+  if (parse_number(field) || is_unusable_number(field)) return;
   check_decimal_comma(line, column, field);
   column.role = ColumnRole::words;
+  column.first_is_word = true;
 }
 
 void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::string>& fields) {
@@ -87,7 +113,7 @@ void scan_row(CsvTable& table, const LineReader& line, const std::vector<std::st
 /// Numbers the texts: by value where all are numbers, otherwise by the alphabet. A missing one is first.
 void number_texts(CsvColumn& column) {
   const bool numbers = std::all_of(column.codes.begin(), column.codes.end(), [](const auto& entry) {
-    return entry.first.empty() || parse_number(entry.first).has_value();
+    return entry.first.empty() || exact_number(entry.first).has_value();
   });
   std::int64_t next = 0;
   if (!numbers) {
@@ -205,6 +231,11 @@ CsvTable scan_table(const OpenTable& open, const OpenTable& open_test, const Csv
   for (CsvColumn& column : table.columns) {
     if (column.role == ColumnRole::words && column.missing) column.codes.emplace("", 0);
     if (column.has_codes()) number_texts(column);
+    if (column.role == ColumnRole::number || column.role == ColumnRole::target) require_precision(open, column);
+  }
+  if (const CsvColumn* weight = table.column_of(ColumnRole::weight); weight != nullptr && weight->high == 0) {
+    throw DataError(
+        fmt::format("{}: column '{}': all weights are 0, so nothing would be learned", open()->name(), weight->name));
   }
   if (table.feature_names().empty())
     throw DataError(open()->name() + ": has no feature columns; --label, --target and --exclude leave none");

@@ -65,9 +65,14 @@ void give_trained_roles(const OpenTable& open, CsvTable& table, const Preprocess
     if (count > 1) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), fitted.name));
     fail_without_column(open()->name(), fitted.name, names);
   }
+  bool answered = false;
   for (CsvColumn& column : table.columns) {
-    if (!trained.recipe.label.empty() && column.name == trained.recipe.label) column.role = ColumnRole::label;
-    if (!trained.recipe.target.empty() && column.name == trained.recipe.target) column.role = ColumnRole::target;
+    const bool label = !trained.recipe.label.empty() && column.name == trained.recipe.label;
+    const bool target = !trained.recipe.target.empty() && column.name == trained.recipe.target;
+    if (!label && !target) continue;
+    if (answered) throw DataError(fmt::format("{}: two columns are named '{}'", open()->name(), column.name));
+    column.role = label ? ColumnRole::label : ColumnRole::target;
+    answered = true;
   }
 }
 

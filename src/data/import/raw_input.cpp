@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -77,5 +78,14 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
 }
 
 std::string temporary_set(const std::string& folder) { return data::unfinished_path(folder + "/.unisono-input"); }
+
+std::string name_temporary_set(std::string message, const std::string& folder, const std::string& name) {
+  const std::string path = folder + "/.unisono-input.";
+  for (std::size_t at = message.find(path); at != std::string::npos; at = message.find(path, at + name.size())) {
+    const std::size_t end = std::min(message.find_first_of(": ", at + path.size()), message.size());
+    message.replace(at, end - at, name);
+  }
+  return message;
+}
 
 }  // namespace unisono

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "unisono/base/errors.hpp"
@@ -61,6 +62,17 @@ Json recipe_json(const Recipe& recipe) {
   return json;
 }
 
+/// Columns are found by their names, and levels by theirs.
+void require_distinct(const Recipe& recipe) {
+  std::set<std::string> columns;
+  for (const RecipeColumn& column : recipe.columns) {
+    if (!columns.insert(column.name).second) throw DataError(fmt::format("two columns are named '{}'", column.name));
+    const std::set<std::string> levels(column.levels.begin(), column.levels.end());
+    if (levels.size() == column.levels.size()) continue;
+    throw DataError(fmt::format("column '{}' has the same category twice", column.name));
+  }
+}
+
 Recipe recipe_of(const Json& json) {
   if (json.at("version") != kVersion) {
     throw DataError(
@@ -82,6 +94,7 @@ Recipe recipe_of(const Json& json) {
     if (column.kind == ColumnKind::category) entry.at("levels").get_to(column.levels);
     recipe.columns.push_back(std::move(column));
   }
+  require_distinct(recipe);
   return recipe;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <limits>
 
 #include "unisono/base/config.hpp"
@@ -15,19 +16,20 @@ namespace {
 
 constexpr std::size_t kShown = 10;
 
-std::optional<double> number_of(std::string_view text) {
-  if (text.starts_with('+')) text.remove_prefix(1);
+}  // namespace
+
+std::optional<double> exact_number(std::string_view text) {
+  constexpr double kLargest = 1LL << 53;
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || !(std::abs(value) < kLargest)) return std::nullopt;
   return value;
 }
 
-}  // namespace
-
 LevelIndex::LevelIndex(const std::vector<std::string>& levels) : levels_(levels) {
   for (const std::string& level : levels_) {
-    const auto value = number_of(level);
+    const auto value = exact_number(level);
     if (!value && !level.empty()) {
       values_.clear();
       return;
@@ -39,7 +41,7 @@ LevelIndex::LevelIndex(const std::vector<std::string>& levels) : levels_(levels)
 std::optional<std::size_t> LevelIndex::find(std::string_view text) const {
   const auto level = std::find(levels_.begin(), levels_.end(), text);
   if (level != levels_.end()) return static_cast<std::size_t>(level - levels_.begin());
-  const auto number = number_of(text);
+  const auto number = exact_number(text);
   const auto value = number ? std::find(values_.begin(), values_.end(), *number) : values_.end();
   if (value == values_.end()) return std::nullopt;
   return static_cast<std::size_t>(value - values_.begin());

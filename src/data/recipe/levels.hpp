@@ -7,6 +7,10 @@
 
 namespace unisono::data {
 
+/// The value of a text that is a number below 2⁵³. Larger ones may be different numbers of the same value in floating
+/// point, such as account numbers, and are texts.
+std::optional<double> exact_number(std::string_view text);
+
 /// Finds texts among the levels of a category, or the names of classes. Where all of these are numbers, a text is found
 /// by its value: "1.0" is the level "1".
 class LevelIndex {

@@ -20,6 +20,7 @@ std::uint64_t hash_row(const hdf5::File& file, const GroupSchema& group, std::in
   const RawExample example = one.block.example(row);
   hash = hash_bytes({example.features, static_cast<std::size_t>(group.features.size()) * size_of(group.storage)}, hash);
   if (group.has_labels) hash = hash_bytes(std::as_bytes(std::span(&example.label, 1)), hash);
+  if (group.has_weights) hash = hash_bytes(std::as_bytes(std::span(&example.weight, 1)), hash);
   if (group.target_size == 0) return hash;
   return hash_bytes(std::as_bytes(std::span(example.targets, static_cast<std::size_t>(group.target_size))), hash);
 }
