@@ -4,9 +4,12 @@
 
 #include <filesystem>
 
+#include "class_weights.hpp"
 #include "device.hpp"
+#include "judging.hpp"
 #include "parts.hpp"
 #include "progress.hpp"
+#include "stored_checkpoint.hpp"
 
 namespace unisono {
 
@@ -27,6 +30,9 @@ std::string check(const Config& given) {
       make_model(config.model, inputs_of(data), model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
   optimizer_settings(config, *strategy, *model);
+  require_class_weights(config, *model, data);
+  criteria_of(config, *model, data);
+  if (const std::string& other = config.train.weights.initialise_from; !other.empty()) require_checkpoint(other);
   return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,
                      grouped(data.train), grouped(data.validation), grouped(data.test),
                      grouped(model->layout().parameters()));

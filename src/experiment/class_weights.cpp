@@ -6,16 +6,20 @@
 #include <cmath>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono {
 namespace {
 
+std::vector<float> listed_weights(const TrainSettings& train) {
+  return {train.class_weight_list.begin(), train.class_weight_list.end()};
+}
+
 void check_list(const std::vector<float>& weights, Index classes) {
   if (std::ssize(weights) != classes) {
-    throw ConfigError(
-        fmt::format("train.class_weights: {} weights are given, but the data have {} classes; set one per class, or "
-                    "use \"balanced\"",
-                    weights.size(), classes));
+    throw ConfigError(fmt::format(
+        "train.class_weights: {} {} given, but the data have {}; set one per class, or use \"balanced\"",
+        count_of(std::ssize(weights), "weight"), weights.size() == 1 ? "is" : "are", count_of(classes, "class")));
   }
   if (!std::all_of(weights.begin(), weights.end(), [](float weight) { return std::isfinite(weight); })) {
     throw ConfigError(
@@ -42,29 +46,32 @@ std::vector<float> balanced_weights(std::span<const std::int64_t> counts) {
   return weights;
 }
 
-std::vector<float> class_weights_of(const Config& config, const Model& model, Dataset& data) {
+void require_class_weights(const Config& config, const Model& model, const DatasetInfo& data) {
   const TrainSettings& train = config.train;
-  if (data.info().weighted && !model.takes_weights()) {
+  if (data.weighted && !model.takes_weights()) {
     throw ConfigError(
         fmt::format("{}: /train/weights: model.kind = \"{}\" does not support example weights; use a set without them",
                     config.data.path, config.model.kind));
   }
   const bool balanced = train.class_weight_list.empty();
-  if (balanced && train.class_weights == "none") return {};
+  if (balanced && train.class_weights == "none") return;
   if (!model.takes_weights()) {
     throw ConfigError(
         fmt::format("train.class_weights: model.kind = \"{}\" does not support example weights; set it to \"none\"",
                     config.model.kind));
   }
-  const std::vector<std::int64_t> counts = data.class_counts();
-  if (counts.empty()) {
+  if (data.classes == 0) {
     throw ConfigError(fmt::format("train.class_weights: {} has no labels, which class weights need; set it to \"none\"",
                                   config.data.targets == "features" ? "an autoencoder" : config.data.path));
   }
-  if (balanced) return balanced_weights(counts);
-  const std::vector<float> weights(train.class_weight_list.begin(), train.class_weight_list.end());
-  check_list(weights, std::ssize(counts));
-  return weights;
+  if (!balanced) check_list(listed_weights(train), data.classes);
+}
+
+std::vector<float> class_weights_of(const Config& config, const Model& model, Dataset& data) {
+  require_class_weights(config, model, data.info());
+  const TrainSettings& train = config.train;
+  if (!train.class_weight_list.empty()) return listed_weights(train);
+  return train.class_weights == "none" ? std::vector<float>{} : balanced_weights(data.class_counts());
 }
 
 }  // namespace unisono

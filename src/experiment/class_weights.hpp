@@ -15,8 +15,11 @@ namespace unisono {
 /// \param counts [classes] n_k
 std::vector<float> balanced_weights(std::span<const std::int64_t> counts);
 
-/// What `train.class_weights` comes to for a training set; empty: all weights are 1. The same on every rank.
 /// \throws ConfigError where data or model have nothing to weigh, or weights and classes do not fit
+void require_class_weights(const Config& config, const Model& model, const DatasetInfo& data);
+
+/// What `train.class_weights` comes to for a training set; empty: all weights are 1. The same on every rank.
+/// \throws ConfigError as require_class_weights does
 std::vector<float> class_weights_of(const Config& config, const Model& model, Dataset& data);
 
 }  // namespace unisono

@@ -56,24 +56,25 @@ void require_same_rows(Communicator& world, const StoredCheckpoint& stored, cons
 
 bool differ(const Normalization& a, const Normalization& b) { return a.mean != b.mean || a.scale != b.scale; }
 
-void say(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run, Log& log) {
-  std::string text =
-      fmt::format("initialised from {} (step {}): {} of {} tensors, {} parameters", stored.path, stored.header.step,
-                  parameters.count, parameters.blocks.size(), grouped(parameters.parameters));
-  log.info(text);
+std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run) {
+  std::vector<std::string> lines{fmt::format("initialised from {} (step {}): {} of {} tensors, {} parameters",
+                                             stored.path, stored.header.step, parameters.count,
+                                             parameters.blocks.size(), grouped(parameters.parameters))};
   std::string rest;
   const auto add = [&](const std::string& part) { rest += (rest.empty() ? "" : "; ") + part; };
   for (const std::string& layer : parameters.begin) add(layer + " (starts from initial values)");
   if (!parameters.foreign.empty()) add(fmt::format("not used: {}", fmt::join(parameters.foreign, ", ")));
-  if (!rest.empty()) log.info(rest);
+  if (!rest.empty()) lines.push_back(rest);
   if (const std::string other = other_feature(stored.header.preprocessing, run.data.preprocessing()); !other.empty()) {
-    log.warning(fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
-                            stored.path, other));
+    lines.push_back(
+        fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
+                    stored.path, other));
   }
   if (stored.header.inputs.kind == SetKind::table &&
       differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
-    log.info("features are normalised by this run's own training set, not as in the run that it starts from");
+    lines.emplace_back("features are normalised by this run's own training set, not as in the run that it starts from");
   }
+  return lines;
 }
 
 }  // namespace
@@ -110,9 +111,9 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
   return fitting;
 }
 
-void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
+std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
   const std::string& path = run.config.train.weights.initialise_from;
-  if (path.empty()) return;
+  if (path.empty()) return {};
   const StoredCheckpoint stored = find_checkpoint(parts.world, path, log);
   const std::string folder = applied_folder(stored.header);
   const Fitting parameters =
@@ -129,7 +130,9 @@ void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
       fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.world, stored, folder + "statistics"));
   take(parts, stored, parameters, parameters_of(parts));
   take(parts, stored, statistics, statistics_of(parts));
-  say(stored, parameters, run, log);
+  const std::vector<std::string> lines = lines_of(stored, parameters, run);
+  for (const std::string& line : lines) log.info(line);
+  return lines;
 }
 
 }  // namespace unisono

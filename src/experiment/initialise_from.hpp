@@ -36,6 +36,7 @@ struct NewRun {
 /// Overwrites the parameters and running statistics that fit with those of the run, or checkpoint, that the config
 /// names; nothing where it names none. Says what was taken and what was not. Collective. \throws CheckpointError where
 /// there is no such run; ConfigError where nothing fits, or rows would stand for other words, users or items than here
-void initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
+/// \return what was said
+std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
 
 }  // namespace unisono

@@ -38,6 +38,10 @@ std::string read_for_all(Communicator& world, StoredCheckpoint& stored) {
   return "";
 }
 
+[[noreturn]] void fail_without_checkpoint(const std::string& run) {
+  throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", run));
+}
+
 }  // namespace
 
 std::vector<std::string> checkpoints_in(const std::string& folder) {
@@ -79,12 +83,18 @@ std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::str
   return std::nullopt;
 }
 
-StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
+void require_checkpoint(const std::string& path) {
   std::error_code ignored;
-  if (world.is_root() && !fs::exists(path, ignored)) {
+  if (!fs::exists(path, ignored)) {
     throw CheckpointError(
         fmt::format("{}: there is no such run or checkpoint; name a run folder, or one of its checkpoints/*.h5", path));
   }
+  if (fs::is_directory(path, ignored) && checkpoints_in(checkpoints_of(path)).empty()) fail_without_checkpoint(path);
+}
+
+StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
+  if (world.is_root()) require_checkpoint(path);
+  std::error_code ignored;
   if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
     try {
       return open_checkpoint(world, path);
@@ -94,7 +104,7 @@ StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, L
   }
   std::vector<std::string> damaged;
   if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
-  throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", path));
+  fail_without_checkpoint(path);
 }
 
 void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,

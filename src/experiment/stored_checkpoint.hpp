@@ -27,6 +27,9 @@ StoredCheckpoint open_checkpoint(Communicator& world, const std::string& path);
 std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged);
 
+/// \throws CheckpointError where a path is neither a checkpoint nor a run's folder with one; what is in it is not read
+void require_checkpoint(const std::string& path);
+
 /// The one that a user means by the path of a run's folder (the newest whole one) or of a checkpoint. Collective.
 /// \throws CheckpointError
 StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log);

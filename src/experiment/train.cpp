@@ -63,6 +63,7 @@ class Run {
 
  private:
   void begin(const TrainOptions& options);
+  std::vector<std::string> initialise();
   void resume(const StoredCheckpoint& checkpoint);
   void check_resumable(const CheckpointHeader& stored) const;
   void require_same_split(const CheckpointHeader& stored) const;
@@ -161,15 +162,24 @@ void Run::require_shared_folder() {
 
 /// Where the run stands before its first step: at initial values, or at a checkpoint.
 void Run::begin(const TrainOptions& options) {
+  // Before an earlier run is removed, which may be the one that this one starts from.
+  std::vector<std::string> said;
+  if (options.existing != Existing::resume) said = initialise();
+  world_.barrier();
   if (folder_ && options.existing == Existing::overwrite) folder_->clear();
   if (folder_) log_.add_file(folder_->log());
+  for (const std::string& line : said) log_.info_to_file(line);
   checkpoints_ = std::make_unique<CheckpointStore>(world_, checkpoints_of(config_.run_folder()), config_.checkpoint);
   if (options.existing == Existing::resume) {
     if (const auto stored = checkpoints_->newest(log_)) return resume(*stored);
     if (folder_) log_.warning(folder_->path() + " holds no checkpoint yet: the run starts at its first step");
+    initialise();
   }
+}
+
+std::vector<std::string> Run::initialise() {
   parts_.initialise(static_cast<std::uint64_t>(config_.seed));
-  initialise_from_other(parts_, {config_, *data_}, log_);
+  return initialise_from_other(parts_, {config_, *data_}, log_);
 }
 
 void Run::resume(const StoredCheckpoint& checkpoint) {

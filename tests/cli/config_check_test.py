@@ -95,10 +95,19 @@ class ConfigCheck(BinaryTest):
             ("in place, which supports only sgd", "linear.toml", "strategy.kind=serial", "optimizer.kind=adam"),
             ('device = "cuda": model.kind = "linear" can be trained only on CPUs', "linear.toml", "device=cuda"),
             ("use names of parameters or layers", "config.toml", 'train.freeze=["nothing*"]'),
+            ("1 weight is given, but the data have 10 classes", "config.toml", "train.class_weights=[1]"),
+            ("table.h5 has no labels", "regression.toml", "model.layers.0.units=3", "train.class_weights=balanced"),
+            ("no such metric on test; it has loss", "config.toml", "checkpoint.best={metric='f1', on='test'}"),
+            ("digits.h5 has no validation examples", "config.toml", "train.early_stopping.patience=2"),
         ]:
             with self.subTest(message):
                 self.write_all()
                 self.assertIn(message, self.refused(2, config, *sets))
+
+    def test_a_run_to_start_from_that_is_not_there_is_refused_as_in_training(self):
+        (self.folder / "empty").mkdir()
+        for message, run in (("there is no such run", "nowhere"), ("holds no complete checkpoint", "empty")):
+            self.assertIn(message, self.refused(4, "config.toml", f"train.initialise_from={run}"))
 
     def test_data_that_cannot_be_trained_on_are_a_data_error(self):
         self.write("broken.h5", "no HDF5 at all, but long enough for a signature")

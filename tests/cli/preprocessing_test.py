@@ -274,7 +274,8 @@ class OddTablesTest(PreprocessingTest):
             features = numpy.random.default_rng(1).normal(size=(40, 3)).astype("f4")
             file["train/features"], file["train/labels"] = features, (features[:, 0] > 0).astype("i8")
         self.check("train", "table.toml", "--overwrite")
-        for wrong, what in ((numpy.ones((2, 4), "f4"), "examples are 4×1×1"), (numpy.full((2, 3), numpy.nan), "finite")):
+        wide, empty = numpy.ones((2, 4), "f4"), numpy.full((2, 3), numpy.nan)
+        for wrong, what in ((wide, "examples are 4×1×1"), (empty, "finite")):
             numpy.save(self.folder / "new.npy", wrong)
             for command in (("predict", "runs/table", "--output", "p.csv"), ("evaluate", "runs/table")):
                 self.refused(rf"data error: new\.npy: .*{what}", *command, "--input", "new.npy")
@@ -316,7 +317,7 @@ class ResumeTest(PreprocessingTest):
         self.train_table(text, *NAMED)
         self.train_table(text.replace("c", "z").replace("a,", "m,"), *NAMED, name="other")
         result = self.check("train", "other.toml", "--set", "train.initialise_from=runs/table", "--overwrite")
-        self.assertIn("feature 1 is 'w=b', but 'w=a' there", result.err)
+        self.assertIn("feature 1 is 'w=b', but 'w=a' there", result.out)
 
 
 class MissingTest(PreprocessingTest):

@@ -202,6 +202,19 @@ threads = 1
         self.assertEqual(result.code, 4, result)
         self.assertIn("nowhere: there is no such run or checkpoint", result.err)
 
+    def test_a_run_may_start_from_the_one_that_it_replaces(self):
+        other = self.pretrain()
+        for wrong, code in (("train.initialise_from=nowhere", 4), ("train.class_weights=[1]", 2)):
+            result = self.unisono("train", "network.toml", "--output", "other", "--overwrite", "--set", wrong)
+            self.assertEqual(result.code, code, result)
+            self.assertEqual(len(self.checkpoints("other")), 1)  # still there
+        for ranks in (0, 2):
+            self.train("other", *self.STILL, "--overwrite", "--set", "train.initialise_from=other",
+                       config="network.toml", ranks=ranks)  # fmt: skip
+            own = self.vectors("other")
+            self.assertEqual(own["parameters/dense2.weight"].tobytes(), other["parameters/dense2.weight"].tobytes())
+            self.assertIn("initialised from other/checkpoints", self.log("other"))
+
     def test_another_normalisation_is_said(self):
         self.pretrain()
         result = self.train(
