@@ -9,8 +9,19 @@
 
 #include "unisono/base/errors.hpp"
 #include "unisono/base/seal.hpp"
+#include "unisono/data/hdf5.hpp"
 
 namespace unisono {
+
+namespace {
+
+/// A data set or a checkpoint is none.
+bool is_export(const std::string& path) {
+  const hdf5::File file(path, hdf5::File::Mode::read);
+  return file.exists("parameters") && !file.exists("header");
+}
+
+}  // namespace
 
 NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   std::error_code ignored;
@@ -20,6 +31,10 @@ NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   const auto kind = std::filesystem::symlink_status(path_, ignored).type();
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
     throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
+  }
+  if (kind == std::filesystem::file_type::regular && hdf5::is_hdf5(path_) && !is_export(path_)) {
+    throw OutputError(
+        fmt::format("{}: exists and is not an exported file, so it is not replaced; choose another --output", path_));
   }
   errno = 0;
   file_.open(aside(), std::ios::binary);

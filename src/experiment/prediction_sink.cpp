@@ -7,6 +7,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -183,15 +185,26 @@ class CsvSink final : public PredictionSink {
   std::vector<std::ofstream> parts_;
 };
 
+/// Whether a table's first line is one that CsvSink writes: a set of one's own may have a column 'example', too.
+bool names_predictions(const std::string& first_line) {
+  static const std::regex columns(
+      "example|user|item|label|label_name|class|class_name|rating|(target|p|margin|y)[0-9]*");
+  std::istringstream line(first_line);
+  bool all = first_line.starts_with("example,");
+  for (std::string name; all && std::getline(line, name, ',');) all = std::regex_match(name, columns);
+  return all;
+}
+
 bool holds_predictions(const std::string& path) {
   if (path.ends_with(".h5")) {
     if (!hdf5::is_hdf5(path)) return false;
     const hdf5::File file(path, hdf5::File::Mode::read);
-    return file.exists("predictions") || file.exists("scores");
+    const bool is_set = file.exists("train") || file.exists("validation") || file.exists("test");
+    return !is_set && (file.exists("predictions") || file.exists("scores"));
   }
   std::string first_line;
   std::getline(std::ifstream(path), first_line);
-  return first_line.starts_with("example,") || first_line == "user,rank,item,score";
+  return names_predictions(first_line) || first_line == "user,rank,item,score";
 }
 
 }  // namespace

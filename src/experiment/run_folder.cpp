@@ -44,6 +44,13 @@ bool holds_results(const std::string& path) {
       fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
 }
 
+/// Whether these are of a run: a config.toml or a log.txt may be somebody's own.
+bool is_run(const std::string& path) {
+  std::error_code error;
+  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
+  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
+}
+
 void require_choice(const std::string& path, Existing existing) {
   const bool results = holds_results(path);
   if (results && existing == Existing::refuse) {
@@ -51,6 +58,10 @@ void require_choice(const std::string& path, Existing existing) {
         fmt::format("{}: already holds a run; continue it (--resume), replace it (--overwrite), or choose another "
                     "folder (--output DIR)",
                     path));
+  }
+  if (results && existing == Existing::overwrite && !is_run(path)) {
+    throw OutputError(fmt::format(
+        "{}: holds files that a run would replace, but no run; choose another folder (--output DIR)", path));
   }
   if (!results && existing == Existing::resume) {
     throw CheckpointError(

@@ -897,6 +897,43 @@ OUTPUTS = [
         ("predict", "trained", "--output", "trained/checkpoints/step-000000020.h5", "--overwrite"),
     ),
     Case(
+        "predictions in place of a table with a column of that name",
+        OTHER,
+        r"table\.csv: exists and does not hold predictions",
+        ("predict", "trained", "--output", "table.csv", "--overwrite"),
+        lambda folder: (folder / "table.csv").write_text("example,label,height\n1,2,3\n"),
+    ),
+    Case(
+        "an export in place of the set",
+        OTHER,
+        r"set\.h5: exists and is not an exported file, so it is not replaced",
+        ("export", "trained", "--format", "npz", "--output", "set.h5", "--overwrite"),
+        lambda folder: shutil.copy(folder / "digits.h5", folder / "set.h5"),
+    ),
+    Case(
+        "an export in place of a checkpoint",
+        OTHER,
+        r"step-000000020\.h5: exists and is not an exported file, so it is not replaced",
+        ("export", "trained", "--format", "hdf5", "--output", "trained/checkpoints/step-000000020.h5", "--overwrite"),
+    ),
+    Case(
+        "a set in place of a checkpoint",
+        OTHER,
+        r"step-000000020\.h5: exists and is not an HDF5 data set, so it is not replaced",
+        ("data", "digits", "--train", "20", "--output", "trained/checkpoints/step-000000020.h5", "--overwrite"),
+    ),
+    Case(
+        "a run in place of a config and a log of one's own",
+        OTHER,
+        r"mine: holds files that a run would replace, but no run; choose another folder",
+        ("train", "config.toml", "--output", "mine", "--overwrite"),
+        lambda folder: (
+            (folder / "mine").mkdir(),
+            (folder / "mine/config.toml").write_text("mine"),
+            (folder / "mine/log.txt").write_text("mine"),
+        ),
+    ),
+    Case(
         "predictions in no folder",
         OTHER,
         r"none/out\.csv: the predictions cannot be written",

@@ -18,6 +18,11 @@ namespace {
 
 constexpr std::uint64_t kChunkBytes = 256 << 10;
 
+/// Not a checkpoint, nor anything else.
+bool may_be_set(const std::string& path) {
+  return hdf5::is_hdf5(path) && !hdf5::File(path, hdf5::File::Mode::read).exists("parameters");
+}
+
 void sync_to_disk(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const bool synced = file >= 0 && fsync(file) == 0;
@@ -37,7 +42,7 @@ SetWriter::SetWriter(const ImportOutput& output) : output_(output), unfinished_(
   if (!output.overwrite && std::filesystem::exists(output.path, ignored)) {
     throw OutputError(fmt::format("{}: already exists; choose another --output, or add --overwrite", output.path));
   }
-  if (std::filesystem::exists(output.path, ignored) && !hdf5::is_hdf5(output.path)) {
+  if (std::filesystem::exists(output.path, ignored) && !may_be_set(output.path)) {
     throw OutputError(fmt::format(
         "{}: exists and is not an HDF5 data set, so it is not replaced; choose another --output", output.path));
   }
