@@ -32,7 +32,7 @@ void RawSet::make(const std::string& input, const StoredCheckpoint& checkpoint, 
       {.path = path, .overwrite = true});
   path_ = path;
   owned_ = true;
-  if (!left_out.empty()) log.warning(left_out + ": the file's labels are ignored");
+  if (!left_out.empty()) log.warning(left_out + ": the file's labels or targets are ignored");
 }
 
 RawSet::~RawSet() {

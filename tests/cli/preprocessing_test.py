@@ -246,6 +246,17 @@ class OddTablesTest(PreprocessingTest):
         self.write("t.csv", table([(1700000000 + 86400 * i, i % 2) for i in range(100)], ["x", "k"]))
         self.check("data", "import", "csv", "t.csv", "--label", "k", "--output", "t.h5")
 
+    def test_times_are_all_dates_or_all_numbers(self):
+        for first, second in (("20240229", "2024-02-29"), ("2024-02-29", "20240229")):
+            self.import_refused(r"odd\.csv:3: column 't': .* write all of them in the same way",
+                                f"x,t,k\n1,{first},a\n2,{second},b\n", "--label", "k", "--time", "t")  # fmt: skip
+
+    def test_targets_that_float32_cannot_hold_are_left_out(self):
+        self.train_table("x,y\n1,1\n2,2\n", "--target", "y", loss="mean_squared_error", units=1)
+        self.write("new.csv", "x,y\n1,1e39\n")
+        result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
+        self.assertIn("new.csv:2: column 'y': '1e39' is not a number in the range of float32: ", result.err)
+
     def test_a_column_has_one_role(self):
         text = "x,w,k\n1,1,a\n2,0,b\n"
         for options, both in (

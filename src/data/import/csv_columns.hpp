@@ -21,6 +21,7 @@ struct CsvColumn {
   bool missing = false;        ///< of a feature: some value is
   bool decided = true;         ///< false: a feature whose first value decides whether it holds words
   bool first_is_word = false;  ///< which decided it
+  std::optional<bool> dated;   ///< of times: whether they are dates, or numbers
   double low = 0, high = 0;    ///< of a column of numbers, targets or weights, once it has some
   double rounding = -1;        ///< the largest difference of such a number from a float32; −1: none yet
   std::map<std::string, std::int64_t> codes;  ///< words, labels and groups: text → its number

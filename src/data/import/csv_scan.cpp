@@ -54,6 +54,17 @@ void require_precision(const OpenTable& open, const CsvColumn& column) {
                   open()->name(), column.name, column.low, column.high, column.rounding));
 }
 
+/// Dates become seconds since 1970; what numbers count, only the user knows.
+void note_time(const LineReader& line, CsvColumn& column, const std::string& field) {
+  const bool dated = !parse_number(field);
+  if (column.dated.value_or(dated) != dated) {
+    fail_at(line, column,
+            fmt::format("'{}' is a {}, but the times before are {}; write all of them in the same way", field,
+                        dated ? "date" : "number", dated ? "numbers" : "dates"));
+  }
+  column.dated = dated;
+}
+
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
     case ColumnRole::number:
@@ -67,7 +78,7 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
       if (fits_float(field) && *parse_number(field) >= 0) return note_number(column, *parse_number(field));
       fail_at(line, column, fmt::format("'{}' is not a weight; weights are numbers of at least 0", field));
     case ColumnRole::time:
-      if (parse_time(field)) return;
+      if (parse_time(field)) return note_time(line, column, field);
       fail_at(
           line, column,
           fmt::format("'{}' is not a time; times are numbers, or dates like 2024-02-29 or 2024-02-29T18:30:00", field));

@@ -140,7 +140,7 @@ void note_answer(CsvTable& table, const LineReader& line, const CsvColumn& colum
                   is_missing(field) ? "the value is missing"
                   : column.role == ColumnRole::label
                       ? fmt::format("'{}' is not one of the classes that the model was trained on", field)
-                      : fmt::format("'{}' is not a number", field));
+                      : fmt::format("'{}' is not a number in the range of float32", field));
 }
 
 void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessing& trained) {
@@ -153,7 +153,7 @@ void scan_trained_rows(const OpenTable& open, CsvTable& table, const Preprocessi
       if (column.role == ColumnRole::label && !checks[i].note_class(column, fields[i])) {
         note_answer(table, line, column, fields[i]);
       }
-      if (column.role == ColumnRole::target && !parse_number(fields[i])) note_answer(table, line, column, fields[i]);
+      if (column.role == ColumnRole::target && !fits_float(fields[i])) note_answer(table, line, column, fields[i]);
     }
     ++table.rows;
   });
