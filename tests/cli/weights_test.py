@@ -101,7 +101,7 @@ class InitialisingFromARun(WeightsTest):
                     continue
                 source = fresh if name.startswith("parameters/dense2.") else other
                 self.assertEqual(own[name].tobytes(), source[name].tobytes(), name)
-            self.assertIn("step-000000010.h5 (step 10): 5 of 7 blocks", result.out)
+            self.assertIn("step-000000010.h5 (step 10): 5 of 7 tensors", result.out)
             self.assertIn(
                 "dense2: 10 × 12 in the checkpoint, 3 × 12 in this model (starts from initial values)", result.out
             )
