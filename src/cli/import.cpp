@@ -85,9 +85,10 @@ std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
 }
 
 void say(const ImportSummary& made) {
+  const std::string shape =
+      made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
-             made.test, fmt::join(made.shape, "×"),
-             made.classes > 0 ? count_of(made.classes, "class") : std::string("targets"));
+             made.test, shape, made.classes > 0 ? count_of(made.classes, "class") : std::string("with a target"));
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {
