@@ -72,9 +72,11 @@ std::string time_line(const Seconds& seconds, const Config& config) {
   return text;
 }
 
-/// Advice on the largest part that is no computation, where it is a tenth of the time or more.
+/// Advice on the largest part that is no computation, where it is a tenth of the time or more. Not for runs that are
+/// over at once: a second is soon spent on a checkpoint.
 std::string advice_line(const Seconds& seconds, const Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
+  if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
