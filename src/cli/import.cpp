@@ -85,12 +85,13 @@ std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
 }
 
 void say(const ImportSummary& made) {
+  const std::string shape =
+      made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
-             made.test,
-             made.shape.size() == 1 ? count_of(made.shape[0], "column") : fmt::to_string(fmt::join(made.shape, "×")),
+             made.test, shape,
              made.classes > 0 ? count_of(made.classes, "class")
-             : made.targets   ? std::string("targets")
-                              : std::string("no labels or targets"));
+             : made.targets   ? "with a target"
+                              : "no labels or targets");
 }
 
 void add_import(CLI::App& data, Chosen& chosen) {

@@ -22,8 +22,14 @@ void require_answers(const TrainedModel& model) {
   if (has_names(info.kind)) return;  // each example is its own answer
   const ModelInputs& trained = model.checkpoint.header.inputs;
   const Answers& there = info.answers[static_cast<std::size_t>(model.split)];
-  const std::string where = fmt::format("{}: /{}", model.source, name_of(model.split));
+  const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", name_of(model.split));
+  const std::string where = model.source + ":" + group;
   if (!there.labels && there.target_size == 0) {
+    const Recipe& recipe = model.checkpoint.header.preprocessing.recipe;
+    const std::string& column = recipe.label.empty() ? recipe.target : recipe.label;
+    if (model.reads_raw_file() && !column.empty()) {
+      throw DataError(fmt::format("{} has no column '{}' to compare with; use 'unisono predict'", where, column));
+    }
     throw DataError(where + " has neither labels nor targets to compare with; use 'unisono predict'");
   }
   if (trained.classes > 0 && !there.labels) {
@@ -85,8 +91,8 @@ void print_evaluation(Communicator& world, const ApplyOptions& options, const Ev
   for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
   add_figures(world, model, options, how, {object, lines}, log);
   if (how.json) return log.info(object.dump());
-  log.info(fmt::format("{} (step {}) on {} of {}, {}", model.checkpoint.path, model.checkpoint.header.step,
-                       name_of(model.split), model.source, count_of(examples, "example")));
+  log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
+                       count_of(examples, "example")));
   for (const std::string& line : lines) log.info(line);
 }
 

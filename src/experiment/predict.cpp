@@ -146,9 +146,9 @@ void predict_into_file(Communicator& world, const ApplyOptions& options, const P
     }
   }
   world.barrier();
-  const std::string what = how.layer.empty() ? "predictions" : fmt::format("rows of {}'s outputs", how.layer);
-  log.info(fmt::format("{}: {} {} of {}, for {} of {}", how.output, grouped(examples), what, model.checkpoint.path,
-                       name_of(model.split), model.source));
+  const std::string what = how.layer.empty() ? count_of(examples, "prediction")
+                                             : fmt::format("{} of {}'s outputs", count_of(examples, "row"), how.layer);
+  log.info(fmt::format("{}: {} of {}, for {}", how.output, what, model.checkpoint.path, model.data_text()));
 }
 
 }  // namespace

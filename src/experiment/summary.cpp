@@ -34,17 +34,19 @@ std::string advice_on_messages(const Config& config) {
 }
 
 std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
-  return {{{seconds.compute, "compute"},
-           {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
-           {seconds.straggler_wait, "straggler wait",
-            "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
-           {seconds.input, "input",
-            "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
-           {seconds.optimizer, "optimizer",
-            "the update takes long compared with the gradient: use a larger train.batch_size"},
-           {seconds.evaluation, "evaluation", "evaluate less often: train.evaluate_every_epochs"},
-           {seconds.checkpoint, "checkpoint", "write checkpoints less often: checkpoint.every_epochs"},
-           {seconds.other, "other"}}};
+  return {
+      {{seconds.compute, "compute"},
+       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
+       {seconds.straggler_wait, "straggler wait",
+        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+       {seconds.input, "input",
+        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
+       {seconds.optimizer, "optimizer",
+        "the update takes long compared with the gradient: use a larger train.batch_size"},
+       {seconds.evaluation, "evaluation", "evaluations take long: evaluate less often (train.evaluate_every_epochs)"},
+       {seconds.checkpoint, "checkpoint",
+        "writing checkpoints takes long: write them less often (checkpoint.every_epochs)"},
+       {seconds.other, "other"}}};
 }
 
 std::string metrics_text(const std::string& name, const std::vector<Metric>& metrics) {
@@ -70,9 +72,11 @@ std::string time_line(const Seconds& seconds, const Config& config) {
   return text;
 }
 
-/// Advice on the largest part that is no computation, where it is a tenth of the time or more.
+/// Advice on the largest part that is no computation, where it is a tenth of the time or more. Not for runs that are
+/// over at once: a second is soon spent on a checkpoint.
 std::string advice_line(const Seconds& seconds, const Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
+  if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
@@ -128,7 +132,6 @@ std::string ending_text(const Summary& summary) {
     return fmt::format("complete, stopped early with the weights of epoch {},",
                        summary.best.step / summary.steps_per_epoch);
   }
-  if (summary.ending == Ending::interrupted) return "interrupted, can be resumed (--resume)";
   return std::string(name_of(summary.ending));
 }
 
@@ -225,13 +228,14 @@ bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& confi
 std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
-             "{}: {} after {}, {}, in {}\n"
+             "{}: {} after {}, {}, in {}{}\n"
              "  trained     {}, {} on {} × {}, a rank's batch: {}\n"
              "  result      {}\n"
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
-             clock_text(summary.seconds.sum()), count_of(summary.parameters, "parameter"), config.strategy.kind,
+             clock_text(summary.seconds.sum()), summary.ending == Ending::interrupted ? "; continue with --resume" : "",
+             count_of(summary.parameters, "parameter"), config.strategy.kind,
              ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
              local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +

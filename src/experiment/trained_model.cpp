@@ -87,6 +87,12 @@ TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log
   restore_model(*parts, checkpoint);
 }
 
+bool TrainedModel::reads_raw_file() const { return raw && raw->path() != source; }
+
+std::string TrainedModel::data_text() const {
+  return reads_raw_file() ? source : fmt::format("{} of {}", name_of(split), source);
+}
+
 void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Log& log) {
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {

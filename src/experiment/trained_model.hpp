@@ -23,6 +23,9 @@ struct TrainedModel {
   Split split = Split::test;
   std::string source;  ///< the file that it is applied to, as the user named it
 
+  bool reads_raw_file() const;    ///< which was made into a set for the time of the command, with a group of its own
+  std::string data_text() const;  ///< "test of a.h5", or "new.csv"
+
  private:
   void open_set(Communicator& world, const ApplyOptions& options, Log& log);
 };

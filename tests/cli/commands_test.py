@@ -1,5 +1,6 @@
 """Everything but training and applying: help, configs, info, bench, sets."""
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -42,6 +43,12 @@ class Commands(BinaryTest):
         for ranks in (2, 3):
             self.assertEqual(self.succeed("train", "--help", ranks=ranks).out.count("Usage:"), 1)
             self.assertEqual(self.succeed("--version", ranks=ranks).out.count("."), 2)
+
+    def test_commands_that_start_and_end_side_by_side_do_not_disturb_each_other(self):
+        # Open MPI's folder in /tmp, which they once shared, was removed by one while another was about to use it.
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:
+            for result in pool.map(lambda _: self.unisono("evaluate", "nothing"), range(120)):
+                self.assertEqual(result.code, 4, result)
 
     def test_work_for_one_process_is_done_once_however_many_are_started(self):
         self.succeed("data", "digits", "--train", "3", "--test", "2", "--output", "few.h5", ranks=2)

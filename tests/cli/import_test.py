@@ -36,6 +36,21 @@ def needed(name):
     return pathlib.Path(DATA) / name
 
 
+class Csv(BinaryTest):
+    def test_what_is_found_is_said_and_described(self):
+        self.write("a.csv", "g,t,w,x,c,y\na,2024-02-29,1,3,u,2\nb,2024-03-01,2,5,v,3\n")
+        options = ("--group", "g", "--time", "t", "--weight", "w", "--missing", "mean")
+        said = self.succeed("data", "import", "csv", "a.csv", "--target", "y", *options, "--output", "a.h5").out
+        self.assertEqual(said, "a.h5: 2 training, 0 validation and 0 test examples of 2 columns, with a target\n")
+        described = self.succeed("data", "describe", "a.h5").out
+        self.assertIn("2 categories: u, v", described)
+        self.assertIn("numbers become the mean; missing categories are a category of their own", described)
+        for line in ("  groups    int64 [2]", "  times     float64 [2]", "  weights   float32 [2]"):
+            self.assertIn(line + "\n", described)
+        result = self.unisono("data", "import", "csv", "a.csv", "--target", "c", "--output", "b.h5")
+        self.assertRegex(result.err, "a.csv:2: column 'c': 'u' is not a number .*, as targets must be;")
+
+
 class Libsvm(BinaryTest):
     def test_what_is_found_is_said_and_what_h5py_reads_is_the_text(self):
         matrix = numpy.array([[0, 1.5, 0, -2], [3, 0, 0, 0], [0, 0, 0, 0.25]], "f4")
@@ -202,7 +217,7 @@ class TableImport(BinaryTest):
             self.write("table.csv", header + "\n" + rows)
             words = ("table.csv", "--target", "y", "--overwrite", "--output", "table.h5")
             said = self.succeed("data", "import", "csv", *words).out
-            self.assertIn(f"table.h5: 3 training, 0 validation and 0 test examples of {columns}, targets", said)
+            self.assertIn(f"table.h5: 3 training, 0 validation and 0 test examples of {columns}, with a target", said)
         said = self.succeed("data", "import", "csv", "table.csv", "--output", "unlabelled.h5").out
         self.assertIn("examples of 3 columns, no labels or targets", said)
 

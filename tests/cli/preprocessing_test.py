@@ -125,6 +125,18 @@ class ScalingTest(PreprocessingTest):
         self.assertGreater((got[:, 0] > 0.5).mean(), 0.9)  # cat is class 0
         self.assertEqual(list(self.folder.glob(".unisono-input*")), [])
 
+    def test_a_raw_file_is_named_as_the_user_named_it(self):
+        self.train_table(table([("1", "n"), ("2", "y")] * 10, ["x", "k"]), "--label", "k")
+        self.write("new.csv", "x\n1\n")
+        result = self.check("predict", "runs/table", "--input", "new.csv", "--output", "p.csv")
+        self.assertRegex(result.out, r"p\.csv: 1 prediction of .*, for new\.csv\n")
+        result = self.check("evaluate", "runs/table", "--input", "table.csv")
+        self.assertIn("on table.csv, 20 examples", result.out)
+        self.refused(r"new\.csv: has no column 'k' to compare with", "evaluate", "runs/table", "--input", "new.csv")
+        # A set has groups, however it is given.
+        result = self.check("evaluate", "runs/table", "--input", "table.h5", "--split", "train")
+        self.assertIn("on train of table.h5, 20 examples", result.out)
+
     def test_a_set_that_was_standardised_on_import_refuses_raw_files(self):
         # As earlier versions wrote it: encoded, standardised, without a recipe.
         with h5py.File(self.folder / "table.h5", "w") as file:

@@ -36,7 +36,7 @@ class Resuming(BinaryTest):
             os.kill(random.choice(ranks_of(process)), by)
             output = process.communicate(timeout=60)[0]
             self.assertEqual(process.returncode, INTERRUPTED, output)
-            self.assertIn("interrupted, can be resumed", output)
+            self.assertRegex(output, r": interrupted after .*; continue with --resume")
         summary = self.summary(run)
         self.assertEqual(summary["status"], "interrupted")
         self.assertGreaterEqual(summary["steps"], step)

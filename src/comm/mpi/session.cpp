@@ -37,12 +37,16 @@ void yield_when_idle(const mpi::Environment& environment) {
 }
 
 /// Ranks of one node need no network. The libraries for Omni-Path and InfiniPath take 0.1 s each to be loaded, whether
-/// or not there is such a network; a process that is alone needs no daemon, either, which takes another 0.1 s.
+/// or not there is such a network; a process that is alone needs no daemon, either, which takes another 0.1 s. Without
+/// one it would share a folder in /tmp with all others that are alone, and fail where one of them removes it just then:
+/// it needs none.
 void load_what_is_needed(mpi::Peers peers) {
   if (peers == mpi::Peers::unknown) return;
   prefer("OMPI_MCA_mtl", "^ofi,psm,psm2");
   prefer("OMPI_MCA_btl", "^ofi,openib");
-  if (peers == mpi::Peers::none) prefer("OMPI_MCA_ess_singleton_isolated", "1");
+  if (peers != mpi::Peers::none) return;
+  prefer("OMPI_MCA_ess_singleton_isolated", "1");
+  prefer("OMPI_MCA_orte_create_session_dirs", "0");
 }
 
 bool is_initialised() {

@@ -51,6 +51,18 @@ std::string targets_text(const hdf5::File& file, const GroupSchema& group) {
                      range_text(survey_targets(file, group), group.examples));
 }
 
+/// What lies beside features and answers: which rows belong together, their times and weights.
+std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
+  std::string text;
+  for (const char* name : {"groups", "times", "weights"}) {
+    const std::string path = group.name + "/" + name;
+    if (!file.exists(path)) continue;
+    const auto shape = file.shape(path);
+    text += fmt::format("  {:9} {} {}\n", name, name_of(shape.type), shape.extent);
+  }
+  return text;
+}
+
 /// The first examples: pictures, or some numbers.
 std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
   OwnedRows first(group, {0, std::min(kShownExamples, group.examples)});
@@ -62,7 +74,7 @@ std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
             values.back().data());
   }
   std::string text = fmt::format("\nfirst examples of {}{}:\n", group.name,
-                                 group.raw ? ", as they are stored (categories as numbers of levels)" : "");
+                                 group.raw ? ", as they are stored (categories as numbers, from 0)" : "");
   if (group.features.width > 1) return text + draw_images(values, group.features);
   for (auto& row : values) {
     const bool more = row.size() > kShownFeatures;
@@ -73,7 +85,7 @@ std::string examples_text(const hdf5::File& file, const GroupSchema& group) {
 }
 
 std::string shape_text(const FeatureShape& shape) {
-  if (shape.height == 1 && shape.width == 1) return fmt::format("{} features", shape.channels);
+  if (shape.height == 1 && shape.width == 1) return count_of(shape.channels, "feature");
   return fmt::format("{} channel{} of {} × {}", shape.channels, shape.channels == 1 ? "" : "s", shape.height,
                      shape.width);
 }
@@ -111,6 +123,7 @@ std::string describe_set(const std::string& path) {
     text += features_text(file, *group);
     if (group->has_labels) text += labels_text(file, *group, set.class_names);
     if (group->target_size > 0) text += targets_text(file, *group);
+    text += beside_text(file, *group);
   }
   return text + examples_text(file, set.any_group());
 }

@@ -37,7 +37,7 @@ std::string column_text(const RecipeColumn& column, const ColumnSurvey& survey, 
   if (column.kind == ColumnKind::category) {
     std::vector<std::string> levels = column.levels;
     std::replace(levels.begin(), levels.end(), std::string(), std::string("(missing)"));
-    return fmt::format("  {:20} {}: {}\n", column.name, count_of(std::ssize(levels), "level"), listed(levels));
+    return fmt::format("  {:20} {}: {}\n", column.name, count_of(std::ssize(levels), "category"), listed(levels));
   }
   const std::string missing = survey.missing > 0 ? fmt::format(", {} missing", survey.missing) : "";
   if (survey.missing == rows) return fmt::format("  {:20} numbers, all of them missing\n", column.name);
@@ -49,8 +49,8 @@ std::string policy_text(const Recipe& recipe) {
                         : recipe.scaling == Scaling::min_max ? "min_max (0 to 1)"
                                                              : "none";
   const char* missing =
-      recipe.missing == Missing::mean     ? "replaced by the mean; a missing category is a level of its own"
-      : recipe.missing == Missing::median ? "replaced by the median; a missing category is a level of its own"
+      recipe.missing == Missing::mean     ? "numbers become the mean; missing categories are a category of their own"
+      : recipe.missing == Missing::median ? "numbers become the median; missing categories are a category of their own"
                                           : "refused";
   const std::string unknown =
       recipe.unknown == Unknown::error ? "refused"

@@ -67,9 +67,14 @@ void note_time(const LineReader& line, CsvColumn& column, const std::string& fie
 
 void check_value(const LineReader& line, CsvColumn& column, const std::string& field) {
   switch (column.role) {
-    case ColumnRole::number:
     case ColumnRole::target:
       if (fits_float(field)) return note_number(column, *parse_number(field));
+      fail_at(line, column,
+              fmt::format("'{}' is not a number in the range of float32, as targets must be; correct it, or name a "
+                          "column of classes with --label instead of --target",
+                          field));
+    case ColumnRole::number:
+      if (fits_float(field)) return;
       fail_at(line, column,
               fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
                           "name the column with --categorical or --exclude",
@@ -191,7 +196,7 @@ Recipe recipe_of(const CsvOptions& options) {
                          {{"none", Scaling::none}, {"standard", Scaling::standard}, {"min_max", Scaling::min_max}});
   recipe.minimum_frequency = options.minimum_frequency;
   if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
-    throw ConfigError("--minimum-frequency: rare levels become the level 'other'; add --unknown other");
+    throw ConfigError("--minimum-frequency: rare categories become 'other': add --unknown other");
   }
   return recipe;
 }

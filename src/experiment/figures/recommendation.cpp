@@ -100,10 +100,10 @@ std::vector<std::string> to_text(const RecommendationFigures& figures) {
   const auto line = [&](const char* name, double value) {
     return fmt::format("  {:15} {:.6g}", fmt::format("{}@{}", name, figures.k), value);
   };
-  return {fmt::format("  of {} who rated an item {:.4g} or higher here, which makes it relevant:",
-                      count_of(figures.users, "user"), figures.least),
-          line("precision", figures.mean.precision), line("recall", figures.mean.recall),
-          line("ndcg", figures.mean.ndcg)};
+  return {
+      fmt::format("  ranking, for {} with relevant items (rated {:.4g} or higher):", count_of(figures.users, "user"),
+                  figures.least),
+      line("precision", figures.mean.precision), line("recall", figures.mean.recall), line("ndcg", figures.mean.ndcg)};
 }
 
 }  // namespace unisono

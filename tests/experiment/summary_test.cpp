@@ -1,0 +1,33 @@
+#include "summary.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace unisono {
+namespace {
+
+using Catch::Matchers::Contains;
+
+Summary summary_of(Ending ending, double seconds) {
+  Summary summary;
+  summary.ending = ending;
+  summary.epochs = 2, summary.steps = 20;
+  summary.seconds.compute = 0.7 * seconds, summary.seconds.checkpoint = 0.3 * seconds;
+  return summary;
+}
+
+TEST_CASE("an interrupted run says how it is continued", "[summary]") {
+  Config config;
+  config.name = "a";
+  CHECK_THAT(to_text(summary_of(Ending::interrupted, 60), config),
+             Contains("a: interrupted after 2 epochs, 20 steps, in 1:00; continue with --resume\n"));
+  CHECK_THAT(to_text(summary_of(Ending::complete, 60), config),
+             Contains("a: complete after 2 epochs, 20 steps, in 1:00\n"));
+}
+
+TEST_CASE("advice is given on what takes long, in runs of more than a moment", "[summary]") {
+  CHECK_THAT(to_text(summary_of(Ending::complete, 60), {}), Contains("  advice      writing checkpoints takes long"));
+  CHECK_THAT(to_text(summary_of(Ending::complete, 0.5), {}), !Contains("advice"));
+}
+
+}  // namespace
+}  // namespace unisono
