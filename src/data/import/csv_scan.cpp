@@ -74,7 +74,7 @@ void check_value(const LineReader& line, CsvColumn& column, const std::string& f
                           "column of classes with --label instead of --target",
                           field));
     case ColumnRole::number:
-      if (fits_float(field)) return;
+      if (fits_float(field)) return note_number(column, *parse_number(field));
       fail_at(line, column,
               fmt::format("'{}' is not a number in the range of float32, but the column holds numbers; correct it, or "
                           "name the column with --categorical or --exclude",
