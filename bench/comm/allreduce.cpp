@@ -25,11 +25,11 @@ struct Contender {
   std::vector<double> seconds = {};
 };
 
-void measure(Communicator& communicator, std::vector<Contender>& contenders, int rounds) {
+void measure(unisono::comm::Communicator& communicator, std::vector<Contender>& contenders, int rounds) {
   for (int round = -1; round < rounds; ++round) {  // the first warms up
     for (Contender& contender : contenders) {
       communicator.barrier();
-      const Stopwatch watch;
+      const unisono::Stopwatch watch;
       contender.sum();
       double seconds = watch.seconds();
       communicator.allreduce_max(std::span(&seconds, 1));
@@ -39,14 +39,15 @@ void measure(Communicator& communicator, std::vector<Contender>& contenders, int
 }
 
 /// The part of `seconds` that a sum still takes after computing so long beside it.
-double exposed_share(Communicator& communicator, MutableView values, double seconds, int rounds) {
+double exposed_share(unisono::comm::Communicator& communicator, unisono::MutableView values, double seconds,
+                     int rounds) {
   std::vector<double> exposed;
   for (int round = 0; round < rounds; ++round) {
     communicator.barrier();
-    const RequestPtr request = communicator.start_allreduce_sum(values);
-    for (const Stopwatch computing; computing.seconds() < seconds;) {
+    const unisono::comm::RequestPtr request = communicator.start_allreduce_sum(values);
+    for (const unisono::Stopwatch computing; computing.seconds() < seconds;) {
     }
-    const Stopwatch watch;
+    const unisono::Stopwatch watch;
     request->wait();
     double waited = watch.seconds();
     communicator.allreduce_max(std::span(&waited, 1));
@@ -55,8 +56,8 @@ double exposed_share(Communicator& communicator, MutableView values, double seco
   return median(exposed) / seconds;
 }
 
-void compare(Communicator& communicator, Index n, int rounds) {
-  Buffer shared(n, communicator.shared_allocator()), plain(n), theirs(n);
+void compare(unisono::comm::Communicator& communicator, unisono::Index n, int rounds) {
+  unisono::Buffer shared(n, communicator.shared_allocator()), plain(n), theirs(n);
   std::vector<Contender> contenders{
       {[&] { communicator.allreduce_sum(shared.view()); }}, {[&] { communicator.allreduce_sum(plain.view()); }}, {[&] {
         MPI_Allreduce(MPI_IN_PLACE, theirs.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -75,7 +76,7 @@ void compare(Communicator& communicator, Index n, int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MpiSession session(argc, argv);
+  unisono::comm::MpiSession session(argc, argv);
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 21;
   {
     const auto communicator = session.world({}, [](const std::string& text) { fmt::print("{}\n", text); });
@@ -85,7 +86,7 @@ int main(int argc, char** argv) {
       fmt::print("{:>12} {:>12} {:>12} {:>12} {:>10} {:>10} {:>10} {:>10}\n", "bytes", "shared", "messages", "MPI",
                  "×shared", "×messages", "GB/s", "exposed");
     }
-    for (const Index n : {1, 256, 4096, 65'536, 262'144, 669'706, 4'194'304, 20'037'642}) {
+    for (const unisono::Index n : {1, 256, 4096, 65'536, 262'144, 669'706, 4'194'304, 20'037'642}) {
       compare(*communicator, n, n < 100'000 ? 10 * rounds : rounds);
     }
   }

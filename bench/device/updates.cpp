@@ -28,7 +28,7 @@ struct Rule {
 };
 
 /// Of one update. Launches that are under way at the same time hide each other's start.
-double seconds_of(Backend& backend, const Rule& rule) {
+double seconds_of(kernels::Backend& backend, const Rule& rule) {
   const auto run = [&](int times) {
     const Stopwatch watch;
     for (int i = 0; i < times; ++i) {
@@ -46,14 +46,14 @@ double seconds_of(Backend& backend, const Rule& rule) {
 }
 
 void compare(Index floats) {
-  const CudaDevices found = find_cuda_devices();
+  const kernels::CudaDevices found = kernels::find_cuda_devices();
   if (found.devices.empty()) throw DeviceError(found.missing);
-  const auto backend = make_cuda_backend(found.devices.front().number, Precision::fp32);
+  const auto backend = kernels::make_cuda_backend(found.devices.front().number, kernels::Precision::fp32);
   Buffer g(floats, backend->memory()), theta(floats, backend->memory()), first(floats, backend->memory()),
       second(floats, backend->memory());
-  const std::vector<UpdateRange> ranges = {{.first = 0, .last = floats, .decays = true}};
-  const SgdStep sgd{.rate = 0.1F, .momentum = 0.9F};
-  const AdamStep adam{
+  const std::vector<kernels::UpdateRange> ranges = {{.first = 0, .last = floats, .decays = true}};
+  const kernels::SgdStep sgd{.rate = 0.1F, .momentum = 0.9F};
+  const kernels::AdamStep adam{
       .rate = 0.1F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F, .correction1 = 1, .correction2 = 1};
   const std::vector<Rule> rules = {
       {"sgd", 12, [&] { backend->sgd_update(sgd, {}, ranges, g.view(), theta.view(), {}); }},

@@ -25,7 +25,7 @@ double rate_of_one_core(const Work& work) {
   return best;
 }
 
-double triad_of_one_core(const cpu::Loops& loops) {
+double triad_of_one_core(const kernels::cpu::Loops& loops) {
   constexpr Index kFloats = Index{1} << 23;
   Buffer a(kFloats), b(kFloats), c(kFloats);
   return rate_of_one_core([&] {
@@ -34,14 +34,14 @@ double triad_of_one_core(const cpu::Loops& loops) {
   });
 }
 
-double peak_of_one_core(const cpu::Loops& loops) {
+double peak_of_one_core(const kernels::cpu::Loops& loops) {
   float sink = 0;
   return rate_of_one_core([&] { return loops.multiply_add(1 << 20, &sink); });
 }
 
 /// A backend of so many threads and what its triad and its multiply-adds reach.
 struct Device {
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<kernels::Backend> backend;
   double triad = 0, peak = 0;
 };
 
@@ -49,9 +49,9 @@ Device& device(int threads) {
   static std::map<int, Device> devices;
   Device& result = devices[threads];
   if (result.backend == nullptr) {
-    result.backend = make_cpu_backend(threads);
+    result.backend = kernels::make_cpu_backend(threads);
     if (threads == 1) {
-      const cpu::Loops loops = cpu::loops_for(cpu::available_instruction_sets().back());
+      const kernels::cpu::Loops loops = kernels::cpu::loops_for(kernels::cpu::available_instruction_sets().back());
       result.triad = triad_of_one_core(loops);
       result.peak = peak_of_one_core(loops);
     } else {
@@ -93,7 +93,7 @@ void add(const std::string& name, const std::vector<Index>& sizes, Work work, co
     const std::string full_name = name + "/threads:" + std::to_string(threads);
     const auto entry = benchmark::RegisterBenchmark(full_name.c_str(), [=](benchmark::State& state) {
       Vectors data(sizes);
-      Backend& backend = *device(threads).backend;
+      kernels::Backend& backend = *device(threads).backend;
       kernel(backend, data);  // lets it allocate its scratch
       for (auto _ : state) kernel(backend, data);
       report(state, work, threads);

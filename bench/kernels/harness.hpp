@@ -37,7 +37,7 @@ class Vectors {
   std::vector<Buffer> buffers_;
 };
 
-using Kernel = std::function<void(Backend&, Vectors&)>;
+using Kernel = std::function<void(kernels::Backend&, Vectors&)>;
 using Plain = std::function<void(Vectors&)>;
 
 /// Registers a kernel on one core and on all, and its plain loop.

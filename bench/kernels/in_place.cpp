@@ -16,7 +16,7 @@ namespace {
 using Floats = std::vector<float>;
 
 /// Runs over all of a data set's examples once.
-using Pass = std::function<void(const InPlaceKernels&)>;
+using Pass = std::function<void(const kernels::InPlaceKernels&)>;
 
 void add_entry(const std::string& name, Index examples, Work each, const std::function<void()>& pass) {
   const auto entry = [=](benchmark::State& state) {
@@ -30,7 +30,7 @@ void add_entry(const std::string& name, Index examples, Work each, const std::fu
 /// \param each what one example costs
 void add_pair(const std::string& name, Index examples, Work each, const Pass& pass,
               const std::function<void()>& plain = {}) {
-  const std::shared_ptr<InPlaceKernels> kernels = make_in_place_kernels();
+  const std::shared_ptr<kernels::InPlaceKernels> kernels = kernels::make_in_place_kernels();
   add_entry(name, examples, each, [=] { pass(*kernels); });
   if (plain) add_entry(name + "/plain", examples, each, plain);
 }
@@ -50,7 +50,7 @@ struct Rows {
     }
   }
   float* row(Index i) { return values.data() + i * stride; }
-  RowMatrix view() { return {values.data(), stride, width}; }
+  kernels::RowMatrix view() { return {values.data(), stride, width}; }
 };
 
 float plain_sigmoid(float z) { return 1.0F / (1.0F + std::exp(-z)); }
@@ -66,7 +66,7 @@ struct Windows {
   std::vector<std::int32_t> context, outputs;
   Floats targets{1, 0, 0, 0, 0, 0};
   Rows x, y;
-  InPlaceSums sums;
+  kernels::InPlaceSums sums;
 
   explicit Windows(Index vocabulary) : x(vocabulary, kDimension, 0, 0.1F), y(vocabulary, kDimension, 0, 0.1F) {
     RandomStream random(2, Purpose::test);
@@ -82,10 +82,10 @@ struct Windows {
   std::span<const std::int32_t> words(Index i) const {
     return {context.data() + i * kWords, static_cast<std::size_t>(kWords)};
   }
-  OutputWords wanted(Index i) const {
+  kernels::OutputWords wanted(Index i) const {
     return {{outputs.data() + i * kOutputs, static_cast<std::size_t>(kOutputs)}, targets};
   }
-  void fetch(const InPlaceKernels& kernels, Index i) {
+  void fetch(const kernels::InPlaceKernels& kernels, Index i) {
     if (i >= kWindows) return;
     kernels.prefetch(words(i), x.view());
     kernels.prefetch(wanted(i).rows, y.view());
@@ -132,7 +132,7 @@ void plain_cbow(Windows& w) {
 
 void add_windows(const std::string& name, Index vocabulary, Index ahead) {
   const auto w = std::make_shared<Windows>(vocabulary);
-  const auto all = [=](const InPlaceKernels& kernels, auto kernel) {
+  const auto all = [=](const kernels::InPlaceKernels& kernels, auto kernel) {
     for (Index i = 0; i < kWindows; ++i) {
       if (ahead > 0) w->fetch(kernels, i + ahead);
       (kernels.*kernel)(w->words(i), w->wanted(i), kTinyRate, w->x.view(), w->y.view(), false, w->sums);
@@ -140,10 +140,12 @@ void add_windows(const std::string& name, Index vocabulary, Index ahead) {
   };
   add_pair(
       "skip_gram/10x6x112/" + name, kWindows, in_flops(6.0 * kWords * kOutputs * kDimension),
-      [=](const InPlaceKernels& kernels) { all(kernels, &InPlaceKernels::skip_gram); }, [=] { plain_skip_gram(*w); });
+      [=](const kernels::InPlaceKernels& kernels) { all(kernels, &kernels::InPlaceKernels::skip_gram); },
+      [=] { plain_skip_gram(*w); });
   add_pair(
       "cbow/10x6x112/" + name, kWindows, in_flops((2.0 * kWords + 6.0 * kOutputs) * kDimension),
-      [=](const InPlaceKernels& kernels) { all(kernels, &InPlaceKernels::cbow); }, [=] { plain_cbow(*w); });
+      [=](const kernels::InPlaceKernels& kernels) { all(kernels, &kernels::InPlaceKernels::cbow); },
+      [=] { plain_cbow(*w); });
 }
 
 // Entries of a matrix
@@ -185,9 +187,9 @@ void add_factorize(const std::string& name, Index rank, Index users, Index items
       random_entries(count, static_cast<std::uint64_t>(users), static_cast<std::uint64_t>(items)));
   for (int bits = 3; bits >= 0; --bits) {
     const bool adagrad = (bits & 1) != 0, biases = (bits & 2) != 0;
-    const FactorStep step{kTinyRate, 0, 0.02F, 0.02F, adagrad, biases};
+    const kernels::FactorStep step{kTinyRate, 0, 0.02F, 0.02F, adagrad, biases};
     const std::string options = std::string(adagrad ? "/adagrad" : "/sgd") + (biases ? "_biases" : "");
-    const auto pass = [=](const InPlaceKernels& kernels) {
+    const auto pass = [=](const kernels::InPlaceKernels& kernels) {
       benchmark::DoNotOptimize(kernels.factorize(*ratings, step, {p->view(), rank}, {q->view(), rank}));
     };
     const std::function<void()> plain = [=] { plain_factorize(*ratings, rank, *p, *q); };
@@ -218,10 +220,10 @@ void add_glove(const std::string& name, Index words) {
   const auto v = std::make_shared<Rows>(words, dimension + 1, width, 0.01F);
   const auto entries = std::make_shared<std::vector<SparseEntry>>(
       random_entries(count, static_cast<std::uint64_t>(words), static_cast<std::uint64_t>(words)));
-  const GloveStep step{kTinyRate, 10, 0.75F};
+  const kernels::GloveStep step{kTinyRate, 10, 0.75F};
   add_pair(
       "glove/100/" + name, count, in_bytes(32.0 * width),
-      [=](const InPlaceKernels& kernels) {
+      [=](const kernels::InPlaceKernels& kernels) {
         benchmark::DoNotOptimize(kernels.glove(*entries, step, {w->view(), dimension}, {v->view(), dimension}));
       },
       [=] { plain_glove(*entries, dimension, *w, *v, width); });
@@ -275,13 +277,13 @@ void add_linear(const std::string& name, Index rows, Index columns, Index a_row)
   const auto w = std::make_shared<Floats>(columns + 1), u = std::make_shared<Floats>(columns + 1);
   const auto spread = std::make_shared<Floats>(columns, 2.0F);
   const auto pass = [=](bool values, bool penalties, bool averaged) {
-    return [=](const InPlaceKernels& kernels) {
-      LinearStep step{.rate = kTinyRate};
+    return [=](const kernels::InPlaceKernels& kernels) {
+      kernels::LinearStep step{.rate = kTinyRate};
       if (penalties) step.l1 = step.l2 = 1e-7F, step.spread = spread->data();
-      LinearWeights weights{w->data(), &w->back()};
+      kernels::LinearWeights weights{w->data(), &w->back()};
       if (averaged) weights.weight_sums = u->data(), weights.bias_sum = &u->back();
       benchmark::DoNotOptimize(
-          kernels.linear(set->rows(values), set->answers, 0, rows, MarginLoss::logistic, step, weights));
+          kernels.linear(set->rows(values), set->answers, 0, rows, kernels::MarginLoss::logistic, step, weights));
     };
   };
   const Work ones = in_bytes(16 * set->a_row());
@@ -314,15 +316,15 @@ void add_dense(Index rows, Index features) {
   const auto matrix = std::make_shared<Rows>(features, 10, 0, 0.01F);
   const std::string shape = std::to_string(features);
   add_pair("logistic_dense/" + shape, rows, in_flops(4.0 * static_cast<double>(features)),
-           [=](const InPlaceKernels& kernels) {
-             const LinearWeights weights{.weights = w->data()};
-             benchmark::DoNotOptimize(
-                 kernels.linear(*x, set->answers, rows, features, MarginLoss::logistic, {.rate = kTinyRate}, weights));
+           [=](const kernels::InPlaceKernels& kernels) {
+             const kernels::LinearWeights weights{.weights = w->data()};
+             benchmark::DoNotOptimize(kernels.linear(*x, set->answers, rows, features, kernels::MarginLoss::logistic,
+                                                     {.rate = kTinyRate}, weights));
            });
   add_pair(
       "softmax_dense/" + shape + "x10", rows, in_flops(40.0 * static_cast<double>(features)),
-      [=](const InPlaceKernels& kernels) {
-        const SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
+      [=](const kernels::InPlaceKernels& kernels) {
+        const kernels::SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
         benchmark::DoNotOptimize(kernels.softmax(*x, set->answers, rows, features, {.rate = kTinyRate}, weights));
       },
       [=] { plain_softmax(*x, *set, features, *matrix); });
@@ -331,8 +333,8 @@ void add_dense(Index rows, Index features) {
 void add_softmax(Index rows, Index features, Index a_row) {
   const auto set = std::make_shared<SparseSet>(rows, features, a_row, 10);
   const auto matrix = std::make_shared<Rows>(features, 10, 0, 0.01F);
-  const auto pass = [=](const InPlaceKernels& kernels) {
-    const SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
+  const auto pass = [=](const kernels::InPlaceKernels& kernels) {
+    const kernels::SoftmaxWeights weights{.weights = matrix->view(), .classes = 10};
     benchmark::DoNotOptimize(kernels.softmax(set->rows(true), set->answers, 0, rows, {.rate = kTinyRate}, weights));
   };
   add_pair("softmax/" + std::to_string(a_row) + "of" + std::to_string(features) + "x10", rows,

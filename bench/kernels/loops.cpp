@@ -14,7 +14,7 @@ std::vector<Index> equal(std::size_t count, Index size) { return std::vector<Ind
 
 /// Calls f(c, i) for every index i of [kBatch, C, H, W].
 template <typename Function>
-void for_each(const Extent& extent, const Function& f) {
+void for_each(const kernels::Extent& extent, const Function& f) {
   const auto pixels = static_cast<std::size_t>(extent.height * extent.width);
   std::size_t i = 0;
   for (Index n = 0; n < kBatch; ++n) {
@@ -24,8 +24,8 @@ void for_each(const Extent& extent, const Function& f) {
   }
 }
 
-void add_batch_norm(const Extent& extent, const std::string& shape) {
-  const NormSpec spec{extent, 1e-5, Activation::relu};
+void add_batch_norm(const kernels::Extent& extent, const std::string& shape) {
+  const kernels::NormSpec spec{extent, 1e-5, kernels::Activation::relu};
   const auto channels = static_cast<std::size_t>(extent.channels);
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
@@ -35,7 +35,7 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
 
   add(
       "batch_norm_sums/" + shape, equal(1, size), bytes,
-      [=](Backend& b, Vectors& v) { b.batch_norm_sums(spec, kBatch, v[0], *sums); },
+      [=](kernels::Backend& b, Vectors& v) { b.batch_norm_sums(spec, kBatch, v[0], *sums); },
       [=](Vectors& v) {
         std::fill(sums->begin(), sums->end(), 0.0);
         for_each(extent, [&](std::size_t c, std::size_t i) {
@@ -46,22 +46,27 @@ void add_batch_norm(const Extent& extent, const std::string& shape) {
       });
   add(
       "batch_norm_forward_relu/" + shape, equal(2, size), 2 * bytes,
-      [=](Backend& b, Vectors& v) { b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, {}, v[1]); },
+      [=](kernels::Backend& b, Vectors& v) {
+        b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, {}, v[1]);
+      },
       [=](Vectors& v) {
         for_each(extent, [&](std::size_t c, std::size_t i) {
           v[1][i] = std::max(0.0F, ones[c] * (v[0][i] - ones[c]) * ones[c] + ones[c]);
         });
       });
-  add("batch_norm_forward_residual_relu/" + shape, equal(3, size), 3 * bytes,
-      [=](Backend& b, Vectors& v) { b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, v[2], v[1]); });
-  add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes,
-      [=](Backend& b, Vectors& v) { b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums); });
-  add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes,
-      [=](Backend& b, Vectors& v) { b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]); });
+  add("batch_norm_forward_residual_relu/" + shape, equal(3, size), 3 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.batch_norm_forward(spec, kBatch, v[0], ones, ones, ones, ones, v[2], v[1]);
+  });
+  add("batch_norm_backward_sums/" + shape, equal(3, size), 4 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.batch_norm_backward_sums(spec, kBatch, v[0], ones, ones, v[1], v[2], *sums);
+  });
+  add("batch_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.batch_norm_backward(spec, kBatch, v[0], ones, ones, ones, v[1], *sums, v[2]);
+  });
 }
 
-void plain_max_pool(const PoolSpec& spec, View x, MutableView y) {
-  const Extent out = spec.out();
+void plain_max_pool(const kernels::PoolSpec& spec, View x, MutableView y) {
+  const kernels::Extent out = spec.out();
   std::size_t at = 0;
   for (Index plane = 0; plane < kBatch * spec.in.channels; ++plane) {
     for (Index row = 0; row < out.height; ++row) {
@@ -80,46 +85,49 @@ void plain_max_pool(const PoolSpec& spec, View x, MutableView y) {
   }
 }
 
-void add_max_pool(const Extent& extent, const std::string& shape) {
-  const PoolSpec spec{PoolKind::max, extent};
+void add_max_pool(const kernels::Extent& extent, const std::string& shape) {
+  const kernels::PoolSpec spec{kernels::PoolKind::max, extent};
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
   add(
       "max_pool_forward/" + shape, equal(2, size), 1.25 * bytes,
-      [=](Backend& b, Vectors& v) { b.pool_forward(spec, kBatch, v[0], v[1]); },
+      [=](kernels::Backend& b, Vectors& v) { b.pool_forward(spec, kBatch, v[0], v[1]); },
       [=](Vectors& v) { plain_max_pool(spec, v[0], v[1]); });
   add("max_pool_backward/" + shape, equal(4, size), 2.5 * bytes,
-      [=](Backend& b, Vectors& v) { b.pool_backward(spec, kBatch, v[0], v[1], v[2], v[3]); });
+      [=](kernels::Backend& b, Vectors& v) { b.pool_backward(spec, kBatch, v[0], v[1], v[2], v[3]); });
 }
 
 void add_element_wise() {
-  const Extent extent{16, 32, 32};
+  const kernels::Extent extent{16, 32, 32};
   const Index size = kBatch * extent.size();
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
-  const std::pair<Activation, std::string> activations[] = {
-      {Activation::relu, "relu"}, {Activation::gelu, "gelu"}, {Activation::tanh, "tanh"},
-      {Activation::silu, "silu"}, {Activation::elu, "elu"},   {Activation::softplus, "softplus"}};
+  const std::pair<kernels::Activation, std::string> activations[] = {
+      {kernels::Activation::relu, "relu"}, {kernels::Activation::gelu, "gelu"},
+      {kernels::Activation::tanh, "tanh"}, {kernels::Activation::silu, "silu"},
+      {kernels::Activation::elu, "elu"},   {kernels::Activation::softplus, "softplus"}};
   for (const auto& [activation, name] : activations) {
-    const ActivationSpec a(activation, 1);
+    const kernels::ActivationSpec a(activation, 1);
     add(name + "_forward/4MiB", equal(2, size), 2 * bytes,
-        [=](Backend& b, Vectors& v) { b.activation_forward(a, extent, kBatch, v[0], v[1]); });
+        [=](kernels::Backend& b, Vectors& v) { b.activation_forward(a, extent, kBatch, v[0], v[1]); });
     add(name + "_backward/4MiB", equal(4, size), 4 * bytes,
-        [=](Backend& b, Vectors& v) { b.activation_backward(a, extent, kBatch, v[0], v[1], v[2], v[3]); });
+        [=](kernels::Backend& b, Vectors& v) { b.activation_backward(a, extent, kBatch, v[0], v[1], v[2], v[3]); });
   }
   add(
       "tanh_forward_libm/4MiB", equal(2, size), 2 * bytes,
-      [=](Backend& b, Vectors& v) { b.activation_forward(Activation::tanh, extent, kBatch, v[0], v[1]); },
+      [=](kernels::Backend& b, Vectors& v) {
+        b.activation_forward(kernels::Activation::tanh, extent, kBatch, v[0], v[1]);
+      },
       [=](Vectors& v) {
         for (std::size_t i = 0; i < v[0].size(); ++i) v[1][i] = std::tanh(v[0][i]);
       });
   const std::vector<std::uint64_t> examples(kBatch, 3);
   add("dropout/4MiB", equal(2, size), 2 * bytes,
-      [=](Backend& b, Vectors& v) { b.dropout({.seed = 1, .rate = 0.5F}, extent, examples, v[0], v[1]); });
+      [=](kernels::Backend& b, Vectors& v) { b.dropout({.seed = 1, .rate = 0.5F}, extent, examples, v[0], v[1]); });
   const std::vector<std::int32_t> labels(kBatch, 3);
   for (Index classes : {10, 1000}) {
     add("softmax_cross_entropy/64x" + std::to_string(classes), equal(2, kBatch * classes),
-        in_bytes(8.0 * static_cast<double>(kBatch * classes)), [=](Backend& b, Vectors& v) {
-          LossSums sums;
+        in_bytes(8.0 * static_cast<double>(kBatch * classes)), [=](kernels::Backend& b, Vectors& v) {
+          kernels::LossSums sums;
           b.softmax_cross_entropy(classes, kBatch, v[0], labels, 0.0F, 1.0F, v[1], sums);
           benchmark::DoNotOptimize(sums);
         });
@@ -129,17 +137,17 @@ void add_element_wise() {
 /// Layer normalisation reads more than once what it counts here once: x forward, x and dy backward.
 void add_layer_norm() {
   for (Index features : {512, 4096}) {
-    const NormSpec spec{{features, 1, 1}};
+    const kernels::NormSpec spec{{features, 1, 1}};
     const Index size = kBatch * features;
     const Work bytes = in_bytes(4.0 * static_cast<double>(size));
     const std::string shape = std::to_string(features);
     const auto parameters = std::make_shared<Vectors>(equal(4, features));
-    add("layer_norm_forward/" + shape, equal(2, size), 2 * bytes, [=](Backend& b, Vectors& v) {
+    add("layer_norm_forward/" + shape, equal(2, size), 2 * bytes, [=](kernels::Backend& b, Vectors& v) {
       b.layer_norm_forward(spec, kBatch, v[0], (*parameters)[0], (*parameters)[1], v[1]);
     });
-    add("layer_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](Backend& b, Vectors& v) {
+    add("layer_norm_backward/" + shape, equal(3, size), 3 * bytes, [=](kernels::Backend& b, Vectors& v) {
       b.layer_norm_backward(spec, kBatch, v[0], (*parameters)[0], v[1], v[2], (*parameters)[2], (*parameters)[3],
-                            Write::overwrite);
+                            kernels::Write::overwrite);
     });
   }
 }
@@ -147,21 +155,24 @@ void add_layer_norm() {
 /// Rates are tiny, so that nothing overflows or becomes subnormal however often a step is repeated.
 void add_vectors(Index size, const std::string& shape) {
   const Work bytes = in_bytes(4.0 * static_cast<double>(size));
-  const std::vector<UpdateRange> all = {{.first = 0, .last = size, .decays = true}};
+  const std::vector<kernels::UpdateRange> all = {{.first = 0, .last = size, .decays = true}};
   add(
       "squared_norm/" + shape, equal(1, size), bytes,
-      [](Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.squared_norm(v[0])); },
+      [](kernels::Backend& b, Vectors& v) { benchmark::DoNotOptimize(b.squared_norm(v[0])); },
       [](Vectors& v) {
         double sum = 0;
         for (float x : v[0]) sum += static_cast<double>(x) * static_cast<double>(x);
         benchmark::DoNotOptimize(sum);
       });
-  add("axpby/" + shape, equal(2, size), 3 * bytes, [](Backend& b, Vectors& v) { b.axpby(1e-9F, v[0], 1.0F, v[1]); });
+  add("axpby/" + shape, equal(2, size), 3 * bytes,
+      [](kernels::Backend& b, Vectors& v) { b.axpby(1e-9F, v[0], 1.0F, v[1]); });
   add("sgd/" + shape, equal(2, size), 3 * bytes,
-      [=](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F}, {}, all, v[0], v[1], {}); });
+      [=](kernels::Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F}, {}, all, v[0], v[1], {}); });
   add(
       "momentum/" + shape, equal(3, size), 5 * bytes,
-      [=](Backend& b, Vectors& v) { b.sgd_update({.rate = 1e-9F, .momentum = 0.9F}, {}, all, v[0], v[1], v[2]); },
+      [=](kernels::Backend& b, Vectors& v) {
+        b.sgd_update({.rate = 1e-9F, .momentum = 0.9F}, {}, all, v[0], v[1], v[2]);
+      },
       [](Vectors& v) {
         const View g = v[0];
         const MutableView theta = v[1], velocity = v[2];
@@ -170,15 +181,16 @@ void add_vectors(Index size, const std::string& shape) {
           theta[i] -= 1e-9F * velocity[i];
         }
       });
-  add("adagrad/" + shape, equal(3, size), 5 * bytes,
-      [=](Backend& b, Vectors& v) { b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]); });
-  add("rmsprop/" + shape, equal(3, size), 5 * bytes, [=](Backend& b, Vectors& v) {
+  add("adagrad/" + shape, equal(3, size), 5 * bytes, [=](kernels::Backend& b, Vectors& v) {
+    b.adagrad_update({.rate = 1e-9F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
+  });
+  add("rmsprop/" + shape, equal(3, size), 5 * bytes, [=](kernels::Backend& b, Vectors& v) {
     b.rmsprop_update({.rate = 1e-9F, .smoothing = 0.99F, .epsilon = 1e-8F}, {}, all, v[0], v[1], v[2]);
   });
-  const AdamStep adam{.rate = 1e-9F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F};
+  const kernels::AdamStep adam{.rate = 1e-9F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-8F};
   add(
       "adam/" + shape, equal(4, size), 7 * bytes,
-      [=](Backend& b, Vectors& v) { b.adam_update(adam, {}, all, v[0], v[1], v[2], v[3]); },
+      [=](kernels::Backend& b, Vectors& v) { b.adam_update(adam, {}, all, v[0], v[1], v[2], v[3]); },
       [=](Vectors& v) {
         const View g = v[0];
         const MutableView theta = v[1], m = v[2], s = v[3];
@@ -191,8 +203,8 @@ void add_vectors(Index size, const std::string& shape) {
       });
   const auto sums = std::make_shared<std::vector<double>>(1, 1.0);
   add("lamb_moments/" + shape, equal(4, size), 6 * bytes,
-      [=](Backend& b, Vectors& v) { b.lamb_moments(adam, {}, all, v[0], v[1], v[2], v[3], *sums); });
-  add("lamb_apply/" + shape, equal(3, size), 4 * bytes, [=](Backend& b, Vectors& v) {
+      [=](kernels::Backend& b, Vectors& v) { b.lamb_moments(adam, {}, all, v[0], v[1], v[2], v[3], *sums); });
+  add("lamb_apply/" + shape, equal(3, size), 4 * bytes, [=](kernels::Backend& b, Vectors& v) {
     b.lamb_apply(adam, all, {*sums, *sums}, v[0], v[1], v[2]);
   });
 }

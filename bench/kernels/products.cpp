@@ -11,7 +11,7 @@ std::size_t at(Index index) { return static_cast<std::size_t>(index); }
 
 /// Calls f(x, w, y) with the indices of every multiply-add of y[n, o] = Σ w[o, i] x[n, i].
 template <typename Function>
-void for_each_product(const DenseSpec& spec, const Function& f) {
+void for_each_product(const kernels::DenseSpec& spec, const Function& f) {
   const Index in = spec.in.size();
   for (Index n = 0; n < kBatch; ++n) {
     for (Index o = 0; o < spec.units; ++o) {
@@ -22,8 +22,8 @@ void for_each_product(const DenseSpec& spec, const Function& f) {
 
 /// The same of a convolution of one group, without dilation: x [n, I, H, W], w [O, I, KH, KW], y [n, O, H', W'].
 template <typename Function>
-void for_each_product(const ConvolutionSpec& spec, const Function& f) {
-  const Extent in = spec.in, out = spec.out();
+void for_each_product(const kernels::ConvolutionSpec& spec, const Function& f) {
+  const kernels::Extent in = spec.in, out = spec.out();
   const Index taps = spec.kernel_height * spec.kernel_width;
   for (Index n = 0; n < kBatch; ++n) {
     for (Index o = 0; o < out.channels; ++o) {
@@ -53,15 +53,15 @@ void add_products(const std::string& shape, const Spec& spec, const std::vector<
                   const Forward& forward, const Backward& backward) {
   add(
       "forward/" + shape, sizes, work,
-      [=](Backend& b, Vectors& v) { (b.*forward)(spec, kBatch, v[0], v[1], v[2], v[3]); },
+      [=](kernels::Backend& b, Vectors& v) { (b.*forward)(spec, kBatch, v[0], v[1], v[2], v[3]); },
       [=](Vectors& v) {
         clear(v[3]);
         for_each_product(spec, [&](std::size_t x, std::size_t w, std::size_t y) { v[3][y] += v[1][w] * v[0][x]; });
       });
   add(
       "backward_data/" + shape, sizes, work,
-      [=](Backend& b, Vectors& v) {
-        (b.*backward)(spec, kBatch, v[0], v[1], v[3], v[3], v[4], {}, {}, Write::overwrite);
+      [=](kernels::Backend& b, Vectors& v) {
+        (b.*backward)(spec, kBatch, v[0], v[1], v[3], v[3], v[4], {}, {}, kernels::Write::overwrite);
       },
       [=](Vectors& v) {
         clear(v[4]);
@@ -69,8 +69,8 @@ void add_products(const std::string& shape, const Spec& spec, const std::vector<
       });
   add(
       "backward_weights/" + shape, sizes, work,
-      [=](Backend& b, Vectors& v) {
-        (b.*backward)(spec, kBatch, v[0], v[1], v[3], v[3], {}, v[5], v[6], Write::overwrite);
+      [=](kernels::Backend& b, Vectors& v) {
+        (b.*backward)(spec, kBatch, v[0], v[1], v[3], v[3], {}, v[5], v[6], kernels::Write::overwrite);
       },
       [=](Vectors& v) {
         clear(v[5]);
@@ -80,21 +80,21 @@ void add_products(const std::string& shape, const Spec& spec, const std::vector<
 
 void add_dense(Index in, Index units) {
   const Index x = kBatch * in, w = units * in, y = kBatch * units;
-  add_products("dense/64x" + std::to_string(units) + "x" + std::to_string(in), DenseSpec{{in, 1, 1}, units},
-               {x, w, units, y, x, w, units}, in_flops(2.0 * static_cast<double>(kBatch * w)), &Backend::dense_forward,
-               &Backend::dense_backward);
+  add_products("dense/64x" + std::to_string(units) + "x" + std::to_string(in), kernels::DenseSpec{{in, 1, 1}, units},
+               {x, w, units, y, x, w, units}, in_flops(2.0 * static_cast<double>(kBatch * w)),
+               &kernels::Backend::dense_forward, &kernels::Backend::dense_backward);
 }
 
 /// Flops are those of the taps that lie in the image or its padding, as everywhere.
-void add_convolution(const std::string& name, const ConvolutionSpec& spec) {
+void add_convolution(const std::string& name, const kernels::ConvolutionSpec& spec) {
   const Index taps = spec.kernel_height * spec.kernel_width;
   const Index x = kBatch * spec.in.size(), w = spec.channels * spec.in.channels * taps, y = kBatch * spec.out().size();
   add_products("convolution/" + name, spec, {x, w, spec.channels, y, x, w, spec.channels},
-               in_flops(2.0 * static_cast<double>(y * spec.in.channels * taps)), &Backend::convolution_forward,
-               &Backend::convolution_backward);
+               in_flops(2.0 * static_cast<double>(y * spec.in.channels * taps)), &kernels::Backend::convolution_forward,
+               &kernels::Backend::convolution_backward);
 }
 
-ConvolutionSpec square(Extent in, Index channels, Index kernel, Index stride, Index padding) {
+kernels::ConvolutionSpec square(kernels::Extent in, Index channels, Index kernel, Index stride, Index padding) {
   return {.in = in,
           .channels = channels,
           .kernel_height = kernel,

@@ -25,16 +25,18 @@ namespace {
 constexpr double kGiga = 1e9;
 
 double seconds_of(const std::function<void()>& work) {
-  const Stopwatch watch;
+  const unisono::Stopwatch watch;
   work();
   return watch.seconds();
 }
 
 /// A shard of n floats, updated by SGD.
-std::unique_ptr<Shard> make_sgd_shard(Index n, MutableView theta, Backend& backend) {
-  ParameterLayout layout;
+std::unique_ptr<unisono::strategies::Shard> make_sgd_shard(unisono::Index n, unisono::MutableView theta,
+                                                           unisono::kernels::Backend& backend) {
+  unisono::ParameterLayout layout;
   layout.add({.name = "theta", .shape = {n}});
-  return make_gradient_shard(make_optimizer({.kind = "sgd"}, layout, backend), {0, n}, {theta, {}}, {});
+  return unisono::strategies::make_gradient_shard(unisono::optim::make_optimizer({.kind = "sgd"}, layout, backend),
+                                                  {0, n}, {theta, {}}, {});
 }
 
 /// Seconds of each kind, a round each.
@@ -44,18 +46,19 @@ struct Seconds {
 
 class Bench {
  public:
-  Bench(Communicator& communicator, Index n)
+  Bench(unisono::comm::Communicator& communicator, unisono::Index n)
       : communicator_(communicator),
         group_(communicator.split(0, communicator.rank())),
-        roles_(Roles::of_ranks(2, 1)),
+        roles_(unisono::strategies::Roles::of_ranks(2, 1)),
         wire_(*group_, roles_),
         works_(roles_.rank_of_worker(0) == communicator.rank()),
         theta_(n),
         gradient_(n),
-        backend_(make_cpu_backend(1)) {
+        backend_(unisono::kernels::make_cpu_backend(1)) {
     if (!works_) {
       shard_ = make_sgd_shard(n, theta_.view(), *backend_);
-      server_ = std::make_unique<Server>(wire_, roles_, 0, *shard_, ServerSettings{});
+      server_ = std::make_unique<unisono::strategies::Server>(wire_, roles_, 0, *shard_,
+                                                              unisono::strategies::ServerSettings{});
     }
   }
 
@@ -63,10 +66,10 @@ class Bench {
     communicator_.barrier();
     ping();  // both are here
     seconds.ping.push_back(seconds_of([this] { ping(); }) / 2);
-    const Stretch stretch{.first = 0, .last = 1 << 20, .active = 1, .steps = 1 << 20};
-    EventOrder order;
+    const unisono::strategies::Stretch stretch{.first = 0, .last = 1 << 20, .active = 1, .steps = 1 << 20};
+    unisono::strategies::EventOrder order;
     if (!works_) return server_->serve(stretch, order);
-    Client client(wire_, 0, 1, 0);
+    unisono::strategies::Client client(wire_, 0, 1, 0);
     pull(client);
     push(client, 1);  // so that what is pulled was written since
     seconds.pull.push_back(seconds_of([&] { pull(client); }));
@@ -86,29 +89,29 @@ class Bench {
     if (!works_) send();
   }
 
-  void pull(Client& client) {
+  void pull(unisono::strategies::Client& client) {
     client.start_pull(0, 1, {{theta_.view()}}, {});
     client.finish_pull();
   }
 
   /// \param examples 0: it is not applied
-  void push(Client& client, std::int64_t examples) {
+  void push(unisono::strategies::Client& client, std::int64_t examples) {
     client.start_push({.clock = 1, .examples = examples, .rate = 1e-3, .weight = 1}, {{gradient_.view()}}, {});
     client.finish_push();
   }
 
-  Communicator& communicator_;
-  std::unique_ptr<Communicator> group_;
-  Roles roles_;
-  Wire wire_;
+  unisono::comm::Communicator& communicator_;
+  std::unique_ptr<unisono::comm::Communicator> group_;
+  unisono::strategies::Roles roles_;
+  unisono::strategies::Wire wire_;
   bool works_;
-  Buffer theta_, gradient_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Shard> shard_;
-  std::unique_ptr<Server> server_;
+  unisono::Buffer theta_, gradient_;
+  std::unique_ptr<unisono::kernels::Backend> backend_;
+  std::unique_ptr<unisono::strategies::Shard> shard_;
+  std::unique_ptr<unisono::strategies::Server> server_;
 };
 
-void compare(Communicator& communicator, Index n, int rounds) {
+void compare(unisono::comm::Communicator& communicator, unisono::Index n, int rounds) {
   Bench bench(communicator, n);
   Seconds seconds;
   bench.round(seconds);  // warms up
@@ -122,11 +125,11 @@ void compare(Communicator& communicator, Index n, int rounds) {
 }
 
 /// SGD reads θ and g, and writes θ: 12 bytes a float.
-void compare_step(Index n, int rounds) {
-  const auto backend = make_cpu_backend(1);
-  Buffer theta(n), gradient(n);
+void compare_step(unisono::Index n, int rounds) {
+  const auto backend = unisono::kernels::make_cpu_backend(1);
+  unisono::Buffer theta(n), gradient(n);
   const auto shard = make_sgd_shard(n, theta.view(), *backend);
-  const Question question{.examples = 1, .rate = 1e-3, .weight = 1};
+  const unisono::strategies::Question question{.examples = 1, .rate = 1e-3, .weight = 1};
   std::vector<double> seconds, triad;
   for (int round = 0; round < rounds; ++round) {
     triad.push_back(backend->measure_bandwidth_bytes_per_second());
@@ -140,7 +143,7 @@ void compare_step(Index n, int rounds) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MpiSession session(argc, argv);
+  unisono::comm::MpiSession session(argc, argv);
   const int rounds = argc > 1 ? std::max(1, std::atoi(argv[1])) : 21;
   {
     const auto communicator = session.world({}, [](const std::string& text) { fmt::print("{}\n", text); });
@@ -152,12 +155,12 @@ int main(int argc, char** argv) {
       fmt::print("GB/s of a shard: MPI's ping-pong, a pull, a push, a push with its step of SGD\n");
       fmt::print("{:>12} {:>12} {:>16} {:>16} {:>16}\n", "bytes", "ping-pong", "pull", "push", "push and step");
     }
-    for (const Index n : {16'384, 65'536, 215'296, 669'706, 4'194'304, 20'037'642}) {
+    for (const unisono::Index n : {16'384, 65'536, 215'296, 669'706, 4'194'304, 20'037'642}) {
       compare(*communicator, n, n < 1'000'000 ? 5 * rounds : rounds);
     }
     if (communicator->is_root()) {
       fmt::print("GB/s of memory on one core: a triad, a step of SGD\n{:>12} {:>12} {:>16}\n", "bytes", "triad", "SGD");
-      for (const Index n : {215'296, 4'194'304, 20'037'642}) compare_step(n, rounds / 4 + 1);
+      for (const unisono::Index n : {215'296, 4'194'304, 20'037'642}) compare_step(n, rounds / 4 + 1);
     }
     communicator->barrier();
   }

@@ -40,7 +40,7 @@ void require_output() {
 
 /// For work that needs no MPI: the first process does it, the others have nothing to do.
 int run_alone(const std::function<void()>& work) {
-  if (!is_first_of_launch()) return 0;
+  if (!comm::is_first_of_launch()) return 0;
   try {
     work();
     require_output();
@@ -53,7 +53,7 @@ int run_alone(const std::function<void()>& work) {
 
 int run_together(int& argc, char**& argv, const Chosen& chosen) {
   try {
-    MpiSession session(argc, argv);
+    comm::MpiSession session(argc, argv);
     try {
       Log log(session.rank());
       const ExitCode code = chosen.together(session, log);
@@ -63,14 +63,14 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
       return session.fail(error, [&] { print(error); });
     }
   } catch (const std::exception& error) {
-    if (is_first_of_launch()) print(error);
+    if (comm::is_first_of_launch()) print(error);
     return code_of(error);
   }
 }
 
 /// The first process says it and has the exit code: a launcher would end it before it speaks if another one failed.
 int usage_error(const std::string& what) {
-  if (!is_first_of_launch()) return 0;
+  if (!comm::is_first_of_launch()) return 0;
   fmt::print(stderr, "unisono: usage error: {}; see 'unisono --help' and 'unisono COMMAND --help'\n", what);
   return static_cast<int>(ExitCode::config);
 }
@@ -89,12 +89,12 @@ std::string unknown_command(const CLI::App& app, int argc, char** argv) {
 /// --help and --version, and what is wrong with a command line.
 int answer(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() != 0) return usage_error(error.what());
-  return is_first_of_launch() ? app.exit(error) : 0;
+  return comm::is_first_of_launch() ? app.exit(error) : 0;
 }
 
 }  // namespace
 
-int run(int argc, char** argv, const ModelKinds& models) {
+int run(int argc, char** argv, const models::ModelKinds& models) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);

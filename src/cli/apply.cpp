@@ -9,11 +9,11 @@ namespace unisono::cli {
 namespace {
 
 struct Arguments {
-  ApplyOptions options;
-  EvaluateOptions evaluate;
-  PredictOptions predict;
-  WordTestOptions words;
-  TopOptions top;
+  experiment::ApplyOptions options;
+  experiment::EvaluateOptions evaluate;
+  experiment::PredictOptions predict;
+  experiment::WordTestOptions words;
+  experiment::TopOptions top;
 };
 
 std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
@@ -48,7 +48,7 @@ std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& 
 }
 
 /// Tests of word vectors, which need no set.
-void add_word_tests(CLI::App& command, WordTestOptions& words) {
+void add_word_tests(CLI::App& command, experiment::WordTestOptions& words) {
   CLI::Option& analogies = *command
                                 .add_option("--analogies", words.analogies,
                                             "word vectors: evaluate on these analogy files (format of word2vec's "
@@ -69,7 +69,7 @@ void add_word_tests(CLI::App& command, WordTestOptions& words) {
 }
 
 /// The best items of users, in place of a split's predictions.
-CLI::Option& add_top(CLI::App& command, TopOptions& options) {
+CLI::Option& add_top(CLI::App& command, experiment::TopOptions& options) {
   CLI::Option& top =
       *command
            .add_option("--top", options.top,
@@ -104,14 +104,14 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
       ->type_name("RATING");
   add_word_tests(command, arguments->words);
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments](MpiSession& session, Log& log) {
+    chosen.together = [arguments](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      WordTestOptions& words = arguments->words;
+      experiment::WordTestOptions& words = arguments->words;
       words.model = arguments->options;
       if (words.analogies.empty() && words.similarity.empty()) {
-        evaluate(*world, arguments->options, arguments->evaluate, log);
+        experiment::evaluate(*world, arguments->options, arguments->evaluate, log);
       } else {
-        evaluate_words(*world, words, arguments->evaluate.json, log);
+        experiment::evaluate_words(*world, words, arguments->evaluate.json, log);
       }
       world->barrier();  // whoever does not come to the end is missed here
       return ExitCode::success;
@@ -123,7 +123,7 @@ void add_predict(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       *app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
-  PredictOptions& predicted = arguments->predict;
+  experiment::PredictOptions& predicted = arguments->predict;
   command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv")->required()->type_name("FILE");
   command.add_flag("--overwrite", predicted.overwrite, "replace earlier predictions");
   CLI::Option& top = add_top(command, arguments->top);
@@ -133,16 +133,16 @@ void add_predict(CLI::App& app, Chosen& chosen) {
       ->excludes(&top)
       ->type_name("NAME");
   command.callback([arguments, &top, &chosen] {
-    chosen.together = [arguments, &top](MpiSession& session, Log& log) {
+    chosen.together = [arguments, &top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
       if (top.count() == 0) {
-        predict(*world, arguments->options, arguments->predict, log);
+        experiment::predict(*world, arguments->options, arguments->predict, log);
         return ExitCode::success;
       }
       arguments->top.model = arguments->options;
       arguments->top.output = arguments->predict.output;
       arguments->top.overwrite = arguments->predict.overwrite;
-      predict_top(*world, arguments->top, log);
+      experiment::predict_top(*world, arguments->top, log);
       return ExitCode::success;
     };
   });

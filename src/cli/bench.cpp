@@ -16,13 +16,13 @@ void ShapeArguments::add_to(CLI::App& command) {
       ->check(CLI::Range(0, 1 << 24));
 }
 
-std::optional<SyntheticShape> ShapeArguments::shape() const {
+std::optional<experiment::SyntheticShape> ShapeArguments::shape() const {
   if (features.empty()) return std::nullopt;
-  return SyntheticShape{.features = parse_feature_shape(features), .classes = classes};
+  return experiment::SyntheticShape{.features = experiment::parse_feature_shape(features), .classes = classes};
 }
 
-Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
-                                const ModelKinds& models) {
+experiment::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                            const models::ModelKinds& models) {
   ConfigArguments all = arguments;
   // A config without a data file will do where the shapes are given.
   if (!shapes.features.empty()) all.overrides.insert(all.overrides.begin(), "data.path=\"none: random data\"");
@@ -34,14 +34,14 @@ namespace {
 struct Arguments {
   ConfigArguments config;
   ShapeArguments shapes;
-  BenchOptions options;
+  experiment::BenchOptions options;
 };
 
-ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session, Log& log) {
-  const Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
-  bench(*world, config, arguments.options, log);
+  experiment::bench(*world, config, arguments.options, log);
   world->barrier();  // whoever does not come to the end is missed here
   return ExitCode::success;
 }
@@ -62,7 +62,7 @@ void add_bench(CLI::App& app, Chosen& chosen) {
       ->check(CLI::Range(1, 1 << 30));
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);
     };
   });

@@ -16,9 +16,9 @@ namespace unisono::cli {
 /// What the command line asks for: work that one process does, without MPI (however many were started), or work for all
 /// ranks.
 struct Chosen {
-  const ModelKinds& models;  ///< of one's own
+  const models::ModelKinds& models;  ///< of one's own
   std::function<void()> alone = {};
-  std::function<ExitCode(MpiSession&, Log&)> together = {};
+  std::function<ExitCode(comm::MpiSession&, Log&)> together = {};
 };
 
 // Each adds its command; parsing fills `chosen`, which must outlive it.
@@ -41,7 +41,7 @@ struct ConfigArguments {
   std::vector<std::string> overrides, removals;
   void add_to(CLI::App& command);
   /// Parses it; one process says what the user should know of it. \throws ConfigError
-  Config read(const ModelKinds& models) const;
+  experiment::Config read(const models::ModelKinds& models) const;
 };
 
 /// --features and --classes of the commands that can do without a data file.
@@ -49,11 +49,11 @@ struct ShapeArguments {
   std::string features;
   Index classes = 0;
   void add_to(CLI::App& command);
-  std::optional<SyntheticShape> shape() const;
+  std::optional<experiment::SyntheticShape> shape() const;
 };
 
 /// The config, which needs no data where shapes are given.
-Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
-                                const ModelKinds& models);
+experiment::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
+                                            const models::ModelKinds& models);
 
 }  // namespace unisono::cli

@@ -19,10 +19,10 @@ void add_config(CLI::App& app, Chosen& chosen) {
   arguments->add_to(check);
   check.callback([arguments, &chosen] {
     chosen.alone = [arguments, &chosen] {
-      const Config config = arguments->read(chosen.models);
-      const std::string found = unisono::check(config);
+      const experiment::Config config = arguments->read(chosen.models);
+      const std::string found = unisono::experiment::check(config);
       fmt::print(stderr, "unisono: {}\n", found);
-      fmt::print("{}", effective_config(config));
+      fmt::print("{}", experiment::effective_config(config));
     };
   });
 
@@ -33,7 +33,7 @@ void add_config(CLI::App& app, Chosen& chosen) {
   reference.callback([markdown, &chosen] {
     chosen.alone = [markdown, &chosen] {
       const auto format = *markdown ? ReferenceFormat::markdown : ReferenceFormat::text;
-      fmt::print("{}", config_reference(format, chosen.models));
+      fmt::print("{}", experiment::config_reference(format, chosen.models));
     };
   });
 }

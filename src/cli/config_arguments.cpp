@@ -27,9 +27,9 @@ void ConfigArguments::add_to(CLI::App& command) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-Config ConfigArguments::read(const ModelKinds& models) const {
-  Config config = parse_config(read_config(path, overrides, removals), models);
-  if (!is_first_of_launch()) return config;
+experiment::Config ConfigArguments::read(const models::ModelKinds& models) const {
+  experiment::Config config = experiment::parse_config(read_config(path, overrides, removals), models);
+  if (!comm::is_first_of_launch()) return config;
   for (const std::string& note : config.notes) fmt::print(stderr, "unisono: {}\n", note);
   return config;
 }

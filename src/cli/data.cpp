@@ -14,14 +14,14 @@ void add_digits(CLI::App& data, Chosen& chosen) {
   CLI::App& command =
       *data.add_subcommand("digits", "generate a data set of images that look like handwritten digits, 28×28 pixels");
   const auto output = add_output(command);
-  const auto options = std::make_shared<DigitsOptions>();
+  const auto options = std::make_shared<data::DigitsOptions>();
   command.add_option("--train", options->train, "number of training examples")->capture_default_str()->check(kPositive);
   command.add_option("--validation", options->validation, "number of validation examples")
       ->capture_default_str()
       ->check(kNotNegative);
   command.add_option("--test", options->test, "number of test examples")->capture_default_str()->check(kNotNegative);
   command.add_option("--seed", options->seed, "seed of the random numbers")->check(kNoSign)->capture_default_str();
-  command.callback([=, &chosen] { chosen.alone = [=] { say(make_digits(*options, *output)); }; });
+  command.callback([=, &chosen] { chosen.alone = [=] { say(data::make_digits(*options, *output)); }; });
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void add_data(CLI::App& app, Chosen& chosen) {
       *data.add_subcommand("describe", "show what a data set contains: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();
   describe.add_option("file", *path, "HDF5 data set")->required()->type_name("FILE.h5");
-  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", describe_set(*path)); }; });
+  describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", data::describe_set(*path)); }; });
 }
 
 }  // namespace unisono::cli

@@ -8,10 +8,10 @@
 namespace unisono::cli {
 
 /// --output and what belongs to it.
-std::shared_ptr<ImportOutput> add_output(CLI::App& command);
+std::shared_ptr<data::ImportOutput> add_output(CLI::App& command);
 
 /// The closing line of a command that made a set of features.
-void say(const ImportSummary& made);
+void say(const data::ImportSummary& made);
 
 // Each adds its commands below `data`, or below `data import`.
 void add_import(CLI::App& data, Chosen& chosen);

@@ -21,7 +21,7 @@ void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const
 }
 
 /// How a run turns the columns into features.
-void add_recipe(CLI::App& command, CsvOptions& options) {
+void add_recipe(CLI::App& command, data::CsvOptions& options) {
   command.add_option("--scale", options.scale, "how a run scales numeric columns, computed from its own training rows")
       ->check(CLI::IsMember({"none", "standard", "min_max"}))
       ->capture_default_str();
@@ -47,7 +47,7 @@ void add_recipe(CLI::App& command, CsvOptions& options) {
 void add_csv(CLI::App& import, Chosen& chosen) {
   CLI::App& command = *import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
   const auto path = std::make_shared<std::string>();
-  const auto options = std::make_shared<CsvOptions>();
+  const auto options = std::make_shared<data::CsvOptions>();
   command.add_option("file", *path, "CSV file")->required()->type_name("FILE");
   const auto output = add_output(command);
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
@@ -71,20 +71,20 @@ void add_csv(CLI::App& import, Chosen& chosen) {
   command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
   command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
       ->type_name("FILE");
-  command.callback([=, &chosen] { chosen.alone = [=] { say(import_csv(*path, *options, *output)); }; });
+  command.callback([=, &chosen] { chosen.alone = [=] { say(data::import_csv(*path, *options, *output)); }; });
 }
 
 }  // namespace
 
-std::shared_ptr<ImportOutput> add_output(CLI::App& command) {
-  const auto output = std::make_shared<ImportOutput>();
+std::shared_ptr<data::ImportOutput> add_output(CLI::App& command) {
+  const auto output = std::make_shared<data::ImportOutput>();
   command.add_option("--output", output->path, "HDF5 file to write")->required()->type_name("FILE.h5");
   command.add_flag("--overwrite", output->overwrite, "replace the file if it exists");
   command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9")->check(CLI::Range(0, 9));
   return output;
 }
 
-void say(const ImportSummary& made) {
+void say(const data::ImportSummary& made) {
   const std::string shape =
       made.shape.size() == 1 ? count_of(made.shape.front(), "column") : fmt::format("{}", fmt::join(made.shape, "×"));
   fmt::print("{}: {} training, {} validation and {} test examples of {}, {}\n", made.path, made.train, made.validation,
@@ -99,8 +99,9 @@ void add_import(CLI::App& data, Chosen& chosen) {
   import.require_subcommand(1);
   add_folder_import(import, chosen, "idx",
                     "import a folder with the four IDX files of MNIST or Fashion-MNIST, which may be gzipped",
-                    import_idx);
-  add_folder_import(import, chosen, "cifar10", "import a folder with the binary files of CIFAR-10", import_cifar10);
+                    data::import_idx);
+  add_folder_import(import, chosen, "cifar10", "import a folder with the binary files of CIFAR-10",
+                    data::import_cifar10);
   add_csv(import, chosen);
   add_sparse_imports(import, chosen);
 }

@@ -23,7 +23,7 @@ std::string classes_text(std::vector<std::string> names) {
                      count > kShownClasses ? ", …" : "");
 }
 
-void say_sparse(const SparseSummary& made) {
+void say_sparse(const data::SparseSummary& made) {
   const std::int64_t examples = made.train + made.validation + made.test;
   fmt::print(
       "{}: {} training, {} validation and {} test examples of {} columns, {:.1f} values each{}; {}; index of the first "
@@ -57,7 +57,7 @@ void add_libsvm(CLI::App& import, Chosen& chosen) {
       "libsvm", "import sparse data in LIBSVM format: lines of 'label index:value …', which may be gzipped");
   const auto paths = add_files(command, "files in LIBSVM format");
   const auto output = add_output(command);
-  const auto options = std::make_shared<LibsvmOptions>();
+  const auto options = std::make_shared<data::LibsvmOptions>();
   add_fractions(command, *options, "examples");
   command.add_option("--columns", options->columns, "number of columns (default: from the largest index)")
       ->check(kPositive);
@@ -69,7 +69,8 @@ void add_libsvm(CLI::App& import, Chosen& chosen) {
                   "kind of the labels; auto: classes if they are whole numbers, otherwise regression")
       ->check(CLI::IsMember({"auto", "classes", "regression"}))
       ->capture_default_str();
-  command.callback([=, &chosen] { chosen.alone = [=] { say_sparse(import_libsvm(*paths, *options, *output)); }; });
+  command.callback(
+      [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }
 
 std::string delimiter_text(const std::string& delimiter) {
@@ -77,7 +78,7 @@ std::string delimiter_text(const std::string& delimiter) {
   return delimiter == "\t" ? "tabs" : fmt::format("'{}'", delimiter);
 }
 
-void say_ratings(const RatingsSummary& made) {
+void say_ratings(const data::RatingsSummary& made) {
   fmt::print(
       "{}: {} training, {} validation and {} test ratings of {} items by {} users, {} times; columns separated by {}, "
       "{}\n",
@@ -91,7 +92,7 @@ void add_ratings(CLI::App& import, Chosen& chosen) {
       *import.add_subcommand("ratings", "import ratings: lines of 'user item rating', optionally with a time");
   const auto paths = add_files(command, "files with ratings, which may be gzipped");
   const auto output = add_output(command);
-  const auto options = std::make_shared<RatingsOptions>();
+  const auto options = std::make_shared<data::RatingsOptions>();
   command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, ::, or one character")
       ->capture_default_str();
   command.add_option("--header", options->header, "whether the first line contains the names of the columns")
@@ -101,10 +102,11 @@ void add_ratings(CLI::App& import, Chosen& chosen) {
       ->check(CLI::IsMember({"none", "random", "leave_one_out", "time"}))
       ->capture_default_str();
   add_fractions(command, *options, "ratings");
-  command.callback([=, &chosen] { chosen.alone = [=] { say_ratings(import_ratings(*paths, *options, *output)); }; });
+  command.callback(
+      [=, &chosen] { chosen.alone = [=] { say_ratings(data::import_ratings(*paths, *options, *output)); }; });
 }
 
-void say_text(const TextSummary& made) {
+void say_text(const data::TextSummary& made) {
   fmt::print(
       "{}: {} training words in {} sentences, {} test words in {}; {} of {} distinct words kept, {:.1f} % of the "
       "text's {} words\n",
@@ -117,7 +119,7 @@ void add_text(CLI::App& import, Chosen& chosen) {
       *import.add_subcommand("text", "import text: words separated by whitespace, one sentence per line");
   const auto paths = add_files(command, "UTF-8 text files, which may be gzipped; a folder stands for all files in it");
   const auto output = add_output(command);
-  const auto options = std::make_shared<TextOptions>();
+  const auto options = std::make_shared<data::TextOptions>();
   command.add_option("--minimum-count", options->minimum_count, "leave out words that occur fewer times than this")
       ->capture_default_str()
       ->check(kPositive);
@@ -132,7 +134,7 @@ void add_text(CLI::App& import, Chosen& chosen) {
   command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
       ->check(CLI::Range(0.0, 1.0));
   command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
-  command.callback([=, &chosen] { chosen.alone = [=] { say_text(import_text(*paths, *options, *output)); }; });
+  command.callback([=, &chosen] { chosen.alone = [=] { say_text(data::import_text(*paths, *options, *output)); }; });
 }
 
 }  // namespace
@@ -149,7 +151,7 @@ void add_cooccurrences(CLI::App& data, Chosen& chosen) {
   const auto path = std::make_shared<std::string>();
   command.add_option("text", *path, "data set made by 'import text'")->required()->type_name("FILE.h5");
   const auto output = add_output(command);
-  const auto options = std::make_shared<CooccurrenceOptions>();
+  const auto options = std::make_shared<data::CooccurrenceOptions>();
   command
       .add_option("--window", options->window,
                   "number of words on each side that are counted, each with weight 1/distance")
@@ -171,7 +173,7 @@ void add_cooccurrences(CLI::App& data, Chosen& chosen) {
       ->capture_default_str();
   command.callback([=, &chosen] {
     chosen.alone = [=] {
-      const CooccurrenceSummary made = count_cooccurrences(*path, *options, *output);
+      const data::CooccurrenceSummary made = data::count_cooccurrences(*path, *options, *output);
       fmt::print("{}: {} entries of {} words, counted in {} run{}\n", made.path, made.entries, made.vocabulary,
                  made.runs, made.runs == 1 ? "" : "s");
     };

@@ -11,14 +11,14 @@ namespace {
 struct Arguments {
   ConfigArguments config;
   ShapeArguments shapes;
-  InfoOptions options;
+  experiment::InfoOptions options;
 };
 
-ExitCode run(Arguments arguments, const ModelKinds& models, MpiSession& session, Log& log) {
-  const Config config = read_config_without_data(arguments.config, arguments.shapes, models);
+ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const experiment::Config config = read_config_without_data(arguments.config, arguments.shapes, models);
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
-  info(*world, config, arguments.options, log);
+  experiment::info(*world, config, arguments.options, log);
   world->barrier();  // whoever does not come to the end is missed here
   return ExitCode::success;
 }
@@ -33,7 +33,7 @@ void add_info(CLI::App& app, Chosen& chosen) {
   arguments->shapes.add_to(command);
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
-    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);
     };
   });

@@ -20,10 +20,10 @@ void add_replay(CLI::App& app, Chosen& chosen) {
       .add_option("--output", arguments->output, "folder for the repeated run (default: RUN/replay, which is replaced)")
       ->type_name("DIR");
   command.callback([arguments, &chosen] {
-    hold_stop_signals();
-    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+    experiment::hold_stop_signals();
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      const ExitCode code = replay(*world, arguments->run, arguments->output, chosen.models, log);
+      const ExitCode code = experiment::replay(*world, arguments->run, arguments->output, chosen.models, log);
       world->barrier();
       return code;
     };

@@ -13,7 +13,9 @@ struct Arguments {
   std::vector<std::string> runs;
   std::string folder = "runs";
   bool json = false, csv = false;
-  TableFormat format() const { return json ? TableFormat::json : csv ? TableFormat::csv : TableFormat::text; }
+  experiment::TableFormat format() const {
+    return json ? experiment::TableFormat::json : csv ? experiment::TableFormat::csv : experiment::TableFormat::text;
+  }
 };
 
 void add_formats(CLI::App& command, Arguments& arguments) {
@@ -30,7 +32,7 @@ void add_compare(CLI::App& app, Chosen& chosen) {
   command.add_option("runs", arguments->runs, "run folders")->required()->type_name("RUN");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
-    chosen.alone = [arguments] { fmt::print("{}", compare_runs(arguments->runs, arguments->format())); };
+    chosen.alone = [arguments] { fmt::print("{}", experiment::compare_runs(arguments->runs, arguments->format())); };
   });
 }
 
@@ -44,7 +46,7 @@ void add_runs(CLI::App& app, Chosen& chosen) {
   command.callback([arguments, &chosen] {
     chosen.alone = [arguments] {
       Log log;
-      fmt::print("{}", list_runs(arguments->folder, arguments->format(), log));
+      fmt::print("{}", experiment::list_runs(arguments->folder, arguments->format(), log));
     };
   });
 }

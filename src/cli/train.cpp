@@ -16,20 +16,21 @@ struct Arguments {
   std::string progress = "auto";
 };
 
-Watching watching(const std::string& name) {
-  if (name == "bar") return Watching::bar;
-  if (name == "lines") return Watching::lines;
-  return name == "none" ? Watching::none : Watching::automatic;
+experiment::Watching watching(const std::string& name) {
+  if (name == "bar") return experiment::Watching::bar;
+  if (name == "lines") return experiment::Watching::lines;
+  return name == "none" ? experiment::Watching::none : experiment::Watching::automatic;
 }
 
-ExitCode run(const Arguments& arguments, const ModelKinds& models, MpiSession& session, Log& log) {
-  const Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
-  TrainOptions options{
-      .existing = Existing::refuse, .watching = watching(arguments.progress), .compare_with = arguments.compare_with};
-  if (arguments.resume) options.existing = Existing::resume;
-  if (arguments.overwrite) options.existing = Existing::overwrite;
+ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
+  const experiment::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
+  experiment::TrainOptions options{.existing = experiment::Existing::refuse,
+                                   .watching = watching(arguments.progress),
+                                   .compare_with = arguments.compare_with};
+  if (arguments.resume) options.existing = experiment::Existing::resume;
+  if (arguments.overwrite) options.existing = experiment::Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
-  const ExitCode code = train(*world, config, options, log);
+  const ExitCode code = experiment::train(*world, config, options, log);
   world->barrier();  // whoever does not come to the end is missed here
   return code;
 }
@@ -56,8 +57,8 @@ void add_train(CLI::App& app, Chosen& chosen) {
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
       ->capture_default_str();
   command.callback([arguments, &chosen] {
-    hold_stop_signals();
-    chosen.together = [arguments, &chosen](MpiSession& session, Log& log) {
+    experiment::hold_stop_signals();
+    chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);
     };
   });

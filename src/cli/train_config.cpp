@@ -29,8 +29,8 @@ void require_resume(const std::string& folder, bool holds_run, bool resume) {
 
 }  // namespace
 
-Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
-                         const ModelKinds& models) {
+experiment::Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
+                                     const models::ModelKinds& models) {
   std::error_code ignored;
   const bool is_folder = fs::is_directory(arguments.path, ignored);
   const std::string folder = without_slash(arguments.path);
@@ -43,7 +43,7 @@ Config read_train_config(const ConfigArguments& arguments, const std::string& ou
   }
   ConfigArguments read = arguments;
   read.path = path;
-  Config config = read.read(models);
+  experiment::Config config = read.read(models);
   if (is_folder) {
     config.output = folder;
   } else if (!output.empty()) {

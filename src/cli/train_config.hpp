@@ -9,7 +9,7 @@ namespace unisono::cli {
 /// The config that `train` is given: a file, or with --resume a run's folder, whose own config it then is.
 /// \param resume whether the run is resumed
 /// \throws ConfigError
-Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
-                         const ModelKinds& models);
+experiment::Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,
+                                     const models::ModelKinds& models);
 
 }  // namespace unisono::cli

@@ -28,7 +28,7 @@ std::shared_ptr<Options> add_vector_arguments(CLI::App& command, const Chosen& c
 void add_export(CLI::App& app, Chosen& chosen) {
   CLI::App& command =
       *app.add_subcommand("export", "write a trained model's vectors of words, users or items, or all its parameters");
-  const auto options = add_vector_arguments<ExportOptions>(command, chosen);
+  const auto options = add_vector_arguments<experiment::ExportOptions>(command, chosen);
   command.add_option("--output", options->output, "file to write")->required()->type_name("FILE");
   command
       .add_option("--format", options->format,
@@ -41,14 +41,14 @@ void add_export(CLI::App& app, Chosen& chosen) {
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;
-      export_vectors(*options, log);
+      experiment::export_vectors(*options, log);
     };
   });
 }
 
 void add_neighbors(CLI::App& app, Chosen& chosen) {
   CLI::App& command = *app.add_subcommand("neighbors", "list the words, users or items with the most similar vectors");
-  const auto options = add_vector_arguments<NeighborOptions>(command, chosen);
+  const auto options = add_vector_arguments<experiment::NeighborOptions>(command, chosen);
   command.add_option("names", options->names, "names of words, users or items; each gets a list of its neighbours")
       ->required()
       ->type_name("NAME");
@@ -57,7 +57,7 @@ void add_neighbors(CLI::App& app, Chosen& chosen) {
   command.callback([options, &chosen] {
     chosen.alone = [options] {
       Log log;
-      neighbors(*options, log);
+      experiment::neighbors(*options, log);
     };
   });
 }

@@ -6,7 +6,7 @@
 namespace unisono::cli {
 
 /// What communication has to say goes to the log.
-inline Warn warn_to(Log& log) {
+inline comm::Warn warn_to(Log& log) {
   return [&log](const std::string& text) { log.warning(text); };
 }
 

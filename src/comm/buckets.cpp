@@ -5,7 +5,7 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 // At most so many lie unused between blocks.
@@ -57,4 +57,4 @@ void GradientBuckets::finish() {
   final_first_ = started_first_ = static_cast<Index>(gradient_.size());
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unisono {
+namespace unisono::comm {
 
 Slice slice_of(Index n, int rank, int size) {
   // r·n/P without the overflow of r·n: n = q·P + m gives r·q + r·m/P.
@@ -59,4 +59,4 @@ std::int64_t Communicator::max(std::int64_t value) {
   return value;
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

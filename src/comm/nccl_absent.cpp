@@ -3,7 +3,7 @@
 
 #include "device/collectives.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 std::string nccl_version(std::string& missing) {
   missing = "this unisono was built without NCCL";
@@ -13,4 +13,4 @@ std::string nccl_version(std::string& missing) {
 /// Never asked for: nobody has a version of it.
 MakeCollectives nccl_collectives() { std::abort(); }
 
-}  // namespace unisono
+}  // namespace unisono::comm

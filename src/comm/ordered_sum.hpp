@@ -8,7 +8,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// How two values become one.
 struct Sum {
@@ -53,4 +53,4 @@ void combine_in_order(std::span<const T* const> inputs, std::span<T* const> targ
   if (first < n) combine_line(first, n - first);
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

@@ -8,9 +8,9 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
-void require_same(Communicator& world, const std::string& what, std::uint64_t hash, const std::string& remedy) {
+void require_same(comm::Communicator& world, const std::string& what, std::uint64_t hash, const std::string& remedy) {
   const auto texts = world.all_gather_text(fmt::format("{:016x} {}", hash, world.host()));
   std::vector<std::string> hashes;
   for (const std::string& text : texts) hashes.push_back(text.substr(0, 16));
@@ -28,4 +28,4 @@ void require_same(Communicator& world, const std::string& what, std::uint64_t ha
                                 same, texts[static_cast<std::size_t>(same)].substr(17), remedy));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

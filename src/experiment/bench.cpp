@@ -18,7 +18,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/strategies/phase.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::int64_t kWarmUpSteps = 8;
@@ -26,9 +26,9 @@ constexpr double kAimedSeconds = 3;
 constexpr Index kLargestExtent = Index{1} << 16;
 
 /// Notes when steps end, and nothing else.
-class StepClock final : public Observer {
+class StepClock final : public strategies::Observer {
  public:
-  bool step(const StepRecord&) override {
+  bool step(const strategies::StepRecord&) override {
     ends_.push_back(watch_.seconds());
     return true;
   }
@@ -52,13 +52,13 @@ struct Timing {
   std::int64_t steps = 0;
   double seconds = 0;              ///< of the slowest rank
   double median_step_seconds = 0;  ///< of the slowest rank
-  Seconds parts;                   ///< means over ranks
+  strategies::Seconds parts;       ///< means over ranks
 };
 
 /// A model that is trained on random data.
 class Trial {
  public:
-  Trial(Communicator& world, const Config& config, const ModelInputs& inputs, Log& log)
+  Trial(comm::Communicator& world, const Config& config, const models::ModelInputs& inputs, Log& log)
       : world_(world),
         config_(config),
         parts_(world, config, inputs, log),
@@ -71,32 +71,32 @@ class Trial {
   bool on_device() const { return parts_.backend->device() != nullptr; }
 
   Timing run(std::int64_t steps) {
-    const Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
+    const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
     StepClock clock;
     training_.seconds = {};
-    TrainContext context{.communicator = parts_.world,
-                         .backend = *parts_.backend,
-                         .model = *parts_.model,
-                         .optimizer = *training_.optimizer,
-                         .optimizer_settings = config_.optimizer,
-                         .source = source_,
-                         .schedule = schedule,
-                         .observer = clock,
-                         .state = parts_.state(),
-                         .gradient = training_.gradient.view(),
-                         .sums = training_.sums,
-                         .seconds = training_.seconds,
-                         .doings = training_.doings,
-                         .first_step = made_,
-                         .total_steps = made_ + steps,
-                         .bucket_bytes = config_.communication.bucket_bytes,
-                         .statistics_reducer = &parts_.statistics_reducer,
-                         .threads = parts_.placement.threads};
+    strategies::TrainContext context{.communicator = parts_.world,
+                                     .backend = *parts_.backend,
+                                     .model = *parts_.model,
+                                     .optimizer = *training_.optimizer,
+                                     .optimizer_settings = config_.optimizer,
+                                     .source = source_,
+                                     .schedule = schedule,
+                                     .observer = clock,
+                                     .state = parts_.state(),
+                                     .gradient = training_.gradient.view(),
+                                     .sums = training_.sums,
+                                     .seconds = training_.seconds,
+                                     .doings = training_.doings,
+                                     .first_step = made_,
+                                     .total_steps = made_ + steps,
+                                     .bucket_bytes = config_.communication.bucket_bytes,
+                                     .statistics_reducer = &parts_.statistics_reducer,
+                                     .threads = parts_.placement.threads};
     world_.barrier();
     const Stopwatch watch;
     parts_.strategy->train(context);
     {
-      const Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
+      const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
       parts_.backend->collect(training_.sums);  // waits for what a device still does
     }
     std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
@@ -112,7 +112,7 @@ class Trial {
   }
 
  private:
-  Communicator& world_;
+  comm::Communicator& world_;
   const Config& config_;
   ModelParts parts_;
   TrainingParts training_;
@@ -125,7 +125,7 @@ struct Peak {
   double flops_per_second = 0, bytes_per_second = 0;
 };
 
-Peak measure_peak(Communicator& world, Backend& backend) {
+Peak measure_peak(comm::Communicator& world, kernels::Backend& backend) {
   Peak peak;
   world.barrier();
   peak.flops_per_second = world.sum(backend.measure_peak_flops_per_second());
@@ -134,7 +134,7 @@ Peak measure_peak(Communicator& world, Backend& backend) {
   return peak;
 }
 
-void require_cores(Communicator& world, const Placement& placement) {
+void require_cores(comm::Communicator& world, const Placement& placement) {
   std::array<std::int64_t, 1> crowded = {placement.threads > placement.cores ? placement.cores : 0};
   world.allreduce_max(std::span<std::int64_t>(crowded));
   if (crowded[0] == 0) return;
@@ -197,7 +197,7 @@ Config with_batch(Config config, const BenchOptions& options, int ranks) {
 
 }  // namespace
 
-FeatureShape parse_feature_shape(const std::string& text) {
+data::FeatureShape parse_feature_shape(const std::string& text) {
   std::vector<Index> extents;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -217,7 +217,7 @@ FeatureShape parse_feature_shape(const std::string& text) {
                   text, kLargestExtent));
 }
 
-ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data) {
+models::ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data) {
   if (data) {
     const Index targets = data->classes > 0 ? 0 : data->features.size();
     return {.features = data->features, .classes = data->classes, .target_size = targets};
@@ -228,16 +228,16 @@ ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>&
                     "CxHxW and --classes K",
                     config.data.path));
   }
-  return inputs_of(inspect_dataset(config.data));
+  return inputs_of(data::inspect_dataset(config.data));
 }
 
-void bench(Communicator& world, const Config& given, const BenchOptions& options, Log& log) {
+void bench(comm::Communicator& world, const Config& given, const BenchOptions& options, Log& log) {
   Config config = with_batch(given, options, world.size());
-  const ModelInputs inputs = shapes_of(config, options.data);
-  if (inputs.kind != SetKind::table) {
+  const models::ModelInputs inputs = shapes_of(config, options.data);
+  if (inputs.kind != data::SetKind::table) {
     throw ConfigError(fmt::format(
         "{} holds {}, but bench supports only models of tables; train instead, and see the speed in the summary",
-        config.data.path, name_of(inputs.kind)));
+        config.data.path, data::name_of(inputs.kind)));
   }
   settle(config, {});
   Trial trial(world, config, inputs, log);
@@ -250,4 +250,4 @@ void bench(Communicator& world, const Config& given, const BenchOptions& options
   log.info(options.json ? result.dump() : text_of(result));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

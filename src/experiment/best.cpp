@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 bool is_better(const Scored& a, const Scored& b) { return a.score != b.score ? a.score > b.score : a.row < b.row; }
@@ -25,4 +25,4 @@ std::vector<Scored> Best::take() {
   return std::exchange(kept_, {});
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,7 +5,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 struct Scored {
   Index row = 0;
@@ -27,4 +27,4 @@ class Best {
   std::vector<Scored> kept_;  ///< a heap, with the least of them in front
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -11,7 +11,7 @@
 #include "progress.hpp"
 #include "stored_checkpoint.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 std::string check(const Config& given) {
   const std::string& path = given.data.path;
@@ -20,14 +20,14 @@ std::string check(const Config& given) {
     return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
   }
   Config config = given;
-  const DatasetInfo data = inspect_dataset(config.data);
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
   settle(config, data);
   require_way_to_device(config);
-  const auto strategy = make_strategy(config.strategy);
-  const auto backend = make_cpu_backend(1);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(1);
   LocalReducer reducer;
-  const auto model =
-      make_model(config.model, inputs_of(data), model_context(*backend, reducer, strategy->steps_together(), config));
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
   optimizer_settings(config, *strategy, *model);
   require_class_weights(config, *model, data);
@@ -38,4 +38,4 @@ std::string check(const Config& given) {
                      grouped(model->layout().parameters()));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

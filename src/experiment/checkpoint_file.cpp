@@ -9,7 +9,7 @@
 #include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr Index kChunkFloats = 1 << 20;  // are read at a time
@@ -21,7 +21,7 @@ std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.b
 
 /// Calls move(byte in the file, first float, floats) for rows of a block, whose canonical form begins at byte `begin`.
 template <typename Move>
-void for_each_run(const Block& block, const HeldRows& rows, std::int64_t begin, Move move) {
+void for_each_run(const Block& block, const strategies::HeldRows& rows, std::int64_t begin, Move move) {
   const Index row = block.row_size(), together = rows.step == 1 ? rows.count : 1;
   for (Index i = 0; i < rows.count; i += together) {
     const Index at = (rows.first + i * rows.step) * row * static_cast<Index>(sizeof(float));
@@ -30,7 +30,7 @@ void for_each_run(const Block& block, const HeldRows& rows, std::int64_t begin, 
   }
 }
 
-void read_rows(const RawFile& file, const Block& block, const HeldRows& rows, std::int64_t begin,
+void read_rows(const RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
                MutableView canonical) {
   for_each_run(block, rows, begin, [&](std::uint64_t byte, std::size_t first, std::size_t floats) {
     file.read(byte, std::as_writable_bytes(canonical.subspan(first, floats)));
@@ -38,8 +38,8 @@ void read_rows(const RawFile& file, const Block& block, const HeldRows& rows, st
 }
 
 /// \param begins of the block in each of several groups
-void read_mean(const RawFile& file, const Block& block, const HeldRows& rows, const std::vector<std::int64_t>& begins,
-               MutableView canonical) {
+void read_mean(const RawFile& file, const Block& block, const strategies::HeldRows& rows,
+               const std::vector<std::int64_t>& begins, MutableView canonical) {
   read_rows(file, block, rows, begins.front(), canonical);
   if (begins.size() == 1) return;
   std::vector<double> sum(canonical.begin(), canonical.end());
@@ -51,21 +51,21 @@ void read_mean(const RawFile& file, const Block& block, const HeldRows& rows, co
                  [&](double value) { return static_cast<float>(value / static_cast<double>(begins.size())); });
 }
 
-void write_text(hdf5::File& file, const std::string& name, const std::string& text) {
+void write_text(data::hdf5::File& file, const std::string& name, const std::string& text) {
   file.create<std::uint8_t>(name, {text.size()});
   file.write_rows<std::uint8_t>(name, 0, text.size(), reinterpret_cast<const std::uint8_t*>(text.data()));
 }
 
-std::string read_text(const hdf5::File& file, const std::string& name) {
+std::string read_text(const data::hdf5::File& file, const std::string& name) {
   const auto bytes = file.read<std::uint8_t>(name);
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<std::string> children(const hdf5::File& file, const std::string& group) {
+std::vector<std::string> children(const data::hdf5::File& file, const std::string& group) {
   return file.exists(group) ? file.children(group) : std::vector<std::string>{};
 }
 
-void require_blocks(const hdf5::File& file, const std::string& group, const ParameterLayout& layout) {
+void require_blocks(const data::hdf5::File& file, const std::string& group, const ParameterLayout& layout) {
   const auto stored = children(file, group);
   for (const Block& block : layout.blocks()) {
     if (std::find(stored.begin(), stored.end(), block.name) == stored.end()) {
@@ -87,7 +87,7 @@ void require_blocks(const hdf5::File& file, const std::string& group, const Para
 template <typename Read>
 auto with_file(const std::string& path, Read read) {
   try {
-    return read(hdf5::File(path, hdf5::File::Mode::read));
+    return read(data::hdf5::File(path, data::hdf5::File::Mode::read));
   } catch (const DataError& error) {
     throw DamagedCheckpoint(error.what());
   }
@@ -99,7 +99,7 @@ std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64
                                             const CheckpointHeader& header, const HeldState& state) {
   std::vector<std::int64_t> begins;
   {
-    hdf5::File file(path, hdf5::File::Mode::create);
+    data::hdf5::File file(path, data::hdf5::File::Mode::create);
     write_text(file, "header", to_json(header));
     write_text(file, "config", header.config);
     for (const HeldVector& vector : state) {
@@ -114,14 +114,15 @@ std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64
   return begins;
 }
 
-void write_rows(RawFile& file, const Block& block, const HeldRows& rows, std::int64_t begin, View canonical) {
+void write_rows(RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
+                View canonical) {
   for_each_run(block, rows, begin, [&](std::uint64_t byte, std::size_t first, std::size_t floats) {
     file.write(byte, std::as_bytes(canonical.subspan(first, floats)));
   });
 }
 
 CheckpointHeader read_header(const std::string& path) {
-  return with_file(path, [&](const hdf5::File& file) {
+  return with_file(path, [&](const data::hdf5::File& file) {
     try {
       CheckpointHeader header = header_from_json(read_text(file, "header"));
       header.config = read_text(file, "config");
@@ -135,7 +136,7 @@ CheckpointHeader read_header(const std::string& path) {
 }
 
 void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics) {
-  with_file(path, [&](const hdf5::File& file) {
+  with_file(path, [&](const data::hdf5::File& file) {
     require_blocks(file, "parameters", parameters);
     require_blocks(file, "statistics", statistics);
   });
@@ -143,7 +144,7 @@ void require_same_model(const std::string& path, const ParameterLayout& paramete
 
 void require_same_optimizer(const std::string& path, const ParameterLayout& parameters,
                             const std::vector<std::string>& names) {
-  with_file(path, [&](const hdf5::File& file) {
+  with_file(path, [&](const data::hdf5::File& file) {
     const auto stored = children(file, "optimizer/0");
     if (!std::is_permutation(stored.begin(), stored.end(), names.begin(), names.end())) {
       throw CheckpointError(
@@ -159,7 +160,7 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
 }
 
 std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group) {
-  return with_file(path, [&](const hdf5::File& file) {
+  return with_file(path, [&](const data::hdf5::File& file) {
     std::map<std::string, std::vector<Index>> shapes;
     for (const std::string& block : children(file, group)) {
       const auto extent = file.shape(group + "/" + block).extent;
@@ -170,19 +171,21 @@ std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, con
 }
 
 int optimizer_states(const std::string& path) {
-  return with_file(path, [&](const hdf5::File& file) { return static_cast<int>(children(file, "optimizer").size()); });
+  return with_file(path,
+                   [&](const data::hdf5::File& file) { return static_cast<int>(children(file, "optimizer").size()); });
 }
 
 std::string optimizer_group(int state, const std::string& vector) {
   return fmt::format("optimizer/{}/{}", state, vector);
 }
 
-void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const Block& block, const HeldRows& rows, View canonical)>& see) {
-  with_file(path, [&](const hdf5::File& file) {
+void visit_vector(
+    const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
+    const std::function<void(const Block& block, const strategies::HeldRows& rows, View canonical)>& see) {
+  with_file(path, [&](const data::hdf5::File& file) {
     const RawFile raw(path, RawFile::Mode::read);
     std::vector<float> canonical;
-    for (const HeldRows& rows : vector.rows) {
+    for (const strategies::HeldRows& rows : vector.rows) {
       const Block& block = vector.layout.blocks()[rows.block];
       std::vector<std::int64_t> begins;
       begins.reserve(groups.size());
@@ -191,7 +194,7 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
       }
       const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, block.row_size()));
       for (Index first = 0; first < rows.count; first += at_once) {
-        const HeldRows some = some_of(rows, block, {first, std::min(first + at_once, rows.count)});
+        const strategies::HeldRows some = some_of(rows, block, {first, std::min(first + at_once, rows.count)});
         canonical.resize(static_cast<std::size_t>(some.count * block.row_size()));
         read_mean(raw, block, some, begins, canonical);
         see(block, some, canonical);
@@ -201,9 +204,9 @@ void visit_vector(const std::string& path, const std::vector<std::string>& group
 }
 
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
-  visit_vector(path, groups, vector, [&](const Block& block, const HeldRows& rows, View canonical) {
+  visit_vector(path, groups, vector, [&](const Block& block, const strategies::HeldRows& rows, View canonical) {
     from_canonical(block, canonical, vector.values.subspan(static_cast<std::size_t>(rows.offset)));
   });
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -12,7 +12,7 @@
 
 // One rank's dealings with the HDF5 file that a checkpoint is (see checkpoint.hpp).
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Makes a file with room for all of a state, and with the header and an open trailer, but without any of the values.
 /// \param number that tells it from other files \return where each block's values begin: bytes from the file's start,
@@ -22,7 +22,8 @@ std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64
                                             const CheckpointHeader& header, const HeldState& state);
 
 /// The canonical values of some rows of a block that begins at byte `begin`. \throws as RawFile
-void write_rows(RawFile& file, const Block& block, const HeldRows& rows, std::int64_t begin, View canonical);
+void write_rows(RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
+                View canonical);
 
 // Of a file whose seal holds. All throw DamagedCheckpoint where HDF5 cannot make sense of it nevertheless.
 
@@ -45,8 +46,8 @@ std::string optimizer_group(int state, const std::string& vector);
 /// Calls see(block, rows, their canonical values) for the rows that this rank holds, some MiB at a time: those of a
 /// group, or the mean of several.
 void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const Block& block, const HeldRows& rows, View canonical)>& see);
+                  const std::function<void(const Block& block, const strategies::HeldRows& rows, View canonical)>& see);
 /// Sets the rows that this rank holds to these.
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr int kVersion = 1;
 
-nlohmann::json to_json(const LossSums& sums) {
+nlohmann::json to_json(const kernels::LossSums& sums) {
   return {{"loss", sums.loss},
           {"examples", sums.examples},
           {"correct", sums.correct},
@@ -21,8 +21,8 @@ nlohmann::json to_json(const LossSums& sums) {
           {"values", sums.values}};
 }
 
-LossSums sums_from(const nlohmann::json& json) {
-  LossSums sums;
+kernels::LossSums sums_from(const nlohmann::json& json) {
+  kernels::LossSums sums;
   json.at("loss").get_to(sums.loss);
   json.at("examples").get_to(sums.examples);
   json.at("correct").get_to(sums.correct);
@@ -35,7 +35,7 @@ LossSums sums_from(const nlohmann::json& json) {
   return sums;
 }
 
-nlohmann::json to_json(const ModelInputs& inputs) {
+nlohmann::json to_json(const models::ModelInputs& inputs) {
   return {{"kind", static_cast<int>(inputs.kind)},
           {"rows", inputs.rows},
           {"columns", inputs.columns},
@@ -46,9 +46,9 @@ nlohmann::json to_json(const ModelInputs& inputs) {
           {"target_size", inputs.target_size}};
 }
 
-ModelInputs inputs_from(const nlohmann::json& json) {
+models::ModelInputs inputs_from(const nlohmann::json& json) {
   const auto& features = json.at("features");
-  return {.kind = static_cast<SetKind>(json.at("kind").get<int>()),
+  return {.kind = static_cast<data::SetKind>(json.at("kind").get<int>()),
           .features = {.channels = features.at(0), .height = features.at(1), .width = features.at(2)},
           .rows = json.at("rows"),
           .columns = json.at("columns"),
@@ -92,7 +92,7 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("seed").get_to(header.seed);
   header.inputs = inputs_from(json.at("inputs"));
   if (json.contains("preprocessing")) {
-    header.preprocessing = preprocessing_from_json(json.at("preprocessing").dump(), "the header's preprocessing");
+    header.preprocessing = data::preprocessing_from_json(json.at("preprocessing").dump(), "the header's preprocessing");
   }
   json.at("normalization").at("mean").get_to(header.preprocessing.normalization.mean);
   json.at("normalization").at("scale").get_to(header.preprocessing.normalization.scale);
@@ -134,7 +134,8 @@ std::string to_json(const CheckpointHeader& header) {
       {"device", header.device},
       {"build", header.build},
       {"layout", header.layout}};
-  if (header.preprocessing.known) json["preprocessing"] = nlohmann::ordered_json::parse(to_json(header.preprocessing));
+  if (header.preprocessing.known)
+    json["preprocessing"] = nlohmann::ordered_json::parse(data::to_json(header.preprocessing));
   if (header.has_best) json["best"] = header.best;
   if (!header.best_by.criterion.empty()) json["best_by"] = to_json(header.best_by);
   if (!header.stopping_by.criterion.empty()) json["stopping_by"] = to_json(header.stopping_by);
@@ -165,4 +166,4 @@ CheckpointHeader header_from_json(const std::string& text) {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,7 +9,7 @@
 
 #include "unisono/base/seal.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -33,7 +33,7 @@ void make_folder(const std::string& folder) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(Communicator& world, std::string folder, const CheckpointSettings& settings)
+CheckpointStore::CheckpointStore(comm::Communicator& world, std::string folder, const CheckpointSettings& settings)
     : world_(world), folder_(std::move(folder)), settings_(settings) {
   if (world_.is_root()) make_folder(folder_);
 }
@@ -96,4 +96,4 @@ std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {
       folder_, damaged.size(), fmt::join(damaged, "; ")));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,7 +9,7 @@
 #include "unisono/base/log.hpp"
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The checkpoints of one run: step-000001234.h5 for the last `keep`, and best.h5. All ranks write them together, in
 /// the background, one at a time, from a copy; a step waits only for the copy, and for the checkpoint before.
@@ -17,7 +17,7 @@ namespace unisono {
 class CheckpointStore {
  public:
   /// \param folder is made where it is missing; what an interrupted writing left there is removed. \throws OutputError
-  CheckpointStore(Communicator& world, std::string folder, const CheckpointSettings& settings);
+  CheckpointStore(comm::Communicator& world, std::string folder, const CheckpointSettings& settings);
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
@@ -42,11 +42,11 @@ class CheckpointStore {
   void publish(const std::string& aside, const std::string& path, bool best) const;
   void remove_old(const std::string& written) const;
 
-  Communicator& world_;
+  comm::Communicator& world_;
   std::string folder_;
   CheckpointSettings settings_;
   Buffer snapshot_;  ///< of the last one, whose memory the next one takes
   std::optional<CheckpointWriting> writing_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,7 +13,7 @@
 #include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::chrono::milliseconds kLittle{100};
@@ -36,7 +36,7 @@ std::uint64_t any_number() {
 
 }  // namespace
 
-CheckpointWriting::CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header,
+CheckpointWriting::CheckpointWriting(comm::Communicator& world, std::string path, const CheckpointHeader& header,
                                      const HeldState& state, Buffer& snapshot,
                                      std::function<void(const std::string& aside)> publish)
     : world_(world), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
@@ -89,7 +89,7 @@ void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std:
   auto begin = begins.begin();    // of the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
-    for (const HeldRows& rows : rows_to_write(vector, world_.rank(), writers_)) {
+    for (const strategies::HeldRows& rows : rows_to_write(vector, world_.rank(), writers_)) {
       const Block& block = blocks[rows.block];
       const auto count = static_cast<std::size_t>(rows.count * block.row_size());
       parts_.push_back({.block = block,
@@ -123,7 +123,8 @@ void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const Par
 
 void CheckpointWriting::write_rows() {
   RawFile file(aside_, RawFile::Mode::update);
-  for (const Part& part : parts_) unisono::write_rows(file, part.block, part.rows, part.begin, copy_of(part));
+  for (const Part& part : parts_)
+    unisono::experiment::write_rows(file, part.block, part.rows, part.begin, copy_of(part));
   file.sync();
 }
 
@@ -179,4 +180,4 @@ void CheckpointWriting::wait_a_little() const {
   if (work_.valid()) work_.wait_for(kLittle);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,7 +9,7 @@
 #include "checkpoint_file.hpp"
 #include "unisono/base/threads.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// One checkpoint on its way to the disk:
 ///   1. every rank writes its own rows into one file aside (path + ".tmp"), and these through to the disk,
@@ -23,7 +23,7 @@ class CheckpointWriting {
   /// \param snapshot memory for the copy, which must outlive this
   /// \param publish by a thread of rank 0, at the end: renames the file aside
   /// \throws OutputError on all ranks, as all that follow; then nothing remains of the checkpoint
-  CheckpointWriting(Communicator& world, std::string path, const CheckpointHeader& header, const HeldState& state,
+  CheckpointWriting(comm::Communicator& world, std::string path, const CheckpointHeader& header, const HeldState& state,
                     Buffer& snapshot, std::function<void(const std::string& aside)> publish);
   /// Waits for the thread. What is not finished is given up.
   ~CheckpointWriting();
@@ -40,7 +40,7 @@ class CheckpointWriting {
   /// Rows of a block that this rank writes.
   struct Part {
     const Block& block;
-    HeldRows rows;
+    strategies::HeldRows rows;
     std::int64_t begin;       ///< of the block: bytes from the file's start
     std::size_t copy, count;  ///< floats in the snapshot: the first, how many
   };
@@ -58,7 +58,7 @@ class CheckpointWriting {
   void give_up();
   void require_none(const std::vector<std::string>& errors);
 
-  Communicator& world_;
+  comm::Communicator& world_;
   std::string path_, aside_;
   Buffer& snapshot_;
   std::function<void(const std::string& aside)> publish_;
@@ -70,4 +70,4 @@ class CheckpointWriting {
   Threads thread_{"writing a checkpoint"};
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

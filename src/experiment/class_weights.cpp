@@ -8,7 +8,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::vector<float> listed_weights(const TrainSettings& train) {
@@ -46,7 +46,7 @@ std::vector<float> balanced_weights(std::span<const std::int64_t> counts) {
   return weights;
 }
 
-void require_class_weights(const Config& config, const Model& model, const DatasetInfo& data) {
+void require_class_weights(const Config& config, const models::Model& model, const data::DatasetInfo& data) {
   const TrainSettings& train = config.train;
   if (data.weighted && !model.takes_weights()) {
     throw ConfigError(
@@ -67,11 +67,11 @@ void require_class_weights(const Config& config, const Model& model, const Datas
   if (!balanced) check_list(listed_weights(train), data.classes);
 }
 
-std::vector<float> class_weights_of(const Config& config, const Model& model, Dataset& data) {
+std::vector<float> class_weights_of(const Config& config, const models::Model& model, data::Dataset& data) {
   require_class_weights(config, model, data.info());
   const TrainSettings& train = config.train;
   if (!train.class_weight_list.empty()) return listed_weights(train);
   return train.class_weights == "none" ? std::vector<float>{} : balanced_weights(data.class_counts());
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

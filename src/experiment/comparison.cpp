@@ -14,7 +14,7 @@
 #include "summary.hpp"
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -38,17 +38,18 @@ struct Distance {
 Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
   HeldVector vector = parameters_of(parts);
   vector.rows = rows_to_write(vector, parts.world.rank(), other.seen_by_all ? parts.world.size() : 1);
-  std::erase_if(vector.rows, [&](const HeldRows& rows) {
+  std::erase_if(vector.rows, [&](const strategies::HeldRows& rows) {
     return vector.layout.blocks()[rows.block].role == Role::state || rows.count == 0;
   });
   PlainValues values(*vector.memory, vector.values);
   Distance distance;
   std::vector<float> own;
-  visit_vector(other.path, {"parameters"}, vector, [&](const Block& block, const HeldRows& rows, View canonical) {
-    own.resize(canonical.size());
-    to_canonical(block, View(values.view()).subspan(static_cast<std::size_t>(rows.offset)), own);
-    distance.add(own, canonical);
-  });
+  visit_vector(other.path, {"parameters"}, vector,
+               [&](const Block& block, const strategies::HeldRows& rows, View canonical) {
+                 own.resize(canonical.size());
+                 to_canonical(block, View(values.view()).subspan(static_cast<std::size_t>(rows.offset)), own);
+                 distance.add(own, canonical);
+               });
   return distance;
 }
 
@@ -134,4 +135,4 @@ std::string to_text(const Comparison& comparison) {
   return text;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -10,7 +10,7 @@
 
 // How far a run ends from another one, e.g. from the serial run of the same config.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Over the model's parameters θ, in canonical order; without sums that an update rule keeps beside them.
 struct Comparison {
@@ -35,4 +35,4 @@ nlohmann::ordered_json to_json(const Comparison& comparison);
 /// "0.21 % of their norm away from the parameters of …"
 std::string to_text(const Comparison& comparison);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::string_view kMarkdownHead =
@@ -175,16 +175,16 @@ void Config::describe(ConfigVisitor& visitor) {
 
 bool updates_in_place(const Config& config) {
   const std::string& strategy = config.strategy.kind;
-  return has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
+  return models::has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
 }
 
-Config parse_config(const ConfigText& text, const ModelKinds& models) {
+Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   Config config;
-  config.model.own = make_kinds(models);
+  config.model.own = models::make_kinds(models);
   config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
   if (config.data.partition == "auto") {
-    const bool at_own_pace = config.strategy.has_servers() && !has_in_place_kind(config.model);
+    const bool at_own_pace = config.strategy.has_servers() && !models::has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? "fixed" : "global";
   }
   return config;
@@ -192,12 +192,12 @@ Config parse_config(const ConfigText& text, const ModelKinds& models) {
 
 std::string effective_config(const Config& config) {
   Config copy = config;  // visitors take what they only read by reference, too
-  return effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); });
+  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); });
 }
 
-std::string config_reference(ReferenceFormat format, const ModelKinds& models) {
+std::string config_reference(ReferenceFormat format, const models::ModelKinds& models) {
   Config defaults;
-  defaults.model.own = make_kinds(models);
+  defaults.model.own = models::make_kinds(models);
   const std::string keys = config_reference([&](ConfigVisitor& visitor) { defaults.describe(visitor); }, format);
   return format == ReferenceFormat::text ? keys : std::string(kMarkdownHead) + keys;
 }
@@ -267,4 +267,4 @@ std::vector<std::string> changes_that_forbid_resuming(const std::string& before,
   return changed;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

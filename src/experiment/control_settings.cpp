@@ -1,6 +1,6 @@
 #include "unisono/experiment/control_settings.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 void describe_criterion(ConfigVisitor& visitor, std::string& metric, std::string& on) {
@@ -33,4 +33,4 @@ void EarlyStoppingSettings::describe(ConfigVisitor& visitor) {
                 min_delta);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -1,6 +1,6 @@
 #include "csv_field.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 std::string csv_field(const std::string& name) {
   if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
@@ -12,4 +12,4 @@ std::string csv_field(const std::string& name) {
   return quoted + '"';
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

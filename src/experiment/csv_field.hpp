@@ -2,9 +2,9 @@
 
 #include <string>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A name as a field of a CSV file: in quotes where it holds a comma, a quote or the end of a line (RFC 4180).
 std::string csv_field(const std::string& name);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,21 +4,22 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
-Precision precision_of(const std::string& name) {
-  if (name == "tf32") return Precision::tf32;
-  return name == "bf16" ? Precision::bf16 : Precision::fp32;
+kernels::Precision precision_of(const std::string& name) {
+  if (name == "tf32") return kernels::Precision::tf32;
+  return name == "bf16" ? kernels::Precision::bf16 : kernels::Precision::fp32;
 }
 
 /// The GPU of this rank among those that the process sees.
-const CudaDevice* device_of(const CudaDevices& found, int node_rank) {
+const kernels::CudaDevice* device_of(const kernels::CudaDevices& found, int node_rank) {
   if (found.devices.empty()) return nullptr;
   return &found.devices[static_cast<std::size_t>(node_rank) % found.devices.size()];
 }
 
-std::vector<FoundDevice> all_found(Communicator& world, const CudaDevices& own, const CudaDevice* device) {
+std::vector<FoundDevice> all_found(comm::Communicator& world, const kernels::CudaDevices& own,
+                                   const kernels::CudaDevice* device) {
   const auto hosts = world.all_gather_text(world.host());
   const auto identities = world.all_gather_text(device == nullptr ? "" : device->identity);
   const auto missing = world.all_gather_text(own.missing);
@@ -62,23 +63,23 @@ void require_way_to_device(const Config& config) {
   throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
 }
 
-std::unique_ptr<Backend> make_backend(Communicator& world, const Config& config, int threads, Log& log) {
+std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const Config& config, int threads, Log& log) {
   const bool is_open = config.device == "auto";
-  if (config.device == "cpu") return make_cpu_backend(threads);
+  if (config.device == "cpu") return kernels::make_cpu_backend(threads);
   require_way_to_device(config);
   std::string obstacle = obstacle_to_gpus(config);
   if (obstacle.empty()) {
-    const CudaDevices found = find_cuda_devices();
-    const CudaDevice* const device = device_of(found, world.node_rank());
+    const kernels::CudaDevices found = kernels::find_cuda_devices();
+    const kernels::CudaDevice* const device = device_of(found, world.node_rank());
     obstacle = obstacle_to_found(all_found(world, found, device), config.allow_shared_device);
     if (obstacle.empty()) {
       if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
-      return make_cuda_backend(device->number, precision_of(config.precision));
+      return kernels::make_cuda_backend(device->number, precision_of(config.precision));
     }
   }
   if (!is_open) throw DeviceError(obstacle);
   log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", obstacle));
-  return make_cpu_backend(threads);
+  return kernels::make_cpu_backend(threads);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

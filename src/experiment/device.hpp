@@ -9,7 +9,7 @@
 #include "unisono/experiment/config.hpp"
 #include "unisono/kernels/cuda.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Why an experiment cannot be computed on GPUs: its model or its strategy has no way there; empty where it can.
 std::string obstacle_to_gpus(const Config& config);
@@ -30,6 +30,6 @@ std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_
 /// Collective: all ranks compute on GPUs, or none does. Which, is said where the config leaves it open.
 /// \param threads of the CPU
 /// \throws ConfigError, DeviceError where device = "cuda" cannot be had
-std::unique_ptr<Backend> make_backend(Communicator& world, const Config& config, int threads, Log& log);
+std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const Config& config, int threads, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 
 #include "unisono/experiment/checkpoint.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Whether a run's training loss has left all reason: it stays above `factor` times the first loss for an epoch.
 /// The first loss is the mean over the first steps, of kLeastExamples or more. Small ones count as kLeastFirstLoss, so
@@ -23,10 +23,10 @@ class Divergence {
   /// Whether it has no first loss yet, and wants one.
   bool wants_first_loss() const { return factor_ > 0 && !state_.has_first_loss; }
   /// Of all steps since the (re)start at step `since`. \param last whether no more of them will come
-  void offer_first_loss(const LossSums& sums, std::int64_t since, bool last);
+  void offer_first_loss(const kernels::LossSums& sums, std::int64_t since, bool last);
   /// Of the steps since the report before. \param step made
-  void report(const LossSums& sums, std::int64_t step);
-  bool is_too_large(const LossSums& sums) const;
+  void report(const kernels::LossSums& sums, std::int64_t step);
+  bool is_too_large(const kernels::LossSums& sums) const;
   /// Whether the last report was too large.
   bool is_above() const { return is_above_; }
   /// Whether all reports of an epoch were.
@@ -40,4 +40,4 @@ class Divergence {
   bool is_above_ = false;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,19 +13,19 @@
 #include "unisono/base/text.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// The model's kind of answers, for the split that is evaluated.
 void require_answers(const TrainedModel& model) {
-  const DatasetInfo& info = (*model.data)->info();
+  const data::DatasetInfo& info = (*model.data)->info();
   if (has_names(info.kind)) return;  // each example is its own answer
-  const ModelInputs& trained = model.checkpoint.header.inputs;
-  const Answers& there = info.answers[static_cast<std::size_t>(model.split)];
-  const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", name_of(model.split));
+  const models::ModelInputs& trained = model.checkpoint.header.inputs;
+  const data::Answers& there = info.answers[static_cast<std::size_t>(model.split)];
+  const std::string group = model.reads_raw_file() ? "" : fmt::format(" /{}", data::name_of(model.split));
   const std::string where = model.source + ":" + group;
   if (!there.labels && there.target_size == 0) {
-    const Recipe& recipe = model.checkpoint.header.preprocessing.recipe;
+    const data::Recipe& recipe = model.checkpoint.header.preprocessing.recipe;
     const std::string& column = recipe.label.empty() ? recipe.target : recipe.label;
     if (model.reads_raw_file() && !column.empty()) {
       throw DataError(fmt::format("{} has no column '{}' to compare with; use 'unisono predict'", where, column));
@@ -57,14 +57,14 @@ struct Report {
 };
 
 /// What training does not measure.
-void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& options, const EvaluateOptions& how,
-                 const Report& report, Log& log) {
+void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
+                 const EvaluateOptions& how, const Report& report, Log& log) {
   if (const auto reading = class_reading(model)) {
     const auto figures = classify_split(model, world, *reading);
     if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
   }
-  const ModelInputs& inputs = model.checkpoint.header.inputs;
-  if (inputs.kind == SetKind::ratings && how.at > 0) {
+  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
+  if (inputs.kind == data::SetKind::ratings && how.at > 0) {
     constexpr Index kMany = 2'000'000'000;
     if (world.is_root() && inputs.rows > kMany / std::max<Index>(1, inputs.columns)) {
       log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 skips it",
@@ -74,7 +74,7 @@ void add_figures(Communicator& world, TrainedModel& model, const ApplyOptions& o
   }
 }
 
-void print_evaluation(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
+void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
   const auto metrics =
@@ -83,12 +83,13 @@ void print_evaluation(Communicator& world, const ApplyOptions& options, const Ev
   nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
                                    {"step", model.checkpoint.header.step},
                                    {"data", model.source},
-                                   {"split", name_of(model.split)},
+                                   {"split", data::name_of(model.split)},
                                    {"examples", examples}};
   object.update(to_json(metrics));
   std::vector<std::string> lines;
   const int width = class_reading(model) ? 27 : 15;  // of the names below these
-  for (const Metric& metric : metrics) lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
+  for (const models::Metric& metric : metrics)
+    lines.push_back(fmt::format("  {:{}} {:.6g}", metric.name, width, metric.value));
   add_figures(world, model, options, how, {object, lines}, log);
   if (how.json) return log.info(object.dump());
   log.info(fmt::format("{} (step {}) on {}, {}", model.checkpoint.path, model.checkpoint.header.step, model.data_text(),
@@ -98,8 +99,8 @@ void print_evaluation(Communicator& world, const ApplyOptions& options, const Ev
 
 }  // namespace
 
-void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
+void evaluate(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   naming_input(options, [&] { print_evaluation(world, options, how, log); });
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

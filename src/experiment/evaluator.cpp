@@ -2,10 +2,11 @@
 
 #include "losses.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
-std::vector<Metric> evaluate_split(ModelParts& parts, Dataset& data, Split split, Index batch_size) {
-  LossSums sums;
+std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
+                                           Index batch_size) {
+  kernels::LossSums sums;
   const auto source = data.evaluate(split, parts.world.rank(), parts.world.size(), batch_size, parts.delivery());
   if (parts.division != nullptr) {
     parts.division->evaluate(*source, parts.parameters.view(), sums);
@@ -15,11 +16,13 @@ std::vector<Metric> evaluate_split(ModelParts& parts, Dataset& data, Split split
   return parts.model->metrics(sum_over_ranks(parts.world, sums));
 }
 
-std::int64_t examples_of(const DatasetInfo& info, Split split) {
-  if (split == Split::train) return info.train;
-  return split == Split::validation ? info.validation : info.test;
+std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {
+  if (split == data::Split::train) return info.train;
+  return split == data::Split::validation ? info.validation : info.test;
 }
 
-Split watched_split(const DatasetInfo& info) { return info.validation > 0 ? Split::validation : Split::test; }
+data::Split watched_split(const data::DatasetInfo& info) {
+  return info.validation > 0 ? data::Split::validation : data::Split::test;
+}
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -12,7 +12,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::string_view kMagic = "unisono-events-1\n";
@@ -88,10 +88,10 @@ EventFileHeader header_from(Reader& reader) {
   }
 }
 
-RecordedStretch stretch_from(Reader section, int servers) {
-  RecordedStretch stretch{.first = static_cast<std::int64_t>(section.number()),
-                          .last = static_cast<std::int64_t>(section.number()),
-                          .by_server = {}};
+strategies::RecordedStretch stretch_from(Reader section, int servers) {
+  strategies::RecordedStretch stretch{.first = static_cast<std::int64_t>(section.number()),
+                                      .last = static_cast<std::int64_t>(section.number()),
+                                      .by_server = {}};
   for (int server = 0; server < servers; ++server) {
     const std::string_view events = section.take(section.number());
     const auto bytes = std::as_bytes(std::span(events));
@@ -137,7 +137,7 @@ void EventFile::write_section(const std::string& content) {
   if (!file_) throw OutputError(fmt::format("{}: cannot write the record of events: {}", path_, std::strerror(errno)));
 }
 
-void EventFile::add(const RecordedStretch& stretch) {
+void EventFile::add(const strategies::RecordedStretch& stretch) {
   std::string content;
   append(content, static_cast<std::uint64_t>(stretch.first));
   append(content, static_cast<std::uint64_t>(stretch.last));
@@ -169,7 +169,7 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   file_.emplace(path, step);
 }
 
-void RunEvents::add(const RecordedStretch& stretch) {
+void RunEvents::add(const strategies::RecordedStretch& stretch) {
   if (file_) file_->add(stretch);
 }
 
@@ -179,13 +179,13 @@ EventFileHeader read_event_header(const std::string& path) {
   return header_from(reader);
 }
 
-EventRecord read_events(const std::string& path) {
+strategies::EventRecord read_events(const std::string& path) {
   const std::string whole = read_whole(path);
   Reader reader = sections_of(path, whole);
   const EventFileHeader header = header_from(reader);
-  EventRecord record;
+  strategies::EventRecord record;
   while (!reader.at_end()) record.stretches.push_back(stretch_from({path, reader.section()}, header.servers));
   return record;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

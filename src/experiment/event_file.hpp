@@ -7,7 +7,7 @@
 
 #include "unisono/strategies/events.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 // events.bin, a run's record of its servers' events: "unisono-events-1\n", then sections of
 //   8 bytes   length of the section's content, n (all numbers little-endian)
@@ -27,13 +27,13 @@ struct EventFileHeader {
 };
 
 /// Writes a run's events, a stretch at a time. For rank 0.
-class EventFile final : public EventRecorder {
+class EventFile final : public strategies::EventRecorder {
  public:
   /// A new file. \throws OutputError
   EventFile(std::string path, const EventFileHeader& header);
   /// Goes on behind the stretch that ends with this step. \throws CheckpointError where the file has none
   EventFile(std::string path, std::int64_t step);
-  void add(const RecordedStretch& stretch) override;
+  void add(const strategies::RecordedStretch& stretch) override;
 
  private:
   void write_section(const std::string& content);
@@ -43,13 +43,13 @@ class EventFile final : public EventRecorder {
 };
 
 /// The events of a run, which all ranks tell alike and rank 0 writes down.
-class RunEvents final : public EventRecorder {
+class RunEvents final : public strategies::EventRecorder {
  public:
   /// On rank 0. \param step at which the run is resumed; 0: it begins
   /// \throws ConfigError where the record was begun with other roles, or another schedule; CheckpointError where it
   /// does not reach the step
   void open(const std::string& path, const EventFileHeader& header, std::int64_t step);
-  void add(const RecordedStretch& stretch) override;
+  void add(const strategies::RecordedStretch& stretch) override;
 
  private:
   std::optional<EventFile> file_;
@@ -57,6 +57,6 @@ class RunEvents final : public EventRecorder {
 
 /// \throws CheckpointError for a file that is missing or damaged
 EventFileHeader read_event_header(const std::string& path);
-EventRecord read_events(const std::string& path);
+strategies::EventRecord read_events(const std::string& path);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace unisono {
+namespace unisono::experiment {
 
 bool is_parted(const HeldState& state) {
   return std::any_of(state.begin(), state.end(), [](const HeldVector& vector) { return !vector.common; });
@@ -18,7 +18,7 @@ HeldVector whole_vector(std::string group, const ParameterLayout& layout, Mutabl
   return vector;
 }
 
-HeldRows some_of(const HeldRows& rows, const Block& block, Slice slice) {
+strategies::HeldRows some_of(const strategies::HeldRows& rows, const Block& block, comm::Slice slice) {
   return {.block = rows.block,
           .first = rows.first + slice.first * rows.step,
           .step = rows.step,
@@ -26,14 +26,14 @@ HeldRows some_of(const HeldRows& rows, const Block& block, Slice slice) {
           .offset = rows.offset + slice.first * block.row_stride()};
 }
 
-std::vector<HeldRows> rows_to_write(const HeldVector& vector, int writer, int writers) {
+std::vector<strategies::HeldRows> rows_to_write(const HeldVector& vector, int writer, int writers) {
   if (!vector.common) return vector.rows;
-  std::vector<HeldRows> shares;
-  for (const HeldRows& rows : vector.rows) {
+  std::vector<strategies::HeldRows> shares;
+  for (const strategies::HeldRows& rows : vector.rows) {
     if (writer >= writers) break;
-    shares.push_back(some_of(rows, vector.layout.blocks()[rows.block], slice_of(rows.count, writer, writers)));
+    shares.push_back(some_of(rows, vector.layout.blocks()[rows.block], comm::slice_of(rows.count, writer, writers)));
   }
   return shares;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

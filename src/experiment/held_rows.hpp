@@ -7,14 +7,14 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/strategies/division.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A vector with the blocks of a layout, as far as this rank holds it.
 struct HeldVector {
   std::string group;  ///< that a checkpoint keeps it in: "parameters", "optimizer/1/velocity"
   const ParameterLayout& layout;
   MutableView values;
-  std::vector<HeldRows> rows;
+  std::vector<strategies::HeldRows> rows;
   bool common = true;                      ///< whether all ranks hold the same rows; else each row is held by one rank
   Allocator* memory = &plain_allocator();  ///< that the values lie in
 };
@@ -31,9 +31,9 @@ inline HeldVector whole_vector(std::string group, const ParameterLayout& layout,
 }
 
 /// Some of the rows, counted from the first one held.
-HeldRows some_of(const HeldRows& rows, const Block& block, Slice slice);
+strategies::HeldRows some_of(const strategies::HeldRows& rows, const Block& block, comm::Slice slice);
 
 /// What one of several writers writes of a vector: all that it holds, or its share of each block that all hold.
-std::vector<HeldRows> rows_to_write(const HeldVector& vector, int writer, int writers);
+std::vector<strategies::HeldRows> rows_to_write(const HeldVector& vector, int writer, int writers);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

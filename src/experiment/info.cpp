@@ -11,14 +11,14 @@
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// The set's figures, or those of a set of such examples, which takes no memory.
-DatasetInfo data_info(const Config& config, const std::optional<SyntheticShape>& shape) {
-  const ModelInputs inputs = shapes_of(config, shape);
-  if (!shape) return inspect_dataset(config.data);
-  DatasetInfo info;
+data::DatasetInfo data_info(const Config& config, const std::optional<SyntheticShape>& shape) {
+  const models::ModelInputs inputs = shapes_of(config, shape);
+  if (!shape) return data::inspect_dataset(config.data);
+  data::DatasetInfo info;
   info.features = inputs.features;
   info.classes = inputs.classes;
   info.target_size = inputs.target_size;
@@ -30,16 +30,16 @@ std::string bytes_text(std::int64_t bytes) {
   return mebi < 1 ? fmt::format("{:.1f} KiB", mebi * 1024) : fmt::format("{:.1f} MiB", mebi);
 }
 
-std::string table_text(const std::vector<LayerSummary>& layers) {
+std::string table_text(const std::vector<models::LayerSummary>& layers) {
   std::size_t name = 5, kind = 4, output = 6;
-  for (const LayerSummary& layer : layers) {
+  for (const models::LayerSummary& layer : layers) {
     name = std::max(name, layer.name.size());
     kind = std::max(kind, layer.kind.size());
     output = std::max(output, layer.output.size());
   }
   std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", "layer", name, "kind", kind, "output",
                                  output, "parameters", "flops/example", "activations");
-  for (const LayerSummary& layer : layers) {
+  for (const models::LayerSummary& layer : layers) {
     text +=
         fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", layer.name, name, layer.kind, kind, layer.output,
                     output, grouped(layer.parameters), grouped(static_cast<std::int64_t>(layer.flops_per_example)),
@@ -49,12 +49,12 @@ std::string table_text(const std::vector<LayerSummary>& layers) {
 }
 
 /// What lock-free training depends on, for models of which an example touches what it has.
-std::optional<Sparsity> sparsity_for(const Config& config, const std::optional<SyntheticShape>& shape) {
+std::optional<data::Sparsity> sparsity_for(const Config& config, const std::optional<SyntheticShape>& shape) {
   if (shape || (config.model.kind != "linear" && config.model.kind != "factorization")) return {};
-  return sparsity_of(config.data);
+  return data::sparsity_of(config.data);
 }
 
-std::string text_of(const Sparsity& sparsity) {
+std::string text_of(const data::Sparsity& sparsity) {
   return fmt::format(
       "sparsity: an example touches at most Ω = {} rows of θ; the most frequent row is touched by a share Δ = {:.3g} "
       "of the examples;\n  share of examples that touch a row of a given example: at most ρ = {:.3g}, on average "
@@ -62,13 +62,13 @@ std::string text_of(const Sparsity& sparsity) {
       sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
 }
 
-nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummary>& layers,
-                               const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
+nlohmann::ordered_json json_of(const models::Model& model, const std::vector<models::LayerSummary>& layers,
+                               const std::vector<MemoryPart>& memory, const std::optional<data::Sparsity>& sparsity) {
   nlohmann::ordered_json json = {{"parameters", model.layout().parameters()},
                                  {"flops_per_example", model.flops_per_example()},
                                  {"peak_memory_bytes", sum(memory)},
                                  {"layers", nlohmann::ordered_json::array()}};
-  for (const LayerSummary& layer : layers) {
+  for (const models::LayerSummary& layer : layers) {
     json["layers"].push_back({{"name", layer.name},
                               {"kind", layer.kind},
                               {"output", layer.output},
@@ -86,8 +86,8 @@ nlohmann::ordered_json json_of(const Model& model, const std::vector<LayerSummar
   return json;
 }
 
-std::string text_of(const Config& config, const Model& model, const std::vector<LayerSummary>& layers, Index batch,
-                    const std::vector<MemoryPart>& memory, const std::optional<Sparsity>& sparsity) {
+std::string text_of(const Config& config, const models::Model& model, const std::vector<models::LayerSummary>& layers,
+                    Index batch, const std::vector<MemoryPart>& memory, const std::optional<data::Sparsity>& sparsity) {
   std::string text = table_text(layers);
   text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
                       count_of(model.layout().parameters(), "parameter"),
@@ -103,15 +103,15 @@ std::string text_of(const Config& config, const Model& model, const std::vector<
 
 }  // namespace
 
-void info(Communicator& world, const Config& given, const InfoOptions& options, Log& log) {
+void info(comm::Communicator& world, const Config& given, const InfoOptions& options, Log& log) {
   Config config = given;
-  const DatasetInfo data = data_info(config, options.data);
+  const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
-  const auto strategy = make_strategy(config.strategy);
-  const auto backend = make_cpu_backend(place_rank(world, config.train.threads, log).threads);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(place_rank(world, config.train.threads, log).threads);
   LocalReducer reducer;
-  const auto model =
-      make_model(config.model, inputs_of(data), model_context(*backend, reducer, strategy->steps_together(), config));
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, reducer, strategy->steps_together(), config));
   const Index batch = largest_part(config, strategy->workers(world.size()));
   const auto memory = predict_memory({.config = config,
                                       .model = *model,
@@ -127,4 +127,4 @@ void info(Communicator& world, const Config& given, const InfoOptions& options, 
                         : text_of(config, *model, layers, batch, memory, sparsity));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -14,7 +14,7 @@
 #include "run_dictionary.hpp"
 #include "run_state.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
@@ -30,7 +30,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 }
 
 /// What rank 0 reads, for all.
-StoredShapes shapes_for_all(Communicator& world, const StoredCheckpoint& stored, const std::string& group) {
+StoredShapes shapes_for_all(comm::Communicator& world, const StoredCheckpoint& stored, const std::string& group) {
   std::string text;
   if (world.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
   return nlohmann::json::parse(world.broadcast_text(text)).get<StoredShapes>();
@@ -38,13 +38,13 @@ StoredShapes shapes_for_all(Communicator& world, const StoredCheckpoint& stored,
 
 /// Reads the blocks of a vector that fit. Collective.
 void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, HeldVector vector) {
-  std::erase_if(vector.rows, [&](const HeldRows& rows) { return !fitting.blocks[rows.block]; });
+  std::erase_if(vector.rows, [&](const strategies::HeldRows& rows) { return !fitting.blocks[rows.block]; });
   if (fitting.count == 0) return;
   read_vector(parts.world, stored, {applied_folder(stored.header) + vector.group}, vector);
 }
 
 /// A row of such a model stands for a word, a user or an item: the same one in both runs.
-void require_same_rows(Communicator& world, const StoredCheckpoint& stored, const NewRun& run) {
+void require_same_rows(comm::Communicator& world, const StoredCheckpoint& stored, const NewRun& run) {
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
   if (world.max(world.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
@@ -54,7 +54,9 @@ void require_same_rows(Communicator& world, const StoredCheckpoint& stored, cons
                   run.config.train.weights.initialise_from, run.config.data.path));
 }
 
-bool differ(const Normalization& a, const Normalization& b) { return a.mean != b.mean || a.scale != b.scale; }
+bool differ(const data::Normalization& a, const data::Normalization& b) {
+  return a.mean != b.mean || a.scale != b.scale;
+}
 
 std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting& parameters, const NewRun& run) {
   std::vector<std::string> lines{fmt::format("initialised from {} (step {}): {} of {} tensors, {} parameters",
@@ -70,7 +72,7 @@ std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting&
         fmt::format("the features are not those of {}: {}; weights of the first layer stand for other features",
                     stored.path, other));
   }
-  if (stored.header.inputs.kind == SetKind::table &&
+  if (stored.header.inputs.kind == data::SetKind::table &&
       differ(stored.header.preprocessing.normalization, run.data.preprocessing().normalization)) {
     lines.emplace_back("features are normalised by this run's own training set, not as in the run that it starts from");
   }
@@ -135,4 +137,4 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
   return lines;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -11,7 +11,7 @@
 
 // `train.initialise_from`: a run begins at what another one has learnt.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The blocks of a group of a checkpoint, by name.
 using StoredShapes = std::map<std::string, std::vector<Index>>;
@@ -30,7 +30,7 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
 /// What the new run has to say of itself.
 struct NewRun {
   const Config& config;
-  Dataset& data;
+  data::Dataset& data;
 };
 
 /// Overwrites the parameters and running statistics that fit with those of the run, or checkpoint, that the config
@@ -39,4 +39,4 @@ struct NewRun {
 /// \return what was said
 std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

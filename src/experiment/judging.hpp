@@ -13,13 +13,13 @@
 
 // What a run decides by its evaluations: which of its checkpoints is the best one, and whether to stop early.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A metric on a split: "validation accuracy".
 struct Criterion {
-  Split split = Split::validation;
+  data::Split split = data::Split::validation;
   std::string metric;
-  std::string text() const { return std::string(name_of(split)) + " " + metric; }
+  std::string text() const { return std::string(data::name_of(split)) + " " + metric; }
 };
 
 /// Both from the config; a missing one decides nothing.
@@ -28,14 +28,14 @@ struct Criteria {
 };
 
 /// All metrics that evaluations of this model may have. \param split train: those that its training steps may have
-std::vector<Metric> possible_metrics(const Model& model, Split split);
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
 
 /// \throws ConfigError for a metric that the model does not have, naming those that it has, and for a split without
 /// examples
-Criteria criteria_of(const Config& config, const Model& model, const DatasetInfo& data);
+Criteria criteria_of(const Config& config, const models::Model& model, const data::DatasetInfo& data);
 
 /// What a run says at its start of the best checkpoint, where there will be none; else empty.
-std::string note_on_best(const Config& config, const DatasetInfo& data);
+std::string note_on_best(const Config& config, const data::DatasetInfo& data);
 
 /// Compares evaluations with those before. All ranks tell it the same, and get the same answers.
 class Judging {
@@ -44,9 +44,9 @@ class Judging {
   Judging(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header);
 
   /// The splits that have to be evaluated for it.
-  bool needs(Split split) const;
+  bool needs(data::Split split) const;
   /// The metrics of a split after header.step; null where it was not evaluated.
-  using MetricsOf = std::function<const std::vector<Metric>*(Split)>;
+  using MetricsOf = std::function<const std::vector<models::Metric>*(data::Split)>;
   /// \return whether this is the best model so far, whose checkpoint is to be kept
   bool judge(const MetricsOf& metrics_of);
   /// Whether so many evaluations in a row as early stopping has patience for were no improvement.
@@ -54,8 +54,8 @@ class Judging {
   const Criteria& criteria() const { return criteria_; }
 
  private:
-  bool judge_best(const Metric& metric);
-  void judge_stopping(const Metric& metric);
+  bool judge_best(const models::Metric& metric);
+  void judge_stopping(const models::Metric& metric);
 
   Criteria criteria_;
   EarlyStoppingSettings settings_;
@@ -64,7 +64,7 @@ class Judging {
 
 /// What a resumed run keeps of evaluations before: nothing of those by other metrics. \return a line on what it
 /// forgets; empty: nothing
-std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const Model& model,
+std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const models::Model& model,
                              CheckpointHeader& header);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,12 +6,12 @@
 #include <span>
 #include <vector>
 
-namespace unisono {
+namespace unisono::experiment {
 
 namespace {
 
 /// Every rank's numbers, one rank's behind the other's.
-std::vector<float> gather(Communicator& world, const std::vector<float>& own) {
+std::vector<float> gather(comm::Communicator& world, const std::vector<float>& own) {
   std::vector<float> all;
   for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
     const std::size_t before = all.size();
@@ -23,7 +23,7 @@ std::vector<float> gather(Communicator& world, const std::vector<float>& own) {
 
 }  // namespace
 
-LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
+kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums) {
   const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
   // Counts below 2⁵³ are exact in a double.
   std::array<double, 10> all = {sums.loss,
@@ -37,22 +37,22 @@ LossSums sum_over_ranks(Communicator& world, const LossSums& sums) {
                                 static_cast<double>(sums.values),
                                 static_cast<double>(scores)};
   world.allreduce_sum(std::span<double>(all));
-  LossSums total{.loss = all[0],
-                 .examples = static_cast<std::int64_t>(all[1]),
-                 .correct = static_cast<std::int64_t>(all[2]),
-                 .correct_top5 = static_cast<std::int64_t>(all[3]),
-                 .squared_error = all[4],
-                 .absolute_error = all[5],
-                 .target_sum = all[6],
-                 .target_squared_sum = all[7],
-                 .values = static_cast<std::int64_t>(all[8])};
+  kernels::LossSums total{.loss = all[0],
+                          .examples = static_cast<std::int64_t>(all[1]),
+                          .correct = static_cast<std::int64_t>(all[2]),
+                          .correct_top5 = static_cast<std::int64_t>(all[3]),
+                          .squared_error = all[4],
+                          .absolute_error = all[5],
+                          .target_sum = all[6],
+                          .target_squared_sum = all[7],
+                          .values = static_cast<std::int64_t>(all[8])};
   if (all[9] == 0) return total;
   total.negative_scores = gather(world, sums.negative_scores);
   total.positive_scores = gather(world, sums.positive_scores);
   return total;
 }
 
-Doings sum_over_ranks(Communicator& world, const Doings& doings) {
+strategies::Doings sum_over_ranks(comm::Communicator& world, const strategies::Doings& doings) {
   const std::array<std::int64_t, 3> own = {doings.averaged_bytes, doings.passed_bytes, doings.touched_rows};
   std::array<std::int64_t, 7> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -65,7 +65,7 @@ Doings sum_over_ranks(Communicator& world, const Doings& doings) {
   return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};
 }
 
-Seconds mean_over_ranks(Communicator& world, const Seconds& seconds, bool trains) {
+strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains) {
   std::array<double, 9> parts = {seconds.compute,
                                  seconds.exposed_communication,
                                  seconds.straggler_wait,
@@ -88,7 +88,7 @@ Seconds mean_over_ranks(Communicator& world, const Seconds& seconds, bool trains
           .other = parts[7]};
 }
 
-Seconds difference(const Seconds& after, const Seconds& before) {
+strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before) {
   return {.compute = after.compute - before.compute,
           .exposed_communication = after.exposed_communication - before.exposed_communication,
           .straggler_wait = after.straggler_wait - before.straggler_wait,
@@ -99,14 +99,14 @@ Seconds difference(const Seconds& after, const Seconds& before) {
           .other = after.other - before.other};
 }
 
-const Metric& decisive(const std::vector<Metric>& metrics) {
-  const auto accuracy =
-      std::find_if(metrics.begin(), metrics.end(), [](const Metric& metric) { return metric.name == "accuracy"; });
+const models::Metric& decisive(const std::vector<models::Metric>& metrics) {
+  const auto accuracy = std::find_if(metrics.begin(), metrics.end(),
+                                     [](const models::Metric& metric) { return metric.name == "accuracy"; });
   return accuracy == metrics.end() ? metrics.front() : *accuracy;
 }
 
-bool is_better(const Metric& metric, double best) {
+bool is_better(const models::Metric& metric, double best) {
   return metric.larger_is_better ? metric.value > best : metric.value < best;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,22 +4,22 @@
 #include "unisono/models/model.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Σ over all ranks. Collective; one message.
-LossSums sum_over_ranks(Communicator& world, const LossSums& sums);
+kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums);
 
 /// Σ over all ranks of what they counted; −1 where none did. Collective; one message.
-Doings sum_over_ranks(Communicator& world, const Doings& doings);
+strategies::Doings sum_over_ranks(comm::Communicator& world, const strategies::Doings& doings);
 
 /// The parts' means over those ranks that train. Collective; one message. \param trains whether this one does
-Seconds mean_over_ranks(Communicator& world, const Seconds& seconds, bool trains = true);
+strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains = true);
 /// after − before, part by part
-Seconds difference(const Seconds& after, const Seconds& before);
+strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before);
 
 /// The figure that says which of two models is the better one: the accuracy where there is one, else the loss.
-const Metric& decisive(const std::vector<Metric>& metrics);
+const models::Metric& decisive(const std::vector<models::Metric>& metrics);
 /// Whether `value` beats `best`, in the metric's own sense. NaN never does.
-bool is_better(const Metric& metric, double best);
+bool is_better(const models::Metric& metric, double best);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

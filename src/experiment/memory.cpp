@@ -7,7 +7,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
@@ -50,7 +50,7 @@ Index training_batch(const MemoryContext& context) {
 }
 
 Index evaluation_batch(const MemoryContext& context) {
-  const DatasetInfo& data = context.data;
+  const data::DatasetInfo& data = context.data;
   const std::int64_t examples = std::max(data.validation, data.test);
   return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
 }
@@ -64,17 +64,17 @@ std::int64_t examples_bytes(const MemoryContext& context) {
 
 /// What the kernels have allocated for themselves after a pass forward and back.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
-  Model& model = context.model;
+  models::Model& model = context.model;
   Allocator& memory = context.backend.memory();
   Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
       gradient(parameters.size(), memory);
-  const ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
+  const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
   model.initialise(0, state);
   SyntheticSource source(
       {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
       {.rank = 0, .size = 1, .batch_size = batch, .accumulate = 1, .seed = 0});
-  LossSums sums;
-  model.loss_and_gradient(source.next(), 1, state, gradient.view(), Write::overwrite, {}, sums);
+  kernels::LossSums sums;
+  model.loss_and_gradient(source.next(), 1, state, gradient.view(), kernels::Write::overwrite, {}, sums);
   return context.backend.scratch_size() * kFloat;
 }
 
@@ -88,10 +88,10 @@ std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
 
 /// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the
 /// batch.
-std::int64_t estimated_scratch_bytes(const Model& model, Index batch) {
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
   constexpr Index kGradients = 9;
   std::int64_t most = 0;
-  for (const LayerSummary& layer : model.summary(batch)) {
+  for (const models::LayerSummary& layer : model.summary(batch)) {
     const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
     most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
   }
@@ -121,13 +121,14 @@ Index largest_part(const Config& config, int ranks) {
 }
 
 std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
-  const Model& model = context.model;
+  const models::Model& model = context.model;
   const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
   const bool in_place = context.strategy.updates_in_place(model);
-  const std::int64_t states =
-      in_place ? 0 : optimizer_state_vectors(context.config.optimizer) + std::ssize(context.strategy.vectors_beside());
+  const std::int64_t states = in_place ? 0
+                                       : optim::optimizer_state_vectors(context.config.optimizer) +
+                                             std::ssize(context.strategy.vectors_beside());
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
-  const bool table = context.data.kind == SetKind::table;
+  const bool table = context.data.kind == data::SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
@@ -150,4 +151,4 @@ std::int64_t sum(const std::vector<MemoryPart>& parts) {
   return bytes;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

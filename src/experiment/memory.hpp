@@ -8,7 +8,7 @@
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What a rank's memory goes to.
 struct MemoryPart {
@@ -18,12 +18,12 @@ struct MemoryPart {
 
 struct MemoryContext {
   const Config& config;
-  Model& model;
-  Backend& backend;
-  const DatasetInfo& data;
+  models::Model& model;
+  kernels::Backend& backend;
+  const data::DatasetInfo& data;
   int ranks = 1;
-  const Division* division = nullptr;  ///< of the model
-  const Strategy& strategy;
+  const strategies::Division* division = nullptr;  ///< of the model
+  const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident before any of this: code, MPI, HDF5
 };
 
@@ -37,4 +37,4 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context);
 
 std::int64_t sum(const std::vector<MemoryPart>& parts);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

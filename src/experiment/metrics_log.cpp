@@ -13,7 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/gone_folder.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// The lines whose step is at most `step`. A last line that was cut short is dropped, too.
@@ -29,13 +29,13 @@ std::string lines_until(const std::string& text, std::int64_t step) {
 
 }  // namespace
 
-nlohmann::ordered_json to_json(const std::vector<Metric>& metrics) {
+nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics) {
   auto json = nlohmann::ordered_json::object();
-  for (const Metric& metric : metrics) json[metric.name] = metric.value;
+  for (const models::Metric& metric : metrics) json[metric.name] = metric.value;
   return json;
 }
 
-nlohmann::ordered_json to_json(const Seconds& seconds) {
+nlohmann::ordered_json to_json(const strategies::Seconds& seconds) {
   return {{"total", seconds.sum()},
           {"compute", seconds.compute},
           {"exposed_communication", seconds.exposed_communication},
@@ -61,4 +61,4 @@ void MetricsLog::write(const nlohmann::ordered_json& line) {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,12 +9,12 @@
 #include "unisono/models/model.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// {"loss": 0.1, "accuracy": 0.9}; what is not finite becomes null.
-nlohmann::ordered_json to_json(const std::vector<Metric>& metrics);
+nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
 /// {"total": …, "compute": …, …}
-nlohmann::ordered_json to_json(const Seconds& seconds);
+nlohmann::ordered_json to_json(const strategies::Seconds& seconds);
 
 /// metrics.jsonl: one object a line, each flushed.
 class MetricsLog {
@@ -29,4 +29,4 @@ class MetricsLog {
   std::ofstream file_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -11,13 +11,13 @@
 #include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 namespace {
 
 /// A data set or a checkpoint is none.
 bool is_export(const std::string& path) {
-  const hdf5::File file(path, hdf5::File::Mode::read);
+  const data::hdf5::File file(path, data::hdf5::File::Mode::read);
   return file.exists("parameters") && !file.exists("header");
 }
 
@@ -32,7 +32,7 @@ NewFile::NewFile(std::string path, bool overwrite) : path_(std::move(path)) {
   if (kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::regular) {
     throw OutputError(fmt::format("{}: is not a regular file, so it is not replaced; choose another --output", path_));
   }
-  if (kind == std::filesystem::file_type::regular && hdf5::is_hdf5(path_) && !is_export(path_)) {
+  if (kind == std::filesystem::file_type::regular && data::hdf5::is_hdf5(path_) && !is_export(path_)) {
     throw OutputError(
         fmt::format("{}: exists and is not an exported file, so it is not replaced; choose another --output", path_));
   }
@@ -61,4 +61,4 @@ void NewFile::fail() const {
       fmt::format("{}: cannot be written: {}; choose another file with --output", path_, std::strerror(errno)));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

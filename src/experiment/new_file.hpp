@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A file that appears under its name when all of it is written.
 class NewFile {
@@ -29,4 +29,4 @@ class NewFile {
   std::ofstream file_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

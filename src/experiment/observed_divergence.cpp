@@ -7,7 +7,7 @@
 #include "training_observer.hpp"
 #include "unisono/strategies/phase.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::string_view way_out(bool has_gradients) {
@@ -23,14 +23,14 @@ std::string_view way_out(bool has_gradients) {
 void TrainingObserver::note_first_loss() {
   if (!divergence_.wants_first_loss()) return;
   TrainingParts& training = context_.training;
-  const Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
   context_.parts.backend->collect(training.sums);
-  LossSums sums = header_.unreported;
+  kernels::LossSums sums = header_.unreported;
   sums += sum_over_ranks(context_.parts.world, training.sums);
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 
-void TrainingObserver::check_losses(const LossSums& sums) {
+void TrainingObserver::check_losses(const kernels::LossSums& sums) {
   if (std::isfinite(sums.loss)) return;
   const std::string before = std::isnan(reported_loss_)
                                  ? ""
@@ -39,10 +39,10 @@ void TrainingObserver::check_losses(const LossSums& sums) {
                       context_.config.optimizer.learning_rate, before));
 }
 
-void TrainingObserver::check_evaluation(Split split, const std::vector<Metric>& metrics) {
-  for (const Metric& metric : metrics) {
+void TrainingObserver::check_evaluation(data::Split split, const std::vector<models::Metric>& metrics) {
+  for (const models::Metric& metric : metrics) {
     if (metric.name != "loss" || std::isfinite(metric.value)) continue;
-    diverge(fmt::format("the {} loss is {} after step {}", name_of(split), metric.value, header_.step));
+    diverge(fmt::format("the {} loss is {} after step {}", data::name_of(split), metric.value, header_.step));
   }
 }
 
@@ -50,7 +50,7 @@ void TrainingObserver::check_evaluation(Split split, const std::vector<Metric>& 
 void TrainingObserver::check_end() {
   if (has_diverged() || !divergence_.is_above()) return;
   constexpr double kBeyondMeasure = 1000;
-  LossSums thousandth = header_.epoch_sums;
+  kernels::LossSums thousandth = header_.epoch_sums;
   thousandth.loss /= kBeyondMeasure;
   if (!divergence_.is_too_large(thousandth)) return;
   const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
@@ -74,4 +74,4 @@ void TrainingObserver::diverge(const std::string& what) {
                           has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint yet");
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,12 +6,12 @@
 
 #include "training_observer.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
-std::string text_of(const std::vector<Metric>& metrics) {
+std::string text_of(const std::vector<models::Metric>& metrics) {
   std::string text;
-  for (const Metric& metric : metrics) {
+  for (const models::Metric& metric : metrics) {
     text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
   }
   return text;
@@ -23,7 +23,8 @@ void TrainingObserver::say_epoch() {
   if (context_.records == nullptr) return;
   std::string text =
       fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
-  for (const auto& [split, metrics] : evaluations_) text += fmt::format("; {} {}", name_of(split), text_of(metrics));
+  for (const auto& [split, metrics] : evaluations_)
+    text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
   context_.records->progress.line(fmt::format("{}; {} examples/s", text, rate_text(examples_per_second_)));
 }
 
@@ -31,7 +32,7 @@ void TrainingObserver::say_epoch() {
 double TrainingObserver::shown_loss() {
   if (!std::isnan(reported_loss_)) return reported_loss_;
   context_.parts.backend->collect(context_.training.sums);
-  const LossSums& sums = context_.training.sums;
+  const kernels::LossSums& sums = context_.training.sums;
   return sums.examples == 0 ? reported_loss_ : sums.loss / static_cast<double>(sums.examples);
 }
 
@@ -54,4 +55,4 @@ void TrainingObserver::show_progress(bool reported) {
                                    .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -11,10 +11,10 @@
 #include "unisono/comm/device.hpp"
 #include "weight_average.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
-SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, std::uint64_t seed,
-                             const Preprocessing* trained) {
+SharedDataset::SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
+                             const data::Preprocessing* trained) {
   share_.node_rank = world.node_rank();
   share_.node_size = world.node_size();
   share_.rank = world.rank();
@@ -25,10 +25,10 @@ SharedDataset::SharedDataset(Communicator& world, const DataSettings& settings, 
   };
   share_.barrier = [&world] { world.node_barrier(); };
   share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
-  dataset_ = open_dataset(settings, seed, share_, trained);
+  dataset_ = data::open_dataset(settings, seed, share_, trained);
 }
 
-ModelInputs inputs_of(const DatasetInfo& info) {
+models::ModelInputs inputs_of(const data::DatasetInfo& info) {
   return {.kind = info.kind,
           .features = info.features,
           .rows = info.rows,
@@ -52,14 +52,15 @@ std::int64_t wanted_threads(const Config& config) {
 bool serves_beside(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
 
 /// Null where the ranks' memory is plain.
-std::unique_ptr<Communicator> world_of_device(Communicator& world, Backend& backend, const Config& config, Log& log) {
+std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
+                                                    const Config& config, Log& log) {
   if (backend.device() == nullptr) return nullptr;
-  return make_device_communicator(world, *backend.device(), config.communication,
-                                  [&log](const std::string& text) { log.info(text); });
+  return comm::make_device_communicator(world, *backend.device(), config.communication,
+                                        [&log](const std::string& text) { log.info(text); });
 }
 
 /// A model that is updated in place has a rule of its own, which knows nothing of these.
-OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::string& model) {
+optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given, const std::string& model) {
   if (model == "linear" && given.kind != "sgd") {
     throw ConfigError(
         fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
@@ -79,19 +80,20 @@ OptimizerSettings settings_in_place(const OptimizerSettings& given, const std::s
 
 }  // namespace
 
-OptimizerSettings optimizer_settings(const Config& config, const Strategy& strategy, const Model& model) {
+optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,
+                                            const models::Model& model) {
   return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
 }
 
-ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_together, const Config& config,
-                           Dataset* data) {
-  ModelContext context{.backend = backend,
-                       .reducer = reducer,
-                       .steps_together = steps_together,
-                       .seed = static_cast<std::uint64_t>(config.seed),
-                       .update_rule = config.optimizer.kind,
-                       .learning_rate = config.optimizer.learning_rate,
-                       .freeze = config.train.weights.freeze};
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const Config& config, data::Dataset* data) {
+  models::ModelContext context{.backend = backend,
+                               .reducer = reducer,
+                               .steps_together = steps_together,
+                               .seed = static_cast<std::uint64_t>(config.seed),
+                               .update_rule = config.optimizer.kind,
+                               .learning_rate = config.optimizer.learning_rate,
+                               .freeze = config.train.weights.freeze};
   if (data != nullptr) {
     context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
     context.training_examples = data->info().train;
@@ -99,7 +101,7 @@ ModelContext model_context(Backend& backend, Reducer& reducer, bool steps_togeth
   return context;
 }
 
-SourceOptions source_options(const ModelParts& parts, const Config& config) {
+data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
   // A rank that does not train only asks its source how long an epoch is.
   const auto part = parts.strategy->part_of_data(parts.world.rank(), parts.world.size());
   return {.rank = part ? part->number : 0,
@@ -108,14 +110,14 @@ SourceOptions source_options(const ModelParts& parts, const Config& config) {
           .accumulate = config.train.accumulate,
           .seed = static_cast<std::uint64_t>(config.seed),
           .class_weights = parts.class_weights,
-          .delivery = part ? parts.delivery() : Delivery{}};
+          .delivery = part ? parts.delivery() : data::Delivery{}};
 }
 
-Config& settle(Config& config, const DatasetInfo& data) {
+Config& settle(Config& config, const data::DatasetInfo& data) {
   config.data.normalization = data.normalization;
   config.data.layout = data.layout;
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
-  if (config.data.order == "strata" && data.kind == SetKind::ratings) {
+  if (config.data.order == "strata" && data.kind == data::SetKind::ratings) {
     const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
     if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
       throw ConfigError(
@@ -126,29 +128,29 @@ Config& settle(Config& config, const DatasetInfo& data) {
   }
   if (config.train.batch_size == 0) {
     config.train.batch_size =
-        data.kind == SetKind::table
+        data.kind == data::SetKind::table
             ? kTableBatch
             : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
   }
-  if (data.kind != SetKind::table && config.train.accumulate > 1) {
+  if (data.kind != data::SetKind::table && config.train.accumulate > 1) {
     throw ConfigError(
         fmt::format("train.accumulate: {} holds {}, for which steps are not divided into micro-batches; set it to 1",
-                    config.data.path, name_of(data.kind)));
+                    config.data.path, data::name_of(data.kind)));
   }
   return config;
 }
 
-ModelParts::ModelParts(Communicator& communicator, const Config& config, const ModelInputs& inputs, Log& log,
-                       Dataset* data)
+ModelParts::ModelParts(comm::Communicator& communicator, const Config& config, const models::ModelInputs& inputs,
+                       Log& log, data::Dataset* data)
     : placement(place_rank(communicator, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
-      strategy(make_strategy(config.strategy)),
+      strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(communicator, config, placement.threads, log)),
       device_world(world_of_device(communicator, *backend, config, log)),
       world(device_world ? *device_world : communicator),
       statistics_group(world.split(0, world.rank())),
       statistics_reducer(*statistics_group),
-      model(make_model(config.model, inputs,
-                       model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
+      model(models::make_model(config.model, inputs,
+                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(world, "order of the parameters", model->layout().hash(),
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
@@ -167,8 +169,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.world.size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
-  optimizer =
-      make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(), *parts.backend);
+  optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
+                                    *parts.backend);
   for (const std::string& name : parts.strategy->vectors_beside()) {
     optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }
@@ -177,9 +179,9 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
 
 TrainingParts::~TrainingParts() = default;
 
-WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const ModelInputs& inputs,
-                         Dataset& data) {
-  SourceOptions options = source_options(parts, config);
+WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config,
+                         const models::ModelInputs& inputs, data::Dataset& data) {
+  data::SourceOptions options = source_options(parts, config);
   for (const int worker : parts.strategy->housed_workers(parts.world.rank(), parts.world.size())) {
     options.rank = worker;
     add({parts, training, config, inputs, data}, options, parts.placement.threads);
@@ -191,19 +193,19 @@ WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Confi
   }
 }
 
-void WorkerParts::add(const WorkerTerms& terms, const SourceOptions& options, int threads) {
+void WorkerParts::add(const WorkerTerms& terms, const data::SourceOptions& options, int threads) {
   ModelParts& parts = terms.parts;
   Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
-  owned.backend = make_cpu_backend(threads);
-  owned.model = make_model(terms.config.model, terms.inputs,
-                           model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
+  owned.backend = kernels::make_cpu_backend(threads);
+  owned.model = models::make_model(terms.config.model, terms.inputs,
+                                   model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
   owned.source = terms.data.train(options);
   const ParameterLayout& layout = parts.model->layout();
   const bool in_place = terms.training.gradient.size() == 0;
   if (workers_.empty()) {
     owned.optimizer = nullptr;  // the rank's
   } else if (!in_place) {
-    owned.optimizer = make_optimizer(terms.config.optimizer, layout, *owned.backend);
+    owned.optimizer = optim::make_optimizer(terms.config.optimizer, layout, *owned.backend);
   }
   Allocator& memory = owned.backend->memory();
   owned.parameters = Buffer(layout.size(), memory);
@@ -217,4 +219,4 @@ void WorkerParts::add(const WorkerTerms& terms, const SourceOptions& options, in
                       .gradient = owned.gradient.view()});
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

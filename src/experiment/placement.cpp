@@ -12,7 +12,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// The first hardware thread of the core that a CPU belongs to; the CPU itself where the system does not say.
@@ -31,7 +31,7 @@ std::vector<int> cores_from(const std::string& text) {
 }
 
 /// Every rank's cores and host; those of this node's ranks, this one included, are returned.
-std::vector<std::vector<int>> cores_on_this_node(Communicator& world, const std::vector<int>& own) {
+std::vector<std::vector<int>> cores_on_this_node(comm::Communicator& world, const std::vector<int>& own) {
   std::vector<std::vector<int>> ranks;
   const std::string host = world.host() + "\n";
   for (const std::string& text : world.all_gather_text(host + text_of(own))) {
@@ -77,7 +77,7 @@ int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>
   return std::max(1, static_cast<int>(share + 1e-6));
 }
 
-Placement place_rank(Communicator& world, std::int64_t wanted, Log& log, int beside) {
+Placement place_rank(comm::Communicator& world, std::int64_t wanted, Log& log, int beside) {
   const std::vector<int> own = cores_of_this_process();
   const auto ranks = cores_on_this_node(world, own);
   const Placement placement{
@@ -115,4 +115,4 @@ std::uint64_t build_hash() {
 std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }
 std::int64_t resident_memory_bytes() { return status_bytes("VmRSS:"); }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The cores that this process may run on. A core is named by the first of its hardware threads.
 std::vector<int> cores_of_this_process();
@@ -25,7 +25,7 @@ struct Placement {
 /// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores.
 /// Collective. \param wanted threads; 0: the fair share \param beside threads of this rank that are to have a core of
 /// it, too
-Placement place_rank(Communicator& world, std::int64_t wanted, Log& log, int beside = 0);
+Placement place_rank(comm::Communicator& world, std::int64_t wanted, Log& log, int beside = 0);
 
 /// "AMD EPYC 9R14": of this machine, or "unknown CPU".
 std::string cpu_name();
@@ -37,4 +37,4 @@ std::uint64_t build_hash();
 std::int64_t peak_memory_bytes();
 std::int64_t resident_memory_bytes();
 
-}  // namespace unisono
+}  // namespace unisono::experiment

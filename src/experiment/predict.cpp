@@ -14,7 +14,7 @@
 #include "unisono/experiment/evaluate.hpp"
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr int kRoot = 0, kTag = 72;
@@ -28,7 +28,7 @@ struct Rows {
 
 class Predictor {
  public:
-  Predictor(TrainedModel& model, Communicator& world)
+  Predictor(TrainedModel& model, comm::Communicator& world)
       : model_(model),
         source_((*model.data)
                     ->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size,
@@ -49,11 +49,11 @@ class Predictor {
 
  private:
   TrainedModel& model_;
-  std::unique_ptr<EvaluationSource> source_;
+  std::unique_ptr<data::EvaluationSource> source_;
   std::int64_t next_;
 };
 
-void send_rows(Communicator& world, const Rows& rows) {
+void send_rows(comm::Communicator& world, const Rows& rows) {
   world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
   if (rows.range[1] == 0) return;
   world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
@@ -61,7 +61,7 @@ void send_rows(Communicator& world, const Rows& rows) {
 }
 
 /// \param outputs K \param answers A
-Rows receive_rows(Communicator& world, int rank, Index outputs, Index answers) {
+Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answers) {
   Rows rows;
   world.receive(std::as_writable_bytes(std::span(rows.range)), rank, kTag);
   rows.values.resize(static_cast<std::size_t>(rows.range[1] * outputs));
@@ -72,7 +72,7 @@ Rows receive_rows(Communicator& world, int rank, Index outputs, Index answers) {
 }
 
 /// Round by round, each rank's next batch: all ranks compute at once, and no rank holds more than a batch of each.
-void collect(Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
+void collect(comm::Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
   std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
   const auto take = [&](int rank, const Rows& rows) {
     open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
@@ -100,15 +100,15 @@ class RatingLabels {
         batch_(source_->next()) {}
 
   std::string of(std::int64_t example) const {
-    const auto entries = std::get<SparseEntries>(*batch_->set);
+    const auto entries = std::get<data::SparseEntries>(*batch_->set);
     const SparseEntry& entry = entries[static_cast<std::size_t>(batch_->ranges.front().first + example)];
     return "," + csv_field(users_.names[entry.row]) + "," + csv_field(items_.names[entry.column]);
   }
 
  private:
-  NameTable users_, items_;
-  std::unique_ptr<EvaluationSource> source_;
-  std::optional<Batch> batch_;  ///< all of the split
+  data::NameTable users_, items_;
+  std::unique_ptr<data::EvaluationSource> source_;
+  std::optional<data::Batch> batch_;  ///< all of the split
 };
 
 SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how, int ranks) {
@@ -123,14 +123,14 @@ SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const P
                       .overwrite = how.overwrite,
                       .ranks = ranks};
   if (options.classes || answer.name == "label") options.class_names = class_names_of(model, apply);
-  if (model.checkpoint.header.inputs.kind == SetKind::ratings && how.output.ends_with(".csv")) {
+  if (model.checkpoint.header.inputs.kind == data::SetKind::ratings && how.output.ends_with(".csv")) {
     options.label_names = ",user,item";
     options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
   }
   return options;
 }
 
-void predict_into_file(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+void predict_into_file(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
@@ -153,8 +153,8 @@ void predict_into_file(Communicator& world, const ApplyOptions& options, const P
 
 }  // namespace
 
-void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
   naming_input(options, [&] { predict_into_file(world, options, how, log); });
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

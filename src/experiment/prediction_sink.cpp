@@ -17,7 +17,7 @@
 #include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 [[noreturn]] void fail(const std::string& path, const std::string& reason) {
@@ -97,9 +97,9 @@ class Hdf5Sink final : public PredictionSink {
   }
 
  private:
-  static std::unique_ptr<hdf5::File> open(const std::string& path) {
+  static std::unique_ptr<data::hdf5::File> open(const std::string& path) {
     try {
-      return std::make_unique<hdf5::File>(path, hdf5::File::Mode::create);
+      return std::make_unique<data::hdf5::File>(path, data::hdf5::File::Mode::create);
     } catch (const Error& error) {
       std::error_code ignored;
       std::filesystem::remove(path, ignored);
@@ -110,7 +110,7 @@ class Hdf5Sink final : public PredictionSink {
   std::string answers() const { return options_.answer + "s"; }
 
   SinkOptions options_;
-  std::unique_ptr<hdf5::File> file_;
+  std::unique_ptr<data::hdf5::File> file_;
 };
 
 /// One file a rank, which are joined at the end.
@@ -197,8 +197,8 @@ bool names_predictions(const std::string& first_line) {
 
 bool holds_predictions(const std::string& path) {
   if (path.ends_with(".h5")) {
-    if (!hdf5::is_hdf5(path)) return false;
-    const hdf5::File file(path, hdf5::File::Mode::read);
+    if (!data::hdf5::is_hdf5(path)) return false;
+    const data::hdf5::File file(path, data::hdf5::File::Mode::read);
     const bool is_set = file.exists("train") || file.exists("validation") || file.exists("test");
     return !is_set && (file.exists("predictions") || file.exists("scores"));
   }
@@ -227,4 +227,4 @@ std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options)
   throw ConfigError(fmt::format("--output {}: predictions can be written to FILE.h5 or FILE.csv", options.path));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -10,7 +10,7 @@
 #include "figures/class_reading.hpp"
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Where predictions go, on rank 0. The file appears under its name when all of it is written.
 class PredictionSink {
@@ -47,4 +47,4 @@ void require_replaceable(const std::string& path, bool overwrite);
 /// \throws ConfigError for another ending, OutputError where it cannot be written
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

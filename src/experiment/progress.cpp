@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr double kBarSeconds = 0.2, kFirstLineSeconds = 1, kLineSeconds = 10, kRareLineSeconds = 30;
@@ -101,4 +101,4 @@ void Progress::clear() {
   drawn_ = false;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "unisono/base/log.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Where a run stands, for the progress bar.
 struct Position {
@@ -57,4 +57,4 @@ class Progress {
   bool has_shown_ = false;  ///< anything so far
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

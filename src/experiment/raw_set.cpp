@@ -4,17 +4,17 @@
 
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 bool is_hdf5_file(const std::string& path) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(path, ignored) && hdf5::is_hdf5(path);
+  return std::filesystem::is_regular_file(path, ignored) && data::hdf5::is_hdf5(path);
 }
 
 }  // namespace
 
-RawSet::RawSet(Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint,
+RawSet::RawSet(comm::Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint,
                const std::string& folder, Log& log) {
   if (world.is_root()) make(input, checkpoint, folder, log);
   path_ = world.all_gather_text(path_).front();
@@ -25,9 +25,9 @@ void RawSet::make(const std::string& input, const StoredCheckpoint& checkpoint, 
     path_ = input;
     return;
   }
-  const ModelInputs& inputs = checkpoint.header.inputs;
-  const std::string path = temporary_set(folder);
-  const std::string left_out = import_raw(
+  const models::ModelInputs& inputs = checkpoint.header.inputs;
+  const std::string path = data::temporary_set(folder);
+  const std::string left_out = data::import_raw(
       input, {.kind = inputs.kind, .features = inputs.features, .preprocessing = checkpoint.header.preprocessing},
       {.path = path, .overwrite = true});
   path_ = path;
@@ -40,4 +40,4 @@ RawSet::~RawSet() {
   if (owned_) std::filesystem::remove(path_, ignored);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,15 +9,15 @@
 #include "unisono/data/raw_input.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A file in another format, as a set that a trained model can be applied to. It lies in a folder that all ranks see,
 /// while this object lives; rank 0 makes it. An HDF5 file stays where it is. Its construction is collective.
 class RawSet {
  public:
   /// \throws DataError for a file that cannot be brought into the form that the model was trained on, OutputError
-  RawSet(Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint, const std::string& folder,
-         Log& log);
+  RawSet(comm::Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint,
+         const std::string& folder, Log& log);
   ~RawSet();
   RawSet(const RawSet&) = delete;
   RawSet& operator=(const RawSet&) = delete;
@@ -38,8 +38,8 @@ void naming_input(const ApplyOptions& options, const Do& apply) {
     apply();
   } catch (const DataError& error) {
     if (options.input.empty()) throw;
-    throw DataError(name_temporary_set(error.what(), options.scratch, options.input));
+    throw DataError(data::name_temporary_set(error.what(), options.scratch, options.input));
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,9 +4,9 @@
 
 #include "run_folder.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
-EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
+strategies::EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
   const EventFileHeader recorded = read_event_header(path);
   const auto require = [&](bool same, const std::string& what) {
     if (!same) throw CheckpointError(fmt::format("{}: cannot be repeated here bit for bit: {}", path, what));
@@ -16,7 +16,7 @@ EventRecord read_repeatable(const std::string& path, const EventFileHeader& here
   require(recorded.device == here.device,
           fmt::format("it was recorded on {}, but this is {}", recorded.device, here.device));
   require(recorded.layout == here.layout, "the order of the parameters differs");
-  EventRecord record = read_events(path);
+  strategies::EventRecord record = read_events(path);
   require(!record.stretches.empty(), "no steps were recorded");
   return record;
 }
@@ -29,8 +29,8 @@ void require_repeated(const Summary& summary, const std::string& run_folder) {
                                   summary.steps, to_text(comparison)));
 }
 
-ExitCode replay(Communicator& world, const std::string& run, const std::string& output, const ModelKinds& models,
-                Log& log) {
+ExitCode replay(comm::Communicator& world, const std::string& run, const std::string& output,
+                const models::ModelKinds& models, Log& log) {
   const EventFileHeader recorded = read_event_header(events_of(run));
   Config config = parse_config({.path = events_of(run), .text = recorded.config, .overrides = {}}, models);
   config.output = output.empty() ? run + "/replay" : output;
@@ -46,4 +46,4 @@ ExitCode replay(Communicator& world, const std::string& run, const std::string& 
   return train(world, config, options, log);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -9,7 +9,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/seal.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 constexpr const char* kName = "dictionary.h5";
 
 /// Of all names and their order; 0 where there are none.
-std::uint64_t hash_of(const Dictionary& dictionary) {
+std::uint64_t hash_of(const data::Dictionary& dictionary) {
   std::uint64_t hash = 0;
-  for (const NameTable& table : dictionary) {
+  for (const data::NameTable& table : dictionary) {
     hash = hash_bytes(table.table, hash);
     for (const std::string& name : table.names) hash = hash_bytes(name, hash + 1);
   }
@@ -30,12 +30,12 @@ std::uint64_t hash_of(const Dictionary& dictionary) {
 
 std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
   std::error_code ignored;
-  if (fs::exists(file, ignored)) return hash_of(read_dictionary(file));
-  const Dictionary dictionary = read_dictionary(set);
+  if (fs::exists(file, ignored)) return hash_of(data::read_dictionary(file));
+  const data::Dictionary dictionary = data::read_dictionary(set);
   if (dictionary.empty()) return 0;
   const std::string aside = file + ".tmp";
   try {
-    write_dictionary(aside, dictionary);
+    data::write_dictionary(aside, dictionary);
   } catch (...) {
     fs::remove(aside, ignored);
     throw;
@@ -44,16 +44,18 @@ std::uint64_t keep_dictionary(const std::string& set, const std::string& file) {
   return hash_of(dictionary);
 }
 
-std::uint64_t names_of(const std::string& set) { return hash_of(read_dictionary(set)); }
+std::uint64_t names_of(const std::string& set) { return hash_of(data::read_dictionary(set)); }
 
-Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config) {
+data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& config) {
   const std::uint64_t names = checkpoint.header.names;
-  const auto is_its = [names](const Dictionary& dictionary) { return names == 0 || hash_of(dictionary) == names; };
+  const auto is_its = [names](const data::Dictionary& dictionary) {
+    return names == 0 || hash_of(dictionary) == names;
+  };
   const fs::path folder = fs::absolute(checkpoint.path).parent_path();
   std::error_code ignored;
   for (const fs::path& file : {folder.parent_path() / kName, folder / kName}) {
     if (!fs::exists(file, ignored)) continue;
-    Dictionary dictionary = read_dictionary(file.string());
+    data::Dictionary dictionary = data::read_dictionary(file.string());
     if (is_its(dictionary)) return dictionary;
   }
   const auto lacks = [&](const std::string& why) -> DataError {
@@ -63,7 +65,7 @@ Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& confi
                     checkpoint.path, kName, why));
   };
   try {
-    Dictionary dictionary = read_dictionary(config.data.path);
+    data::Dictionary dictionary = data::read_dictionary(config.data.path);
     if (is_its(dictionary)) return dictionary;
   } catch (const DataError& error) {
     throw lacks(error.what());
@@ -72,11 +74,11 @@ Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config& confi
 }
 
 void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set) {
-  const Dictionary known = dictionary_of(checkpoint, config);
+  const data::Dictionary known = dictionary_of(checkpoint, config);
   const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // classes are matched when they are read
-  for (const NameTable& there : read_dictionary(set)) {
+  for (const data::NameTable& there : data::read_dictionary(set)) {
     if (there.table == "classes" && by_name) continue;
-    const NameTable* const own = find_table(known, there.table);
+    const data::NameTable* const own = data::find_table(known, there.table);
     if (own == nullptr || own->names.empty()) continue;
     const auto compared = static_cast<std::ptrdiff_t>(std::min(own->names.size(), there.names.size()));
     const auto [name, other] = std::mismatch(own->names.begin(), own->names.begin() + compared, there.names.begin());
@@ -89,4 +91,4 @@ void require_same_names(const StoredCheckpoint& checkpoint, const Config& config
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -18,7 +18,7 @@
 #include "unisono/base/gone_folder.hpp"
 #include "unisono/base/seal.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -147,4 +147,4 @@ std::string read_text_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

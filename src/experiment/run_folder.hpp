@@ -5,7 +5,7 @@
 
 #include "unisono/experiment/train.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Where a run's checkpoints are.
 inline std::string checkpoints_of(const std::string& run_folder) { return run_folder + "/checkpoints"; }
@@ -48,4 +48,4 @@ void write_text_file(const std::string& path, const std::string& text);
 /// \throws OutputError
 std::string read_text_file(const std::string& path);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 
 #include "checkpoint_file.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 bool states_are_local(const ModelParts& parts) {
@@ -48,7 +48,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   }
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
-    for (OptimizerState& own : training.optimizer->state()) {
+    for (optim::OptimizerState& own : training.optimizer->state()) {
       state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), own.values));
       state.back().common = !local;
       if (local && rank != parts.world.rank()) state.back().rows.clear();
@@ -59,7 +59,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
 
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   std::vector<std::string> names;
-  for (const OptimizerState& state : training.optimizer->state()) names.push_back(state.name);
+  for (const optim::OptimizerState& state : training.optimizer->state()) names.push_back(state.name);
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {
     throw CheckpointError(fmt::format(
@@ -86,11 +86,11 @@ void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
-  for (OptimizerState& own : training.optimizer->state()) {
+  for (optim::OptimizerState& own : training.optimizer->state()) {
     read_vector(parts.world, stored, groups_of(own.name, parts, stored),
                 whole_vector(own.name, parts.model->layout(), own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

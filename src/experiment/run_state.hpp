@@ -7,7 +7,7 @@
 #include "stored_checkpoint.hpp"
 #include "weight_average.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// θ, as far as this rank holds it.
 HeldVector parameters_of(ModelParts& parts);
@@ -34,4 +34,4 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
 /// θ and the running statistics alone, averaged where the run averages them, for evaluation. Collective.
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::int64_t number_of(const std::string& config, const std::string& key) {
@@ -20,7 +20,7 @@ std::int64_t span_before(const ResumedAt& at) {
   return epochs > 0 ? epochs : number_of(at.config, "train.epochs");
 }
 
-Schedule schedule_over(const Config& config, std::int64_t epochs, std::int64_t steps_per_epoch) {
+optim::Schedule schedule_over(const Config& config, std::int64_t epochs, std::int64_t steps_per_epoch) {
   return {config.schedule, config.optimizer.learning_rate, epochs * steps_per_epoch, steps_per_epoch};
 }
 
@@ -35,7 +35,7 @@ bool is_other_span(const Config& config, const ResumedAt& at) {
 
 }  // namespace
 
-Schedule schedule_of(const Config& config, std::int64_t steps_per_epoch) {
+optim::Schedule schedule_of(const Config& config, std::int64_t steps_per_epoch) {
   return schedule_over(config, config.schedule_epochs(), steps_per_epoch);
 }
 
@@ -65,7 +65,7 @@ std::string change_of_span(const Config& config, const ResumedAt& at) {
 std::string span_note(const Config& config, std::int64_t steps_per_epoch) {
   const std::int64_t span = config.schedule_epochs(), epochs = config.train.epochs;
   if (!config.schedule.depends_on_length() || span == epochs) return "";
-  const Schedule schedule = schedule_of(config, steps_per_epoch);
+  const optim::Schedule schedule = schedule_of(config, steps_per_epoch);
   if (span < epochs) {
     const double last = last_rate(config, span, steps_per_epoch);
     return fmt::format("schedule: the learning rate falls over {} of {} and then stays at {:.3g}{}", span,
@@ -84,4 +84,4 @@ std::string way_to_go_on(const Config& config, std::int64_t steps_per_epoch) {
       span, last_rate(config, span, steps_per_epoch));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

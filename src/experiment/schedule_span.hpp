@@ -7,7 +7,7 @@
 
 // The epochs that a falling learning rate is spread over, when a run is resumed with another length.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Where a run stands that is resumed.
 struct ResumedAt {
@@ -16,7 +16,7 @@ struct ResumedAt {
 };
 
 /// The schedule of a run of this config.
-Schedule schedule_of(const Config& config, std::int64_t steps_per_epoch);
+optim::Schedule schedule_of(const Config& config, std::int64_t steps_per_epoch);
 
 /// Another length of the run must not move the learning rate unasked.
 /// \throws ConfigError saying what would happen to the rate, and how to choose, where the schedule would span other
@@ -32,4 +32,4 @@ std::string span_note(const Config& config, std::int64_t steps_per_epoch);
 /// How a complete run is made longer.
 std::string way_to_go_on(const Config& config, std::int64_t steps_per_epoch);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

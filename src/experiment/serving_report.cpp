@@ -9,22 +9,22 @@
 #include "progress.hpp"
 #include "unisono/models/factory.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr double kBusy = 0.8;  ///< share of the time from which on a server holds the workers up
 
-nlohmann::json raw_json(const ServedShard& shard) {
-  const ServerDoings& doings = shard.doings;
+nlohmann::json raw_json(const strategies::ServedShard& shard) {
+  const strategies::ServerDoings& doings = shard.doings;
   nlohmann::json staleness = nlohmann::json::array();
-  for (const Histogram& histogram : doings.staleness) staleness.push_back(histogram.counts);
+  for (const strategies::Histogram& histogram : doings.staleness) staleness.push_back(histogram.counts);
   return {shard.server,        shard.rank,           shard.floats,        doings.pulls,
           doings.pushes,       doings.pulled_bytes,  doings.pushed_bytes, doings.seconds,
           doings.idle_seconds, std::move(staleness), doings.held_seconds};
 }
 
-ServedShard shard_from(const nlohmann::json& json) {
-  ServedShard shard{.server = json[0], .rank = json[1], .floats = json[2], .doings = {}};
+strategies::ServedShard shard_from(const nlohmann::json& json) {
+  strategies::ServedShard shard{.server = json[0], .rank = json[1], .floats = json[2], .doings = {}};
   shard.doings = {.pulls = json[3],
                   .pushes = json[4],
                   .pulled_bytes = json[5],
@@ -37,76 +37,77 @@ ServedShard shard_from(const nlohmann::json& json) {
   return shard;
 }
 
-nlohmann::ordered_json to_json(const Histogram& histogram) {
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
   return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
 }
 
 /// Σ of a count over the servers.
-std::int64_t sum(const ServingReport& report, std::int64_t ServerDoings::*count) {
+std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerDoings::*count) {
   std::int64_t all = 0;
-  for (const ServedShard& shard : report.shards) all += shard.doings.*count;
+  for (const strategies::ServedShard& shard : report.shards) all += shard.doings.*count;
   return all;
 }
 
 double megabytes(const ServingReport& report) {
   double floats = 0;
-  for (const ServedShard& shard : report.shards) floats += static_cast<double>(shard.floats);
+  for (const strategies::ServedShard& shard : report.shards) floats += static_cast<double>(shard.floats);
   return sizeof(float) * floats * 1e-6;
 }
 
 /// Seconds that a worker's pulls were held for others, at the server that held it longest.
 double held_seconds(const ServingReport& report, std::size_t worker) {
   double longest = 0;
-  for (const ServedShard& shard : report.shards) longest = std::max(longest, shard.doings.held_seconds[worker]);
+  for (const strategies::ServedShard& shard : report.shards)
+    longest = std::max(longest, shard.doings.held_seconds[worker]);
   return longest;
 }
 
 /// What a report says of all servers together.
 nlohmann::ordered_json sums_json(const ServingReport& report) {
-  return {{"pulls", sum(report, &ServerDoings::pulls)},
-          {"pushes", sum(report, &ServerDoings::pushes)},
-          {"pulled_bytes", sum(report, &ServerDoings::pulled_bytes)},
-          {"pushed_bytes", sum(report, &ServerDoings::pushed_bytes)},
+  return {{"pulls", sum(report, &strategies::ServerDoings::pulls)},
+          {"pushes", sum(report, &strategies::ServerDoings::pushes)},
+          {"pulled_bytes", sum(report, &strategies::ServerDoings::pulled_bytes)},
+          {"pushed_bytes", sum(report, &strategies::ServerDoings::pushed_bytes)},
           {"staleness", to_json(report.staleness())}};
 }
 
 }  // namespace
 
-double ServingReport::busy_share(const ServedShard& shard) const {
+double ServingReport::busy_share(const strategies::ServedShard& shard) const {
   return 1 - shard.doings.idle_seconds / std::max(shard.doings.seconds, 1e-9);
 }
 
-Histogram ServingReport::staleness() const {
-  Histogram all;
-  for (const ServedShard& shard : shards) {
-    for (const Histogram& worker : shard.doings.staleness) all += worker;
+strategies::Histogram ServingReport::staleness() const {
+  strategies::Histogram all;
+  for (const strategies::ServedShard& shard : shards) {
+    for (const strategies::Histogram& worker : shard.doings.staleness) all += worker;
   }
   return all;
 }
 
-Histogram ServingReport::staleness(std::size_t worker) const {
-  Histogram all;
-  for (const ServedShard& shard : shards) all += shard.doings.staleness[worker];
+strategies::Histogram ServingReport::staleness(std::size_t worker) const {
+  strategies::Histogram all;
+  for (const strategies::ServedShard& shard : shards) all += shard.doings.staleness[worker];
   return all;
 }
 
-ServingReport gather_serving(Communicator& world, const std::vector<ServedShard>& own) {
+ServingReport gather_serving(comm::Communicator& world, const std::vector<strategies::ServedShard>& own) {
   nlohmann::json mine = nlohmann::json::array();
-  for (const ServedShard& shard : own) mine.push_back(raw_json(shard));
+  for (const strategies::ServedShard& shard : own) mine.push_back(raw_json(shard));
   ServingReport report;
   for (const std::string& text : world.all_gather_text(mine.dump())) {
     for (const auto& json : nlohmann::json::parse(text)) report.shards.push_back(shard_from(json));
   }
   std::sort(report.shards.begin(), report.shards.end(),
-            [](const ServedShard& a, const ServedShard& b) { return a.server < b.server; });
+            [](const strategies::ServedShard& a, const strategies::ServedShard& b) { return a.server < b.server; });
   return report;
 }
 
 ServingReport difference(const ServingReport& after, const ServingReport& before) {
   ServingReport between = after;
   for (std::size_t i = 0; i < before.shards.size(); ++i) {
-    ServerDoings& now = between.shards[i].doings;
-    const ServerDoings& then = before.shards[i].doings;
+    strategies::ServerDoings& now = between.shards[i].doings;
+    const strategies::ServerDoings& then = before.shards[i].doings;
     now.pulls -= then.pulls;
     now.pushes -= then.pushes;
     now.pulled_bytes -= then.pulled_bytes;
@@ -125,7 +126,7 @@ ServingReport difference(const ServingReport& after, const ServingReport& before
 
 nlohmann::ordered_json to_json(const ServingReport& report) {
   nlohmann::ordered_json json = sums_json(report);
-  for (const ServedShard& shard : report.shards) {
+  for (const strategies::ServedShard& shard : report.shards) {
     json["servers"].push_back(
         {{"rank", shard.rank},
          {"shard_bytes", shard.floats * static_cast<std::int64_t>(sizeof(float))},
@@ -143,17 +144,17 @@ nlohmann::ordered_json to_json(const ServingReport& report) {
 
 nlohmann::ordered_json brief_json(const ServingReport& report) {
   nlohmann::ordered_json json = sums_json(report);
-  for (const ServedShard& shard : report.shards) json["busy"].push_back(report.busy_share(shard));
+  for (const strategies::ServedShard& shard : report.shards) json["busy"].push_back(report.busy_share(shard));
   return json;
 }
 
 std::string relief_of_servers(const Config& config) {
-  const StrategySettings& strategy = config.strategy;
+  const strategies::StrategySettings& strategy = config.strategy;
   std::vector<std::string> ways;
   if (strategy.servers > 0) ways.emplace_back("more servers (strategy.servers)");
   if (strategy.kind == "elastic_averaging") {
     ways.emplace_back("a longer period");
-  } else if (has_in_place_kind(config.model)) {
+  } else if (models::has_in_place_kind(config.model)) {
     ways.emplace_back("a larger train.batch_size");
   } else {
     if (!strategy.prefetch) ways.emplace_back("prefetch = true");
@@ -165,16 +166,16 @@ std::string relief_of_servers(const Config& config) {
 
 std::string to_text(const ServingReport& report, const Config& config) {
   if (report.shards.empty()) return "";
-  const auto busier = [&](const ServedShard& a, const ServedShard& b) {
+  const auto busier = [&](const strategies::ServedShard& a, const strategies::ServedShard& b) {
     return report.busy_share(a) < report.busy_share(b);
   };
-  const ServedShard& busiest = *std::max_element(report.shards.begin(), report.shards.end(), busier);
-  const Histogram staleness = report.staleness();
+  const strategies::ServedShard& busiest = *std::max_element(report.shards.begin(), report.shards.end(), busier);
+  const strategies::Histogram staleness = report.staleness();
   std::string text = fmt::format(
       "  servers     {} with {:.1f} MB in total, {} pushes, staleness {:.2g} updates on average, at most {}; the "
       "busiest server was busy {:.0f} % of the time\n",
-      report.shards.size(), megabytes(report), grouped(sum(report, &ServerDoings::pushes)), staleness.mean(),
-      staleness.largest(), 100 * report.busy_share(busiest));
+      report.shards.size(), megabytes(report), grouped(sum(report, &strategies::ServerDoings::pushes)),
+      staleness.mean(), staleness.largest(), 100 * report.busy_share(busiest));
   if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {
     text += fmt::format("  bottleneck  server {} on rank {}: {}\n", busiest.server, busiest.rank,
                         relief_of_servers(config));
@@ -182,4 +183,4 @@ std::string to_text(const ServingReport& report, const Config& config) {
   return text;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

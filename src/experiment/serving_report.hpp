@@ -8,20 +8,20 @@
 #include "unisono/experiment/config.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What the servers of a run have counted, by server; empty where there are none.
 struct ServingReport {
-  std::vector<ServedShard> shards;
+  std::vector<strategies::ServedShard> shards;
 
-  double busy_share(const ServedShard& shard) const;
+  double busy_share(const strategies::ServedShard& shard) const;
   /// Of all pushes, or of one worker's, over all servers.
-  Histogram staleness() const;
-  Histogram staleness(std::size_t worker) const;
+  strategies::Histogram staleness() const;
+  strategies::Histogram staleness(std::size_t worker) const;
 };
 
 /// All ranks' servers. Collective.
-ServingReport gather_serving(Communicator& world, const std::vector<ServedShard>& own);
+ServingReport gather_serving(comm::Communicator& world, const std::vector<strategies::ServedShard>& own);
 /// after − before
 ServingReport difference(const ServingReport& after, const ServingReport& before);
 
@@ -35,4 +35,4 @@ std::string to_text(const ServingReport& report, const Config& config);
 /// What makes servers' work less for a run of this config: "try more servers (strategy.servers)".
 std::string relief_of_servers(const Config& config);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 
 #include "unisono/base/seal.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// What cannot be read has no hashes, and so fits no seal.
@@ -18,12 +18,13 @@ std::vector<std::uint64_t> hash_what_can_be_read(const std::string& path, int re
 
 }  // namespace
 
-bool all_see(Communicator& world, const std::string& path) {
+bool all_see(comm::Communicator& world, const std::string& path) {
   const std::string mine = end_of_file(path), roots = world.broadcast_text(mine);
   return world.max(static_cast<std::int64_t>(mine.empty() || mine != roots)) == 0;
 }
 
-std::vector<std::uint64_t> gather_hashes(Communicator& world, const std::vector<std::uint64_t>& own, int readers) {
+std::vector<std::uint64_t> gather_hashes(comm::Communicator& world, const std::vector<std::uint64_t>& own,
+                                         int readers) {
   const auto parts = world.all_gather_bytes(std::as_bytes(std::span(own)));
   std::size_t count = 0;
   for (const auto& part : parts) count += part.size() / sizeof(std::uint64_t);
@@ -36,7 +37,7 @@ std::vector<std::uint64_t> gather_hashes(Communicator& world, const std::vector<
   return hashes;
 }
 
-std::string broken_seal(Communicator& world, const std::string& path, int readers) {
+std::string broken_seal(comm::Communicator& world, const std::string& path, int readers) {
   std::string missing = world.broadcast_text(world.is_root() ? missing_seal(path) : "");
   if (!missing.empty()) return missing;
   const auto hashes = gather_hashes(world, hash_what_can_be_read(path, world.rank(), readers), readers);
@@ -46,4 +47,4 @@ std::string broken_seal(Communicator& world, const std::string& path, int reader
              : path + " is damaged: its checksum does not match its contents";
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

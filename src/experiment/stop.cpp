@@ -9,7 +9,7 @@
 
 #include "unisono/experiment/train.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1};
@@ -70,7 +70,7 @@ StopSignals::~StopSignals() {
 
 int StopSignals::received() const { return received_signal; }
 
-StopAgreement::StopAgreement(Communicator& world, const StopSignals& signals, std::int64_t first_step)
+StopAgreement::StopAgreement(comm::Communicator& world, const StopSignals& signals, std::int64_t first_step)
     : world_(world), signals_(signals), last_step_(first_step), next_step_(first_step + 1) {}
 
 int StopAgreement::agreed(std::int64_t step) {
@@ -84,4 +84,4 @@ int StopAgreement::agreed(std::int64_t step) {
   return static_cast<int>(largest[0]);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

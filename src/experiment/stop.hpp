@@ -5,7 +5,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// While it lives, SIGTERM, SIGINT and SIGUSR1 mean the wish to stop. A second SIGTERM or SIGINT, a quarter of a second
 /// or more after the first, ends the process at once. One per process.
@@ -24,7 +24,7 @@ class StopSignals {
 /// apart, so that steps are not delayed by it. Cost: one allreduce of 16 bytes each time.
 class StopAgreement {
  public:
-  StopAgreement(Communicator& world, const StopSignals& signals, std::int64_t first_step);
+  StopAgreement(comm::Communicator& world, const StopSignals& signals, std::int64_t first_step);
 
   /// Collective, though mostly without a message. \return a signal that any rank received, or 0; the same on every rank
   int agreed(std::int64_t step);
@@ -32,10 +32,10 @@ class StopAgreement {
   std::int64_t next_step() const { return next_step_; }
 
  private:
-  Communicator& world_;
+  comm::Communicator& world_;
   const StopSignals& signals_;
   std::int64_t last_step_, next_step_;
   Stopwatch since_last_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

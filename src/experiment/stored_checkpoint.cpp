@@ -11,7 +11,7 @@
 #include "run_folder.hpp"
 #include "shared_file.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 bool is_checkpoint(const std::string& name) { return name.starts_with("step-") && name.ends_with(".h5"); }
 
 /// What rank 0 reads of a whole file, for all. \return what is wrong with it nevertheless
-std::string read_for_all(Communicator& world, StoredCheckpoint& stored) {
+std::string read_for_all(comm::Communicator& world, StoredCheckpoint& stored) {
   std::string damage;
   if (world.is_root()) {
     try {
@@ -57,7 +57,7 @@ std::vector<std::string> checkpoints_in(const std::string& folder) {
   return paths;
 }
 
-StoredCheckpoint open_checkpoint(Communicator& world, const std::string& path) {
+StoredCheckpoint open_checkpoint(comm::Communicator& world, const std::string& path) {
   StoredCheckpoint stored{.path = path, .seen_by_all = all_see(world, path), .header = {}};
   std::string damage = broken_seal(world, path, stored.seen_by_all ? world.size() : 1);
   if (damage.empty()) damage = read_for_all(world, stored);
@@ -65,7 +65,7 @@ StoredCheckpoint open_checkpoint(Communicator& world, const std::string& path) {
   return stored;
 }
 
-std::optional<StoredCheckpoint> newest_whole(Communicator& world, const std::string& folder, Log& log,
+std::optional<StoredCheckpoint> newest_whole(comm::Communicator& world, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged) {
   std::vector<std::string> paths;
   if (world.is_root()) paths = checkpoints_in(folder);
@@ -92,7 +92,7 @@ void require_checkpoint(const std::string& path) {
   if (fs::is_directory(path, ignored) && checkpoints_in(checkpoints_of(path)).empty()) fail_without_checkpoint(path);
 }
 
-StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, Log& log) {
+StoredCheckpoint find_checkpoint(comm::Communicator& world, const std::string& path, Log& log) {
   if (world.is_root()) require_checkpoint(path);
   std::error_code ignored;
   if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
@@ -107,7 +107,7 @@ StoredCheckpoint find_checkpoint(Communicator& world, const std::string& path, L
   fail_without_checkpoint(path);
 }
 
-void read_vector(Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
                  const HeldVector& vector) {
   if (!vector.memory->is_plain()) {
     PlainValues values(*vector.memory, vector.values);
@@ -128,4 +128,4 @@ void read_vector(Communicator& world, const StoredCheckpoint& stored, const std:
   world.broadcast(std::as_writable_bytes(vector.values), 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

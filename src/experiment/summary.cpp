@@ -11,7 +11,7 @@
 #include "metrics_log.hpp"
 #include "progress.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 struct Part {
@@ -33,7 +33,7 @@ std::string advice_on_messages(const Config& config) {
   return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
 }
 
-std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
+std::array<Part, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {
   return {
       {{seconds.compute, "compute"},
        {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
@@ -49,21 +49,21 @@ std::array<Part, 8> parts_of(const Seconds& seconds, const Config& config) {
        {seconds.other, "other"}}};
 }
 
-std::string metrics_text(const std::string& name, const std::vector<Metric>& metrics) {
+std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
   std::string text = name;
-  for (const Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  for (const models::Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
   return text;
 }
 
 std::string result_line(const Summary& summary) {
   std::string text = metrics_text("train", summary.train);
   for (const auto& [split, metrics] : summary.evaluations) {
-    text += "; " + metrics_text(std::string(name_of(split)), metrics);
+    text += "; " + metrics_text(std::string(data::name_of(split)), metrics);
   }
   return text;
 }
 
-std::string time_line(const Seconds& seconds, const Config& config) {
+std::string time_line(const strategies::Seconds& seconds, const Config& config) {
   std::string text;
   for (const Part& part : parts_of(seconds, config)) {
     const double share = part.seconds / std::max(seconds.sum(), 1e-9);
@@ -74,7 +74,7 @@ std::string time_line(const Seconds& seconds, const Config& config) {
 
 /// Advice on the largest part that is no computation, where it is a tenth of the time or more. Not for runs that are
 /// over at once: a second is soon spent on a checkpoint.
-std::string advice_line(const Seconds& seconds, const Config& config) {
+std::string advice_line(const strategies::Seconds& seconds, const Config& config) {
   if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
   if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
@@ -89,7 +89,7 @@ namespace {
 
 /// What the strategy counted, where it did.
 void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
-  const Doings& doings = summary.doings;
+  const strategies::Doings& doings = summary.doings;
   if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
   if (summary.threads * summary.workers > 1) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.workers;
@@ -102,7 +102,7 @@ void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
 }
 
 std::string doings_text(const Summary& summary) {
-  const Doings& doings = summary.doings;
+  const strategies::Doings& doings = summary.doings;
   std::string text;
   if (doings.touched_rows > 0) {
     text += fmt::format(
@@ -193,7 +193,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
       {"steps", summary.steps},
       {"resumed_at_step", summary.resumed_at_step},
       {"train", to_json(summary.train)}};
-  for (const auto& [split, metrics] : summary.evaluations) json[std::string(name_of(split))] = to_json(metrics);
+  for (const auto& [split, metrics] : summary.evaluations) json[std::string(data::name_of(split))] = to_json(metrics);
   add_best(summary, config, json);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
@@ -247,4 +247,4 @@ std::string to_text(const Summary& summary, const Config& config) {
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -15,7 +15,7 @@
 #include "unisono/models/model.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 enum class Ending { complete, interrupted, diverged };
 
@@ -30,11 +30,11 @@ struct Summary {
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
-  Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
-  std::vector<Metric> train;
-  std::map<Split, std::vector<Metric>> evaluations;
+  strategies::Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
+  std::vector<models::Metric> train;
+  std::map<data::Split, std::vector<models::Metric>> evaluations;
   ServingReport serving = {};          ///< since the (re)start
-  Seconds seconds;                     ///< since the (re)start, means over ranks that train
+  strategies::Seconds seconds;         ///< since the (re)start, means over ranks that train
   std::int64_t peak_memory_bytes = 0;  ///< of the largest rank
   std::string batch_statistics;        ///< global, local or none
   std::string device;
@@ -64,4 +64,4 @@ std::string ranks_text(int ranks, int workers);
 /// "32 of 64 examples": how many of a step's examples a rank takes. \param ranks at least 1
 std::string local_batch_text(std::int64_t batch_size, int ranks);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,13 +5,14 @@
 #include "unisono/base/random.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
-SyntheticSource::SyntheticSource(const ModelInputs& inputs, const SourceOptions& options)
+SyntheticSource::SyntheticSource(const models::ModelInputs& inputs, const data::SourceOptions& options)
     : inputs_(inputs), options_(options) {
   for (Index i = 0; i < options.accumulate; ++i) {
-    const Slice micro = slice_of(options.batch_size, static_cast<int>(i), static_cast<int>(options.accumulate));
-    const Slice part = slice_of(micro.last - micro.first, options.rank, options.size);
+    const comm::Slice micro =
+        comm::slice_of(options.batch_size, static_cast<int>(i), static_cast<int>(options.accumulate));
+    const comm::Slice part = comm::slice_of(micro.last - micro.first, options.rank, options.size);
     step_examples_ += part.last - part.first;
   }
   const auto count = static_cast<std::size_t>(kSteps * step_examples_);
@@ -43,37 +44,37 @@ StoredFeatures SyntheticSource::stored_features(Index count) const {
           .count = count};
 }
 
-Batch SyntheticSource::next() {
-  const Slice micro =
-      slice_of(options_.batch_size, static_cast<int>(micro_batch_), static_cast<int>(options_.accumulate));
-  const Slice mine = slice_of(micro.last - micro.first, options_.rank, options_.size);
+data::Batch SyntheticSource::next() {
+  const comm::Slice micro =
+      comm::slice_of(options_.batch_size, static_cast<int>(micro_batch_), static_cast<int>(options_.accumulate));
+  const comm::Slice mine = comm::slice_of(micro.last - micro.first, options_.rank, options_.size);
   const auto size = static_cast<std::size_t>(mine.last - mine.first);
   const auto first = static_cast<std::size_t>(step_ % kSteps * step_examples_ + used_);
   const auto rows = [&](const auto& values) {
     const std::size_t width = examples_.empty() ? 0 : values.size() / examples_.size();
     return std::span(values).subspan(first * width, size * width);
   };
-  Batch batch{.size = mine.last - mine.first,
-              .micro_batch_size = micro.last - micro.first,
-              .global_size = options_.batch_size,
-              .rank_step_size = step_examples_,
-              .epoch = step_ / kStepsPerEpoch,
-              .last_of_step = micro_batch_ + 1 == options_.accumulate,
-              .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
-              .examples = rows(examples_),
-              .features = rows(features_.view()),
-              .kept = kept_,
-              .labels = rows(labels_),
-              .targets = rows(targets_.view())};
+  data::Batch batch{.size = mine.last - mine.first,
+                    .micro_batch_size = micro.last - micro.first,
+                    .global_size = options_.batch_size,
+                    .rank_step_size = step_examples_,
+                    .epoch = step_ / kStepsPerEpoch,
+                    .last_of_step = micro_batch_ + 1 == options_.accumulate,
+                    .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
+                    .examples = rows(examples_),
+                    .features = rows(features_.view()),
+                    .kept = kept_,
+                    .labels = rows(labels_),
+                    .targets = rows(targets_.view())};
   used_ += batch.size;
   ++micro_batch_;
   if (batch.last_of_step) seek({.epoch = 0, .step = step_ + 1});
   return batch;
 }
 
-void SyntheticSource::seek(const DataCursor& cursor) {
+void SyntheticSource::seek(const data::DataCursor& cursor) {
   step_ = cursor.epoch * kStepsPerEpoch + cursor.step;
   micro_batch_ = used_ = 0;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

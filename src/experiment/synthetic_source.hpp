@@ -5,17 +5,17 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Random examples in memory, without end: a few steps' worth that come again and again.
-class SyntheticSource final : public BatchSource {
+class SyntheticSource final : public data::BatchSource {
  public:
-  SyntheticSource(const ModelInputs& inputs, const SourceOptions& options);
+  SyntheticSource(const models::ModelInputs& inputs, const data::SourceOptions& options);
 
-  Batch next() override;
+  data::Batch next() override;
   std::int64_t steps_per_epoch() const override { return kStepsPerEpoch; }
   std::int64_t examples_per_epoch() const override { return kStepsPerEpoch * options_.batch_size; }
-  void seek(const DataCursor& cursor) override;
+  void seek(const data::DataCursor& cursor) override;
   double wait_seconds() const override { return 0; }
 
  private:
@@ -24,8 +24,8 @@ class SyntheticSource final : public BatchSource {
   static constexpr std::int64_t kStepsPerEpoch = 1'000'000;
   static constexpr Index kSteps = 4;  ///< in memory
 
-  ModelInputs inputs_;
-  SourceOptions options_;
+  models::ModelInputs inputs_;
+  data::SourceOptions options_;
   Index step_examples_ = 0;  ///< of this rank, all micro-batches
   Buffer features_, targets_;
   KeptFeatures* kept_ = nullptr;
@@ -35,4 +35,4 @@ class SyntheticSource final : public BatchSource {
   Index micro_batch_ = 0, used_ = 0;  ///< of the step
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

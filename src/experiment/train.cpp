@@ -32,11 +32,11 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Before anything is read or written: the same experiment on every rank, from the same binary.
-void require_same_job(Communicator& world, const Config& config) {
+void require_same_job(comm::Communicator& world, const Config& config) {
   require_same(world, "build", build_hash(), "install the same unisono on all nodes");
   require_same(world, "config", hash_bytes(effective_config(config)),
                "give every rank the same config file and the same --set");
@@ -58,7 +58,7 @@ Progress::Kind progress_kind(Watching watching) {
 /// One run, from its parts to its summary. Its construction is collective.
 class Run {
  public:
-  Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log);
+  Run(comm::Communicator& world, const Config& config, const TrainOptions& options, Log& log);
   ExitCode train();
 
  private:
@@ -83,7 +83,7 @@ class Run {
   Summary summarise(const TrainingObserver& observer, double total_seconds);
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
-  Communicator& world_;
+  comm::Communicator& world_;
   Config config_;  ///< with what the data decide
   Log& log_;
   StopSignals signals_;
@@ -92,18 +92,18 @@ class Run {
   ModelParts parts_;
   TrainingParts training_;
   WorkerParts workers_;
-  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<data::BatchSource> source_;
   CheckpointHeader header_;
   Criteria criteria_;
   std::unique_ptr<RootFiles> root_;               // null but on rank 0
   std::unique_ptr<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
   std::optional<StoredCheckpoint> compared_;      ///< with which the result will be
   RunEvents events_;
-  std::optional<EventRecord> replayed_;
+  std::optional<strategies::EventRecord> replayed_;
   std::int64_t repeated_steps_ = 0;  ///< of these
 };
 
-Run::Run(Communicator& world, const Config& config, const TrainOptions& options, Log& log)
+Run::Run(comm::Communicator& world, const Config& config, const TrainOptions& options, Log& log)
     : world_(world),
       config_(config),
       log_(log),
@@ -113,7 +113,7 @@ Run::Run(Communicator& world, const Config& config, const TrainOptions& options,
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_->info()), *data_),
       source_(data_->train(source_options(parts_, config_))) {
-  require_same(world, "CPU's instruction set", hash_bytes(cpu_instruction_set()),
+  require_same(world, "CPU's instruction set", hash_bytes(kernels::cpu_instruction_set()),
                "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
   require_slow_rank();
   criteria_ = criteria_of(config_, *parts_.model, data_->info());
@@ -210,14 +210,14 @@ void Run::resume(const StoredCheckpoint& checkpoint) {
     if (!change.empty()) log_.info(change);
   }
   source_->seek(stored.cursor);
-  for (Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
+  for (strategies::Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
 }
 
 /// Runs of versions that had no data.split_seed chose validation examples by `seed`, without a look at classes.
 void Run::require_same_split(const CheckpointHeader& stored) const {
-  const DataSettings& data = config_.data;
+  const data::DataSettings& data = config_.data;
   if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
-  if (header_.inputs.kind == SetKind::sparse) {
+  if (header_.inputs.kind == data::SetKind::sparse) {
     throw ConfigError(
         fmt::format("{}: was started by an earlier version, which ordered examples differently when "
                     "data.validation_fraction is set; start a new run with --output DIR",
@@ -400,7 +400,7 @@ bool Run::is_complete() const {
 
 std::string Run::way_to_go_on() const {
   return header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it continue"
-                                      : unisono::way_to_go_on(config_, source_->steps_per_epoch());
+                                      : unisono::experiment::way_to_go_on(config_, source_->steps_per_epoch());
 }
 
 /// After a run that stopped early: the model, and the newest checkpoint, are the best ones. Collective.
@@ -420,7 +420,7 @@ ExitCode Run::train() {
     return ExitCode::success;
   }
   say_start();
-  const Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
+  const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
   TrainingObserver observer({.config = config_,
                              .parts = parts_,
                              .training = training_,
@@ -431,30 +431,30 @@ ExitCode Run::train() {
                              .criteria = criteria_,
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
-  Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
-  TrainContext context{.communicator = parts_.world,
-                       .backend = *parts_.backend,
-                       .model = *parts_.model,
-                       .optimizer = *training_.optimizer,
-                       .optimizer_settings = config_.optimizer,
-                       .source = *source_,
-                       .schedule = schedule,
-                       .observer = observer,
-                       .state = parts_.state(),
-                       .gradient = training_.gradient.view(),
-                       .sums = training_.sums,
-                       .seconds = training_.seconds,
-                       .doings = training_.doings,
-                       .first_step = header_.step,
-                       .total_steps = replayed_ ? repeated_steps_ : total_steps(),
-                       .bucket_bytes = config_.communication.bucket_bytes,
-                       .statistics_reducer = &parts_.statistics_reducer,
-                       .threads = parts_.placement.threads,
-                       .workers = workers_.workers(),
-                       .worker_steps = header_.worker_steps,
-                       .fault = config_.fault.is_on() ? &fault : nullptr,
-                       .recorder = config_.strategy.record ? &events_ : nullptr,
-                       .replayed = replayed_ ? &*replayed_ : nullptr};
+  strategies::Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
+  strategies::TrainContext context{.communicator = parts_.world,
+                                   .backend = *parts_.backend,
+                                   .model = *parts_.model,
+                                   .optimizer = *training_.optimizer,
+                                   .optimizer_settings = config_.optimizer,
+                                   .source = *source_,
+                                   .schedule = schedule,
+                                   .observer = observer,
+                                   .state = parts_.state(),
+                                   .gradient = training_.gradient.view(),
+                                   .sums = training_.sums,
+                                   .seconds = training_.seconds,
+                                   .doings = training_.doings,
+                                   .first_step = header_.step,
+                                   .total_steps = replayed_ ? repeated_steps_ : total_steps(),
+                                   .bucket_bytes = config_.communication.bucket_bytes,
+                                   .statistics_reducer = &parts_.statistics_reducer,
+                                   .threads = parts_.placement.threads,
+                                   .workers = workers_.workers(),
+                                   .worker_steps = header_.worker_steps,
+                                   .fault = config_.fault.is_on() ? &fault : nullptr,
+                                   .recorder = config_.strategy.record ? &events_ : nullptr,
+                                   .replayed = replayed_ ? &*replayed_ : nullptr};
   const Stopwatch watch;
   if (header_.step < total_steps()) parts_.strategy->train(context);
   return end(observer, watch);
@@ -478,7 +478,7 @@ ExitCode Run::end(TrainingObserver& observer, const Stopwatch& watch) {
 }
 
 Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
-  Seconds seconds = training_.seconds;
+  strategies::Seconds seconds = training_.seconds;
   seconds.other = total_seconds - seconds.sum();
   const std::int64_t steps_per_epoch = source_->steps_per_epoch();
   const bool diverged = !observer.divergence().empty();
@@ -513,9 +513,9 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
 
 }  // namespace
 
-ExitCode train(Communicator& world, const Config& config, const TrainOptions& options, Log& log) {
+ExitCode train(comm::Communicator& world, const Config& config, const TrainOptions& options, Log& log) {
   require_same_job(world, config);
   return Run(world, config, options, log).train();
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

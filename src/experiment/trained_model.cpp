@@ -12,7 +12,7 @@
 #include "run_dictionary.hpp"
 #include "run_state.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 Config config_of(const std::string& path, const CheckpointHeader& header, const ApplyOptions& options) {
@@ -32,10 +32,10 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   return config;
 }
 
-Split split_of(const std::string& name, const DatasetInfo& info, const std::string& path) {
-  constexpr std::array preferred = {Split::test, Split::validation, Split::train};
-  for (const Split split : preferred) {
-    const bool wanted = name.empty() || name == name_of(split);
+data::Split split_of(const std::string& name, const data::DatasetInfo& info, const std::string& path) {
+  constexpr std::array preferred = {data::Split::test, data::Split::validation, data::Split::train};
+  for (const data::Split split : preferred) {
+    const bool wanted = name.empty() || name == data::name_of(split);
     if (wanted && examples_of(info, split) > 0) return split;
   }
   throw DataError(
@@ -47,41 +47,41 @@ Split split_of(const std::string& name, const DatasetInfo& info, const std::stri
 constexpr std::string_view kLikeTheOther = "use a set like the training set";
 
 /// The set must number no more things than the model has.
-void require_lines(const ModelInputs& model, const DatasetInfo& data, const std::string& path) {
+void require_lines(const models::ModelInputs& model, const data::DatasetInfo& data, const std::string& path) {
   const auto check = [&](Index there, Index known, std::string_view what) {
     if (there <= known) return;
     throw DataError(
         fmt::format("{}: has {} {}, but the model was trained for {}; {}", path, there, what, known, kLikeTheOther));
   };
-  const bool ratings = data.kind == SetKind::ratings;
+  const bool ratings = data.kind == data::SetKind::ratings;
   check(data.rows, model.rows, ratings ? "users" : "words");
-  check(data.columns, model.columns, data.kind == SetKind::sparse ? "columns" : ratings ? "items" : "words");
+  check(data.columns, model.columns, data.kind == data::SetKind::sparse ? "columns" : ratings ? "items" : "words");
 }
 
-void require_features(const ModelInputs& trained, const DatasetInfo& info, const std::string& path) {
+void require_features(const models::ModelInputs& trained, const data::DatasetInfo& info, const std::string& path) {
   if (trained.kind != info.kind) {
-    throw DataError(fmt::format("{}: holds {}, but the model was trained on {}; {}", path, name_of(info.kind),
-                                name_of(trained.kind), kLikeTheOther));
+    throw DataError(fmt::format("{}: holds {}, but the model was trained on {}; {}", path, data::name_of(info.kind),
+                                data::name_of(trained.kind), kLikeTheOther));
   }
-  if (info.kind != SetKind::table) return require_lines(trained, info, path);
-  const FeatureShape &model = trained.features, &data = info.features;
+  if (info.kind != data::SetKind::table) return require_lines(trained, info, path);
+  const data::FeatureShape &model = trained.features, &data = info.features;
   if (model == data) return;
   throw DataError(fmt::format("{}: its examples are {}×{}×{}, but the model takes {}×{}×{}; {}", path, data.channels,
                               data.height, data.width, model.channels, model.height, model.width, kLikeTheOther));
 }
 
 /// Losses of text depend on what is drawn by the words' counts; other models read what they need from the batches.
-Dataset* needed_by(const ModelInputs& inputs, const SharedDataset* data) {
-  return data != nullptr && inputs.kind == SetKind::text ? &**data : nullptr;
+data::Dataset* needed_by(const models::ModelInputs& inputs, const SharedDataset* data) {
+  return data != nullptr && inputs.kind == data::SetKind::text ? &**data : nullptr;
 }
 
 }  // namespace
 
-TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with)
+TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with)
     : checkpoint(find_checkpoint(world, options.model, log)),
       config(config_of(checkpoint.path, checkpoint.header, options)) {
   if (with == With::set) open_set(world, options, log);
-  const ModelInputs& inputs = checkpoint.header.inputs;
+  const models::ModelInputs& inputs = checkpoint.header.inputs;
   parts = std::make_unique<ModelParts>(world, config, inputs, log, needed_by(inputs, data.get()));
   if (world.is_root()) require_same_model(checkpoint.path, parts->model->layout(), parts->model->statistics_layout());
   restore_model(*parts, checkpoint);
@@ -90,14 +90,14 @@ TrainedModel::TrainedModel(Communicator& world, const ApplyOptions& options, Log
 bool TrainedModel::reads_raw_file() const { return raw && raw->path() != source; }
 
 std::string TrainedModel::data_text() const {
-  return reads_raw_file() ? source : fmt::format("{} of {}", name_of(split), source);
+  return reads_raw_file() ? source : fmt::format("{} of {}", data::name_of(split), source);
 }
 
-void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Log& log) {
+void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& options, Log& log) {
   source = options.input.empty() ? config.data.path : options.input;
   if (!options.input.empty()) {
     raw = std::make_unique<RawSet>(world, options.input, checkpoint, options.scratch, log);
-    if (raw->path() != options.input && !options.split.empty() && options.split != name_of(Split::test)) {
+    if (raw->path() != options.input && !options.split.empty() && options.split != data::name_of(data::Split::test)) {
       throw ConfigError(fmt::format("--split {}: {} is a raw file, which has no groups; leave --split out",
                                     options.split, options.input));
     }
@@ -106,7 +106,7 @@ void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Lo
     config.data.validation_fraction = 0;
   }
   data = std::make_unique<SharedDataset>(world, config.data, checkpoint.header.seed, &checkpoint.header.preprocessing);
-  const DatasetInfo& info = (*data)->info();
+  const data::DatasetInfo& info = (*data)->info();
   require_same(world, "data set", info.identity, "copy the same file to all nodes, or use a shared one");
   require_features(checkpoint.header.inputs, info, config.data.path);
   const bool other = !options.data.empty() || !options.input.empty();
@@ -114,4 +114,4 @@ void TrainedModel::open_set(Communicator& world, const ApplyOptions& options, Lo
   split = split_of(options.split, info, config.data.path);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,26 +8,26 @@
 #include "stored_checkpoint.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A trained model, and a set to apply it to where it needs one, on every rank. Its construction is collective.
 struct TrainedModel {
   enum class With { set, nothing };
-  TrainedModel(Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
+  TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
 
   StoredCheckpoint checkpoint;
   Config config;
   std::unique_ptr<ModelParts> parts;
   std::unique_ptr<RawSet> raw;          ///< null: the set is an HDF5 file
   std::unique_ptr<SharedDataset> data;  ///< null: without a set
-  Split split = Split::test;
+  data::Split split = data::Split::test;
   std::string source;  ///< the file that it is applied to, as the user named it
 
   bool reads_raw_file() const;    ///< which was made into a set for the time of the command, with a group of its own
   std::string data_text() const;  ///< "test of a.h5", or "new.csv"
 
  private:
-  void open_set(Communicator& world, const ApplyOptions& options, Log& log);
+  void open_set(comm::Communicator& world, const ApplyOptions& options, Log& log);
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -15,12 +15,12 @@
 #include "unisono/strategies/phase.hpp"
 #include "weight_average.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 bool divides(std::int64_t every, std::int64_t count) { return every > 0 && count % every == 0; }
 
-double mean_loss(const LossSums& sums) {
+double mean_loss(const kernels::LossSums& sums) {
   return sums.examples == 0 ? 0 : sums.loss / static_cast<double>(sums.examples);
 }
 
@@ -35,7 +35,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
       first_step_(header_.step),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
-bool TrainingObserver::step(const StepRecord& record) {
+bool TrainingObserver::step(const strategies::StepRecord& record) {
   last_ = record;
   evaluations_.clear();  // they were of the step before
   examples_ += record.global_size;
@@ -77,7 +77,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   return next;
 }
 
-void TrainingObserver::note_due(const StepRecord& record) {
+void TrainingObserver::note_due(const strategies::StepRecord& record) {
   const Config& config = context_.config;
   due_.report |= divides(config.train.report_every_steps, record.step);
   due_.checkpoint |= divides(config.checkpoint.every_steps, record.step);
@@ -89,14 +89,14 @@ void TrainingObserver::note_due(const StepRecord& record) {
 
 void TrainingObserver::average_weights() {
   if (!context_.training.average) return;
-  Seconds& seconds = context_.training.seconds;
-  const Phase phase(*context_.parts.backend, seconds, seconds.optimizer);
+  strategies::Seconds& seconds = context_.training.seconds;
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.optimizer);
   context_.training.average->update(header_.step);
 }
 
 bool TrainingObserver::stop_is_agreed() {
-  Seconds& seconds = context_.training.seconds;
-  const Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication);
+  strategies::Seconds& seconds = context_.training.seconds;
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication);
   return agreement_.agreed(header_.step) != 0;
 }
 
@@ -104,7 +104,7 @@ void TrainingObserver::finish() {
   if (stopped_early_) evaluations_.clear();  // they were of the last weights, not of the best ones
   if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
   if (!interrupted_) check_end();
-  for (const Split split : {Split::validation, Split::test}) {
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
     if (!interrupted_ && !has_diverged() && !evaluations_.contains(split)) evaluate(split);
   }
   if (!interrupted_ && !stopped_early_ && !has_diverged()) judge();
@@ -114,19 +114,19 @@ void TrainingObserver::finish() {
   finish_checkpoint();
 }
 
-std::vector<Metric> TrainingObserver::train_metrics() const {
-  LossSums sums = header_.unreported;
+std::vector<models::Metric> TrainingObserver::train_metrics() const {
+  kernels::LossSums sums = header_.unreported;
   const bool same_epoch = epoch_of(header_.reported_step) == epoch_of(header_.step);
   if (same_epoch || sums.examples == 0) sums += header_.epoch_sums;
   return context_.parts.model->metrics(sums);
 }
 
 /// Of the steps since the last report, over all ranks.
-LossSums TrainingObserver::collect_losses() {
+kernels::LossSums TrainingObserver::collect_losses() {
   TrainingParts& training = context_.training;
-  const Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
   context_.parts.backend->collect(training.sums);
-  LossSums sums = std::exchange(header_.unreported, {});
+  kernels::LossSums sums = std::exchange(header_.unreported, {});
   sums += sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
   return sums;
 }
@@ -139,12 +139,12 @@ void TrainingObserver::keep_unreported() {
 
 void TrainingObserver::report() {
   TrainingParts& training = context_.training;
-  const LossSums sums = collect_losses();
+  const kernels::LossSums sums = collect_losses();
   check_losses(sums);
   if (has_diverged()) return;
   add_losses(sums);
   divergence_.report(sums, header_.step);
-  Seconds seconds = difference(training.seconds, reported_seconds_);
+  strategies::Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
   write_report(sums, mean_over_ranks(context_.parts.world, seconds, context_.parts.trains()), serving_since_report());
@@ -160,7 +160,7 @@ void TrainingObserver::report() {
 }
 
 /// The sums of an epoch stay until the next one's come.
-void TrainingObserver::add_losses(const LossSums& sums) {
+void TrainingObserver::add_losses(const kernels::LossSums& sums) {
   if (epoch_of(header_.reported_step) != epoch_of(header_.step)) header_.epoch_sums = {};
   header_.epoch_sums += sums;
   reported_loss_ = mean_loss(sums);
@@ -172,7 +172,8 @@ ServingReport TrainingObserver::serving_since_report() {
   return difference(now, std::exchange(reported_serving_, now));
 }
 
-void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving) {
+void TrainingObserver::write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds,
+                                    const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   if (context_.records == nullptr) return;
@@ -189,13 +190,13 @@ void TrainingObserver::write_report(const LossSums& sums, const Seconds& seconds
 /// Where there is one gradient of each step.
 void TrainingObserver::add_norms(nlohmann::ordered_json& line) const {
   if (context_.training.gradient.size() == 0) return;
-  Backend& backend = *context_.parts.backend;
+  kernels::Backend& backend = *context_.parts.backend;
   const double norm = context_.training.optimizer->last_gradient_norm();
   line["gradient_norm"] = norm >= 0 ? norm : std::sqrt(backend.squared_norm(context_.training.gradient.view()));
   line["parameter_norm"] = std::sqrt(backend.squared_norm(context_.parts.parameters.view()));
 }
 
-void TrainingObserver::evaluate(Split split) {
+void TrainingObserver::evaluate(data::Split split) {
   const Stopwatch watch;
   ModelParts& parts = context_.parts;
   if (examples_of(context_.data.info(), split) == 0) return;
@@ -207,7 +208,7 @@ void TrainingObserver::evaluate(Split split) {
   check_evaluation(split, evaluations_[split]);
   if (context_.records == nullptr || has_diverged()) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
-  line["split"] = name_of(split);
+  line["split"] = data::name_of(split);
   line.update(to_json(evaluations_[split]));
   if (stopped_early_) line["weights_of_step"] = header_.best_by.step;
   line["seconds"] = watch.seconds();
@@ -215,8 +216,8 @@ void TrainingObserver::evaluate(Split split) {
 }
 
 void TrainingObserver::evaluate_and_judge() {
-  const DatasetInfo& info = context_.data.info();
-  for (const Split split : {Split::validation, Split::test}) {
+  const data::DatasetInfo& info = context_.data.info();
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
     const bool wanted = split == watched_split(info) || judging_.needs(split);
     if (wanted && !has_diverged()) evaluate(split);
   }
@@ -229,9 +230,9 @@ void TrainingObserver::evaluate_and_judge() {
 void TrainingObserver::judge() {
   if (judged_step_ == header_.step || divergence_.is_above()) return;
   judged_step_ = header_.step;
-  const std::vector<Metric> train = train_metrics();
-  const bool is_best = judging_.judge([&](Split split) -> const std::vector<Metric>* {
-    if (split == Split::train) return &train;
+  const std::vector<models::Metric> train = train_metrics();
+  const bool is_best = judging_.judge([&](data::Split split) -> const std::vector<models::Metric>* {
+    if (split == data::Split::train) return &train;
     const auto found = evaluations_.find(split);
     return found == evaluations_.end() ? nullptr : &found->second;
   });
@@ -260,4 +261,4 @@ void TrainingObserver::finish_checkpoint() {
   context_.checkpoints.finish();
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

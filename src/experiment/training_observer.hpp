@@ -17,7 +17,7 @@
 #include "serving_report.hpp"
 #include "stop.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What rank 0 writes to.
 struct Records {
@@ -30,7 +30,7 @@ struct ObserverContext {
   const Config& config;
   ModelParts& parts;
   TrainingParts& training;
-  Dataset& data;
+  data::Dataset& data;
   const StopSignals& signals;
   std::int64_t steps_per_epoch;
   CheckpointStore& checkpoints;
@@ -41,11 +41,11 @@ struct ObserverContext {
 
 /// What a run does with finished steps: reports, evaluations at epochs' ends, checkpoints, and the agreement to stop.
 /// What falls due at a step where the ranks hold different models is done at the next one where they hold the same.
-class TrainingObserver final : public Observer {
+class TrainingObserver final : public strategies::Observer {
  public:
   explicit TrainingObserver(ObserverContext context);
 
-  bool step(const StepRecord& record) override;
+  bool step(const strategies::StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
 
   /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a
@@ -61,28 +61,28 @@ class TrainingObserver final : public Observer {
   std::int64_t steps() const { return header_.step; }
   std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
   /// Mean training losses over the last epoch (so far, where it was interrupted).
-  std::vector<Metric> train_metrics() const;
+  std::vector<models::Metric> train_metrics() const;
   /// Of the last step, by split.
-  const std::map<Split, std::vector<Metric>>& evaluations() const { return evaluations_; }
+  const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
 
  private:
-  void note_due(const StepRecord& record);
+  void note_due(const strategies::StepRecord& record);
   void report();
   void note_first_loss();
-  LossSums collect_losses();
+  kernels::LossSums collect_losses();
   void keep_unreported();
-  void add_losses(const LossSums& sums);
-  void check_losses(const LossSums& sums);
-  void check_evaluation(Split split, const std::vector<Metric>& metrics);
+  void add_losses(const kernels::LossSums& sums);
+  void check_losses(const kernels::LossSums& sums);
+  void check_evaluation(data::Split split, const std::vector<models::Metric>& metrics);
   void check_end();
   bool parameters_are_finite();
   void diverge(const std::string& what);
   bool has_diverged() const { return !diverged_.empty(); }
   ServingReport serving_since_report();
-  void write_report(const LossSums& sums, const Seconds& seconds, const ServingReport& serving);
+  void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
   void add_norms(nlohmann::ordered_json& line) const;
   void average_weights();
-  void evaluate(Split split);
+  void evaluate(data::Split split);
   void evaluate_and_judge();
   void judge();
   void write_checkpoint();
@@ -102,7 +102,7 @@ class TrainingObserver final : public Observer {
   StopAgreement agreement_;
   Divergence divergence_;
   Judging judging_;
-  StepRecord last_{};
+  strategies::StepRecord last_{};
   struct Due {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
@@ -110,12 +110,12 @@ class TrainingObserver final : public Observer {
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;
-  Seconds reported_seconds_;
+  strategies::Seconds reported_seconds_;
   ServingReport reported_serving_;
   Stopwatch since_start_, since_report_;
   double reported_loss_, examples_per_second_ = 0;
   bool newly_best_ = false;
-  std::map<Split, std::vector<Metric>> evaluations_;
+  std::map<data::Split, std::vector<models::Metric>> evaluations_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

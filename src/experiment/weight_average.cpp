@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::string group_of(const char* vector) { return std::string(kAverageGroup) + vector; }
@@ -36,7 +36,7 @@ std::unique_ptr<WeightAverage> make_weight_average(ModelParts& parts, const Conf
 
 void WeightAverage::update(std::int64_t step) {
   const auto kept = static_cast<float>(kept_share(decay_, std::exchange(step_, step), step));
-  Backend& backend = *parts_.backend;
+  kernels::Backend& backend = *parts_.backend;
   if (kept == 0) {
     backend.memory().copy(parts_.parameters.view(), parameters_.view());
     backend.memory().copy(parts_.statistics.view(), statistics_.view());
@@ -67,4 +67,4 @@ void WeightAverage::InPlace::swap() {
   std::swap(parts_.statistics, average_->statistics_);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

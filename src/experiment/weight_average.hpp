@@ -7,7 +7,7 @@
 #include "parts.hpp"
 #include "stored_checkpoint.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A moving average of θ, and of the running statistics with it, which is what is evaluated and used:
 ///     θ̄ ← d θ̄ + (1 − d) θ        after each step,        d = min(decay, (t − 1) / (t + 8)) in step t = 1, 2, …
@@ -59,4 +59,4 @@ double kept_share(double decay, std::int64_t from, std::int64_t to);
 /// Where a checkpoint keeps the average; see checkpoint.hpp.
 inline constexpr const char* kAverageGroup = "average/";
 
-}  // namespace unisono
+}  // namespace unisono::experiment

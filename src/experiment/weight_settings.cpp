@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace unisono {
+namespace unisono::experiment {
 
 void WeightSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "initialise_from",
@@ -39,4 +39,4 @@ void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, cons
                               terms.strategy));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/kernels/cuda.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 namespace {
 
 constexpr const char* kMissing =
@@ -14,4 +14,4 @@ CudaDevices find_cuda_devices() { return {.devices = {}, .missing = kMissing}; }
 
 std::unique_ptr<Backend> make_cuda_backend(int, Precision) { throw DeviceError(kMissing); }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

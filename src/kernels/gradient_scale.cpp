@@ -2,7 +2,7 @@
 
 #include "unisono/kernels/backend.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 float value_of(const GradientScale& scale, double squared_norm) {
   if (scale.clip_norm == 0) return scale.factor;
@@ -10,4 +10,4 @@ float value_of(const GradientScale& scale, double squared_norm) {
   return norm > scale.clip_norm ? static_cast<float>(scale.clip_norm / norm) * scale.factor : scale.factor;
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -1,6 +1,6 @@
 #include "unisono/kernels/backend.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 LossSums& LossSums::operator+=(const LossSums& more) {
   loss += more.loss;
@@ -17,4 +17,4 @@ LossSums& LossSums::operator+=(const LossSums& more) {
   return *this;
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

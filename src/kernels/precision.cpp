@@ -1,6 +1,6 @@
 #include "unisono/kernels/cuda.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 std::string_view name_of(Precision precision) {
   switch (precision) {
@@ -14,4 +14,4 @@ std::string_view name_of(Precision precision) {
   return "";
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -9,7 +9,7 @@
 #include "words/glove_model.hpp"
 #include "words/word2vec_model.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds) {
   std::vector<std::shared_ptr<ModelKind>> made;
@@ -46,9 +46,9 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
   if (settings.kind == "word2vec") return std::make_unique<Word2vecModel>(settings.word2vec, inputs, context);
   if (settings.kind == "glove") return std::make_unique<GloveModel>(settings.glove, inputs, context);
   if (settings.kind == "network") {
-    if (inputs.kind != SetKind::table) {
+    if (inputs.kind != data::SetKind::table) {
       throw ConfigError(fmt::format("model.kind = \"network\" needs a table of features, but the data set holds {}",
-                                    name_of(inputs.kind)));
+                                    data::name_of(inputs.kind)));
     }
     return std::make_unique<NetworkModel>(settings.network, inputs, context);
   }
@@ -58,4 +58,4 @@ std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInpu
   throw ConfigError("model.kind: there is no model '" + settings.kind + "'");
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-namespace unisono {
+namespace unisono::models {
 
 TouchedRows::TouchedRows(const std::vector<RowSpace>& spaces) {
   for (const RowSpace& space : spaces) marks_.emplace_back(static_cast<std::size_t>(space.rows));
@@ -54,4 +54,4 @@ std::int64_t ConflictMeter::conflicts() const {
   return conflicts;
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -5,7 +5,7 @@
 #include "metrics.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 void InPlaceModel::require_gradient() const {
   throw ConfigError(
@@ -15,15 +15,15 @@ void InPlaceModel::require_gradient() const {
                   kind_));
 }
 
-void InPlaceModel::predict(const Batch&, ModelState, MutableView) {
+void InPlaceModel::predict(const data::Batch&, ModelState, MutableView) {
   throw ConfigError(
       fmt::format("model.kind = \"{}\" makes no predictions for examples; 'unisono export' writes its vectors, and "
                   "'unisono neighbors' searches them",
                   kind_));
 }
 
-std::vector<Metric> InPlaceModel::metrics(const LossSums& sums) const {
+std::vector<Metric> InPlaceModel::metrics(const kernels::LossSums& sums) const {
   return {{"loss", ratio(sums.loss, sums.examples), false}};
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

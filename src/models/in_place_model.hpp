@@ -7,7 +7,7 @@
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/models/in_place.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// A model that offers to be updated in place and nothing else: it has no gradient of a batch.
 class InPlaceModel : public Model, public InPlace {
@@ -16,24 +16,25 @@ class InPlaceModel : public Model, public InPlace {
   const ParameterLayout& layout() const final { return layout_; }
   const ParameterLayout& statistics_layout() const final { return statistics_; }
   void require_gradient() const final;
-  void loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&, LossSums&) final {
+  void loss_and_gradient(const data::Batch&, float, ModelState, MutableView, kernels::Write, const GradientReady&,
+                         kernels::LossSums&) final {
     require_gradient();
   }
   /// Of word vectors: there is nothing to predict of an example.
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
-  std::vector<Metric> metrics(const LossSums& sums) const override;  ///< the mean loss
+  void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
+  std::vector<Metric> metrics(const kernels::LossSums& sums) const override;  ///< the mean loss
   Index workspace_bytes(Index) const final { return 0; }
 
  protected:
   /// \param kind "glove": for messages
-  explicit InPlaceModel(std::string kind) : kind_(std::move(kind)), kernels_(make_in_place_kernels()) {}
+  explicit InPlaceModel(std::string kind) : kind_(std::move(kind)), kernels_(kernels::make_in_place_kernels()) {}
 
   const std::string kind_;
-  const std::unique_ptr<InPlaceKernels> kernels_;
+  const std::unique_ptr<kernels::InPlaceKernels> kernels_;
   ParameterLayout layout_;
 
  private:
   ParameterLayout statistics_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -2,32 +2,32 @@
 
 #include "unisono/nn/initialiser.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
-Extent extent_of(const FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
+kernels::Extent extent_of(const data::FeatureShape& shape) { return {shape.channels, shape.height, shape.width}; }
 
 void initialise_in(Allocator& memory, const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
   PlainValues values(memory, vector);
-  initialise(layout, seed, values.view());
+  nn::initialise(layout, seed, values.view());
   values.put_back();
 }
 
 }  // namespace
 
-NetworkModel::NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
+NetworkModel::NetworkModel(const nn::NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context)
     : settings_(settings),
       in_(extent_of(inputs.features)),
       context_(context),
       network_(settings, in_, context.backend, context.steps_together, context.freeze),
-      loss_(make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
+      loss_(nn::make_loss(settings, network_.out(), {.classes = inputs.classes, .target_size = inputs.target_size})) {}
 
 void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
   initialise_in(context_.backend.memory(), network_.parameters(), seed, state.parameters);
   initialise_in(context_.backend.memory(), network_.statistics(), seed, state.statistics);
 }
 
-Pass NetworkModel::pass(const Batch& batch, ModelState state, bool training) const {
+nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool training) const {
   return {.backend = context_.backend,
           .reducer = context_.reducer,
           .parameters = state.parameters,
@@ -39,18 +39,18 @@ Pass NetworkModel::pass(const Batch& batch, ModelState state, bool training) con
           .seed = context_.seed};
 }
 
-Inputs NetworkModel::inputs_of(const Batch& batch) {
+Inputs NetworkModel::inputs_of(const data::Batch& batch) {
   return {.values = batch.features, .kept = batch.kept, .movements = batch.movements};
 }
 
-Workspace NetworkModel::workspace(Index batch, bool training) {
+nn::Workspace NetworkModel::workspace(Index batch, bool training) {
   const auto [entry, is_new] = plans_.try_emplace({batch, training});
-  WorkspacePlan& plan = entry->second;
+  nn::WorkspacePlan& plan = entry->second;
   if (is_new) plan = network_.plan(batch, training);
   return memory_for(plan);
 }
 
-Workspace NetworkModel::memory_for(const WorkspacePlan& plan) {
+nn::Workspace NetworkModel::memory_for(const nn::WorkspacePlan& plan) {
   if (plan.floats > memory_.size()) {
     memory_ = Buffer();  // gives the old memory back before it asks for more
     memory_ = Buffer(plan.floats, context_.backend.memory());
@@ -58,10 +58,10 @@ Workspace NetworkModel::memory_for(const WorkspacePlan& plan) {
   return {plan, memory_.view().first(static_cast<std::size_t>(plan.floats))};
 }
 
-void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
-                                     Write write, const GradientReady& ready, LossSums& sums) {
-  const Pass now = pass(batch, state, true);
-  const Workspace memory = workspace(batch.size, true);
+void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                                     kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
+  const nn::Pass now = pass(batch, state, true);
+  const nn::Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0) {
     loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {scale, batch.weights},
@@ -70,18 +70,18 @@ void NetworkModel::loss_and_gradient(const Batch& batch, float scale, ModelState
   network_.backward(now, memory, gradient, write, ready);
 }
 
-View NetworkModel::infer(const Batch& batch, ModelState state) {
+View NetworkModel::infer(const data::Batch& batch, ModelState state) {
   return network_.forward(pass(batch, state, false), inputs_of(batch), workspace(batch.size, false));
 }
 
-void NetworkModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+void NetworkModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
   loss_->apply(context_.backend, batch.size, infer(batch, state), {batch.labels, batch.targets}, 0, {}, sums);
   context_.backend.collect(sums);
 }
 
 void NetworkModel::predict_layer(const std::string& layer) {
-  layer_ = Network::up_to(layer, settings_, in_, context_.backend);
+  layer_ = nn::Network::up_to(layer, settings_, in_, context_.backend);
 }
 
 Prediction NetworkModel::prediction() const {
@@ -90,14 +90,14 @@ Prediction NetworkModel::prediction() const {
   return loss_->classes() > 0 ? Prediction::margins : Prediction::values;
 }
 
-void NetworkModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+void NetworkModel::predict(const data::Batch& batch, ModelState state, MutableView outputs) {
   if (batch.size == 0) return;
   if (layer_) {
-    const WorkspacePlan plan = layer_->plan(batch.size, /*training=*/false);
+    const nn::WorkspacePlan plan = layer_->plan(batch.size, /*training=*/false);
     const View values = layer_->forward(pass(batch, state, /*training=*/false), inputs_of(batch), memory_for(plan));
     return context_.backend.store(layer_->out().extent, batch.size, values, outputs);
   }
-  const Extent& out = network_.out().extent;
+  const kernels::Extent& out = network_.out().extent;
   const auto raw = outputs.first(static_cast<std::size_t>(batch.size * out.size()));
   context_.backend.store(out, batch.size, infer(batch, state), raw);
   loss_->to_predictions(outputs);
@@ -105,7 +105,7 @@ void NetworkModel::predict(const Batch& batch, ModelState state, MutableView out
 
 std::vector<LayerSummary> NetworkModel::summary(Index batch) const {
   std::vector<LayerSummary> summary;
-  for (const LayerRow& row : network_.rows(batch)) {
+  for (const nn::LayerRow& row : network_.rows(batch)) {
     summary.push_back({.name = row.name,
                        .kind = row.kind,
                        .output = row.output,
@@ -120,7 +120,7 @@ std::vector<std::string> NetworkModel::notes() const { return network_.notes(); 
 
 double NetworkModel::flops_per_example() const {
   double flops = 0;
-  for (const LayerRow& row : network_.rows(1)) flops += row.flops;
+  for (const nn::LayerRow& row : network_.rows(1)) flops += row.flops;
   return flops;
 }
 
@@ -132,4 +132,4 @@ Index NetworkModel::inference_workspace_bytes(Index batch) const {
   return network_.plan(batch, false).floats * static_cast<Index>(sizeof(float));
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

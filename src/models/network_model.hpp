@@ -10,14 +10,14 @@
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// A network and its loss as a model. Owns the memory of one micro-batch in flight: what the largest batch so far
 /// needed.
 class NetworkModel final : public Model {
  public:
   /// \throws ConfigError
-  NetworkModel(const NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context);
+  NetworkModel(const nn::NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const ParameterLayout& layout() const override { return network_.parameters(); }
   const ParameterLayout& statistics_layout() const override { return network_.statistics(); }
@@ -25,15 +25,15 @@ class NetworkModel final : public Model {
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;
 
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override;
-  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                         kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
+  void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return layer_ ? layer_->out().extent.size() : loss_->prediction_size(); }
   Prediction prediction() const override;
   void predict_layer(const std::string& layer) override;
 
-  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   std::vector<std::string> notes() const override;
   double flops_per_example() const override;
@@ -44,21 +44,21 @@ class NetworkModel final : public Model {
   Index workspace_size() const { return memory_.size(); }
 
  private:
-  Pass pass(const Batch& batch, ModelState state, bool training) const;
-  static Inputs inputs_of(const Batch& batch);
+  nn::Pass pass(const data::Batch& batch, ModelState state, bool training) const;
+  static Inputs inputs_of(const data::Batch& batch);
   /// Memory for a batch of this size; what it held before is lost.
-  Workspace workspace(Index batch, bool training);
-  Workspace memory_for(const WorkspacePlan& plan);
-  View infer(const Batch& batch, ModelState state);
+  nn::Workspace workspace(Index batch, bool training);
+  nn::Workspace memory_for(const nn::WorkspacePlan& plan);
+  View infer(const data::Batch& batch, ModelState state);
 
-  NetworkSettings settings_;
-  Extent in_;
+  nn::NetworkSettings settings_;
+  kernels::Extent in_;
   ModelContext context_;
-  Network network_;
-  std::unique_ptr<Network> layer_;  ///< up to the layer whose outputs are predicted; null: all layers are
-  std::unique_ptr<Loss> loss_;
-  std::map<std::pair<Index, bool>, WorkspacePlan> plans_;  ///< of batch size and whether training
+  nn::Network network_;
+  std::unique_ptr<nn::Network> layer_;  ///< up to the layer whose outputs are predicted; null: all layers are
+  std::unique_ptr<nn::Loss> loss_;
+  std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< of batch size and whether training
   Buffer memory_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

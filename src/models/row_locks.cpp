@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr int kSpins = 64;  // before the thread gives its core away
@@ -38,4 +38,4 @@ RowLocks::Guard::~Guard() {
   for (const std::uint32_t stripe : stripes_) locks_->locks_[stripe].taken.store(false, std::memory_order_release);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -8,10 +8,10 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
-               const RowMatrix& matrix) {
+               const kernels::RowMatrix& matrix) {
   for (Index row = 0; row < series.count; ++row) {
     const auto number_of_row = static_cast<std::uint64_t>(series.first + row * series.step);
     RandomStream random(seed, Purpose::initial_weights, number_of_row, number);
@@ -20,7 +20,7 @@ void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries 
   }
 }
 
-void fill_column(float value, Index rows, Index column, const RowMatrix& matrix) {
+void fill_column(float value, Index rows, Index column, const kernels::RowMatrix& matrix) {
   for (Index row = 0; row < rows; ++row) matrix.row(row)[column] = value;
 }
 
@@ -39,8 +39,8 @@ void require_rule(const std::string& rule, const std::vector<std::string>& rules
                   model, fmt::join(rules, " or ")));
 }
 
-SparseEntries entries_of(const Batch& batch, ExampleRange range) {
-  return std::get<SparseEntries>(*batch.set)
+data::SparseEntries entries_of(const data::Batch& batch, data::ExampleRange range) {
+  return std::get<data::SparseEntries>(*batch.set)
       .subspan(static_cast<std::size_t>(range.first), static_cast<std::size_t>(range.size()));
 }
 
@@ -64,7 +64,7 @@ std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPla
   return step.locks->lock(rows);
 }
 
-void add(const InPlaceSums& from, LossSums& sums) {
+void add(const kernels::InPlaceSums& from, kernels::LossSums& sums) {
   sums.loss += from.loss;
   sums.examples += from.examples;
   sums.correct += from.correct;
@@ -73,4 +73,4 @@ void add(const InPlaceSums& from, LossSums& sums) {
   sums.values += from.examples;
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

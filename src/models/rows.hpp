@@ -11,15 +11,15 @@
 
 // What models with a row of θ for each word, user or item share.
 
-namespace unisono {
+namespace unisono::models {
 
 /// Numbers in [−bound, bound), a function of (seed, number of the block, row).
 /// \param series of rows, which stand one behind the other in the matrix, `width` numbers each
 void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
-               const RowMatrix& matrix);
+               const kernels::RowMatrix& matrix);
 
 /// value at `column` of every row.
-void fill_column(float value, Index rows, Index column, const RowMatrix& matrix);
+void fill_column(float value, Index rows, Index column, const kernels::RowMatrix& matrix);
 
 /// A block of a row each for `rows` things; initial values are the model's own affair.
 Block row_block(std::string name, Index rows, Index width, Role role);
@@ -32,10 +32,10 @@ void mark_entries(std::span<const SparseEntry> entries, TouchedRows& touched);
 std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows);
 
 /// Adds a kernel's sums.
-void add(const InPlaceSums& from, LossSums& sums);
+void add(const kernels::InPlaceSums& from, kernels::LossSums& sums);
 
 /// A batch's ratings or co-occurrences of one range.
-SparseEntries entries_of(const Batch& batch, ExampleRange range);
+data::SparseEntries entries_of(const data::Batch& batch, data::ExampleRange range);
 
 /// Of a model of such entries.
 class EntryScratch final : public Scratch {
@@ -45,7 +45,8 @@ class EntryScratch final : public Scratch {
 
 /// Trains on entries by kernel(entries) → InPlaceSums: on all at once, or one by one where the step needs that.
 template <typename Kernel>
-void update_entries(SparseEntries entries, const InPlaceStep& step, Scratch& scratch, LossSums& sums, Kernel kernel) {
+void update_entries(data::SparseEntries entries, const InPlaceStep& step, Scratch& scratch, kernels::LossSums& sums,
+                    Kernel kernel) {
   if (step.touched != nullptr) mark_entries(entries, *step.touched);
   if (!step.one_by_one()) {
     add(kernel(entries), sums);
@@ -54,8 +55,8 @@ void update_entries(SparseEntries entries, const InPlaceStep& step, Scratch& scr
   RowLocks::Set& rows = static_cast<EntryScratch&>(scratch).rows;
   for (const SparseEntry& entry : entries) {
     const auto guard = enter_entry(entry, step, rows);
-    add(kernel(SparseEntries(&entry, 1)), sums);
+    add(kernel(data::SparseEntries(&entry, 1)), sums);
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

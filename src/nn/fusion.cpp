@@ -3,12 +3,12 @@
 #include "layers/activation_layer.hpp"
 #include "layers/residual.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 bool is_relu(const Layer& layer) {
   const auto* activation = dynamic_cast<const ActivationLayer*>(&layer);
-  return activation != nullptr && activation->activation() == Activation::relu;
+  return activation != nullptr && activation->activation() == kernels::Activation::relu;
 }
 
 bool is_addition(const Layer& layer) { return dynamic_cast<const Addition*>(&layer) != nullptr; }
@@ -56,4 +56,4 @@ void fuse(Graph& graph) {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

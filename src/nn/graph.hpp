@@ -7,7 +7,7 @@
 #include "unisono/nn/layer.hpp"
 #include "unisono/nn/network_settings.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// A layer in its place. Node i writes tensor i + 1; tensor 0 is the network's input.
 struct Node {
@@ -55,4 +55,4 @@ void cut_after(Graph& graph, const std::string& layer);
 /// a residual block whose branch ends with a batch norm into that. Changes no result.
 void fuse(Graph& graph);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -11,7 +11,7 @@
 #include "layers/residual.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// Where in the config a sequence of layers stands.
@@ -155,4 +155,4 @@ Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_t
   return graph;
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

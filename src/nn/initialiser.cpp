@@ -12,7 +12,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 struct Initialiser {
@@ -103,4 +103,4 @@ void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView v
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

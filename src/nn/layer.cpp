@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace unisono {
+namespace unisono::nn {
 
 std::string text_of(const Shape& shape) {
   const auto& [channels, height, width] = shape.extent;
@@ -10,6 +10,6 @@ std::string text_of(const Shape& shape) {
   return fmt::format("{}×{}×{}", channels, height, width);
 }
 
-void Layer::declare(const std::string&, const Backend&, ParameterLayout&, ParameterLayout&) {}
+void Layer::declare(const std::string&, const kernels::Backend&, ParameterLayout&, ParameterLayout&) {}
 
-}  // namespace unisono
+}  // namespace unisono::nn

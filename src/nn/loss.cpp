@@ -10,7 +10,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 void require_targets(const char* loss, const Shape& out, Index target_size) {
   if (out.extent.size() == target_size) return;
@@ -54,4 +54,4 @@ std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& ou
   throw ConfigError("model.loss: there is no loss '" + settings.loss + "'");
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

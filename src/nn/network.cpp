@@ -11,7 +11,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// A slot's memory; empty for −1.
@@ -33,7 +33,8 @@ std::string no_such_block(const std::string& pattern, const ParameterLayout& par
 
 }  // namespace
 
-Network::Network(std::unique_ptr<Graph> graph, const Backend& backend, const std::vector<std::string>& patterns)
+Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
+                 const std::vector<std::string>& patterns)
     : backend_(backend), graph_(std::move(graph)) {
   fuse(*graph_);
   for (Node& node : graph_->nodes) {
@@ -46,14 +47,14 @@ Network::Network(std::unique_ptr<Graph> graph, const Backend& backend, const std
   inference_ = std::make_unique<Schedule>(make_schedule(*graph_, false));
 }
 
-Network::Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together,
-                 const std::vector<std::string>& patterns)
+Network::Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
+                 bool steps_together, const std::vector<std::string>& patterns)
     : Network(std::make_unique<Graph>(build_graph(settings, {in}, steps_together)), backend, patterns) {
   if (parameters_.size() == 0) throw ConfigError("model.layers: no layer has parameters; there is nothing to train");
 }
 
-std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings, const Extent& in,
-                                        const Backend& backend) {
+std::unique_ptr<Network> Network::up_to(const std::string& layer, const NetworkSettings& settings,
+                                        const kernels::Extent& in, const kernels::Backend& backend) {
   auto graph = std::make_unique<Graph>(build_graph(settings, {in}, /*steps_together=*/true));
   cut_after(*graph, layer);
   return std::unique_ptr<Network>(new Network(std::move(graph), backend, {}));
@@ -81,7 +82,7 @@ void Network::freeze(const std::vector<std::string>& patterns) {
   throw ConfigError("train.freeze: all parameters are frozen; there is nothing to train");
 }
 
-const Extent& Network::in() const { return graph_->in.extent; }
+const kernels::Extent& Network::in() const { return graph_->in.extent; }
 const Shape& Network::out() const { return graph_->shape(graph_->tensors() - 1); }
 
 WorkspacePlan Network::plan(Index batch, bool training) const {
@@ -126,9 +127,9 @@ MutableView Network::output_gradient(const Workspace& workspace) const {
   return view(workspace, training_->output_gradient);
 }
 
-void Network::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
+void Network::backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                        const std::function<void(Index, Index)>& ready) const {
-  if (pass.batch == 0 && write == Write::overwrite) pass.backend.clear(gradient);
+  if (pass.batch == 0 && write == kernels::Write::overwrite) pass.backend.clear(gradient);
   Index final_from = parameters_.size();  // g is final from here on
   for (int i = static_cast<int>(graph_->nodes.size()); i-- > 0;) {
     const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
@@ -141,7 +142,7 @@ void Network::backward(const Pass& pass, const Workspace& workspace, MutableView
 }
 
 void Network::backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient,
-                            Write write) const {
+                            kernels::Write write) const {
   const Node& node = graph_->nodes[static_cast<std::size_t>(i)];
   const BackwardStep& step = training_->backward[static_cast<std::size_t>(i)];
   const LayerTraits traits = node.layer->traits();
@@ -151,8 +152,8 @@ void Network::backward_node(int i, const Pass& pass, const Workspace& workspace,
     return view(workspace, training_->activation[static_cast<std::size_t>(number)]);
   };
   const auto copy = [&](int from, int to) {
-    pass.backend.activation_forward(Activation::none, training_->slots[static_cast<std::size_t>(to)].extent, pass.batch,
-                                    view(workspace, from), view(workspace, to));
+    pass.backend.activation_forward(kernels::Activation::none, training_->slots[static_cast<std::size_t>(to)].extent,
+                                    pass.batch, view(workspace, from), view(workspace, to));
   };
   if (step.copy_of >= 0 && pass.batch > 0) copy(step.copy_of, step.dy);
   node.layer->backward(pass, {.x = traits.keeps_input ? tensor(node.input) : MutableView{},
@@ -220,4 +221,4 @@ void Network::fill_row(int i, Index batch, LayerRow& row) const {
   row.activation += node.layer->kept_size();
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

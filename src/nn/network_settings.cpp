@@ -2,7 +2,7 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 void LayerSettings::describe(ConfigVisitor& visitor) {
   std::vector<Variant> variants;
@@ -46,4 +46,4 @@ void NetworkSettings::describe(ConfigVisitor& visitor) {
   visitor.list({.name = "layers", .meaning = "the layers, from the inputs to the outputs", .required = true}, layers);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// Follows the passes moment by moment and opens, shares and extends slots.
@@ -180,4 +180,4 @@ Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& si
   return result;
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -4,15 +4,15 @@
 
 #include "graph.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Memory that one tensor, or several in turn, live in; needed from moment `first` to moment `last`, both included.
 ///
 /// Moments of a network of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 the loss, 2n + 1 − i node i
 /// backward.
 struct Slot {
-  Extent extent;     ///< of an activation, or of the gradient with respect to one
-  Index floats = 0;  ///< … or, where above 0, plain floats
+  kernels::Extent extent;  ///< of an activation, or of the gradient with respect to one
+  Index floats = 0;        ///< … or, where above 0, plain floats
   int first = 0, last = 0;
 };
 
@@ -50,4 +50,4 @@ struct Arrangement {
 };
 Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -6,12 +6,12 @@
 // Memory a float of θ: 12 bytes read, 8 written. State: accumulator.
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 class Adagrad final : public UpdateRule {
  public:
-  Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, {"accumulator"}),
         epsilon_(static_cast<float>(settings.adagrad.epsilon)) {}
 
@@ -27,8 +27,8 @@ class Adagrad final : public UpdateRule {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        Backend& backend) {
+                                        kernels::Backend& backend) {
   return std::make_unique<Adagrad>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -8,12 +8,12 @@
 // Memory a float of θ: 16 bytes read, 12 written. State: first_moment, second_moment.
 #include "adam_step.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 class Adam final : public UpdateRule {
  public:
-  Adam(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Adam(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, {"first_moment", "second_moment"}),
         adam_(settings.adam),
         decoupled_(settings.kind == "adamw") {}
@@ -31,8 +31,8 @@ class Adam final : public UpdateRule {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_adam(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     Backend& backend) {
+                                     kernels::Backend& backend) {
   return std::make_unique<Adam>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -4,11 +4,11 @@
 
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
 /// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
 /// \param decoupled λθ is added to the direction and not to the gradient
-inline AdamStep adam_step(const AdamSettings& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
+inline kernels::AdamStep adam_step(const AdamSettings& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
   // Of β as the kernels see it, rounded to float: the mean square then starts without a bias.
   const auto correction = [t](double beta) {
     const auto rounded = static_cast<double>(static_cast<float>(beta));
@@ -24,4 +24,4 @@ inline AdamStep adam_step(const AdamSettings& adam, const RuleStep& step, std::i
           .decoupled = decoupled};
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -12,19 +12,19 @@
 
 #include "adam_step.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
-std::vector<UpdateRange> some_of(const std::vector<UpdateRange>& ranges, bool adapted) {
-  std::vector<UpdateRange> some;
+std::vector<kernels::UpdateRange> some_of(const std::vector<kernels::UpdateRange>& ranges, bool adapted) {
+  std::vector<kernels::UpdateRange> some;
   std::ranges::copy_if(ranges, std::back_inserter(some),
-                       [adapted](const UpdateRange& range) { return range.adapted == adapted; });
+                       [adapted](const kernels::UpdateRange& range) { return range.adapted == adapted; });
   return some;
 }
 
 class Lamb final : public UpdateRule {
  public:
-  Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, {"first_moment", "second_moment"}, /*adapt_weights=*/true),
         lamb_(settings.lamb),
         adapted_(some_of(ranges(), true)),
@@ -34,7 +34,7 @@ class Lamb final : public UpdateRule {
 
  private:
   void update(const RuleStep& step) override {
-    const AdamStep adam = adam_step(lamb_, step, steps(), /*decoupled=*/true);
+    const kernels::AdamStep adam = adam_step(lamb_, step, steps(), /*decoupled=*/true);
     const MutableView first = state_vector(0), second = state_vector(1);
     backend().adam_update(adam, step.scale, others_, step.g, step.theta, first, second);
     backend().squared_norms(step.theta, adapted_, theta_norms_.view());
@@ -44,15 +44,15 @@ class Lamb final : public UpdateRule {
   }
 
   AdamSettings lamb_;
-  std::vector<UpdateRange> adapted_, others_;
+  std::vector<kernels::UpdateRange> adapted_, others_;
   RangeSums theta_norms_, directions_;  ///< squared
 };
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     Backend& backend) {
+                                     kernels::Backend& backend) {
   return std::make_unique<Lamb>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

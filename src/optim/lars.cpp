@@ -7,7 +7,7 @@
 // Memory a float of θ: as SGD with momentum, and 8 bytes read for the norms. State: velocity, where μ > 0.
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 std::vector<std::string> state_names(const LarsSettings& lars) {
@@ -16,7 +16,7 @@ std::vector<std::string> state_names(const LarsSettings& lars) {
 
 class Lars final : public UpdateRule {
  public:
-  Lars(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Lars(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, state_names(settings.lars), /*adapt_weights=*/true),
         lars_(settings.lars),
         theta_norms_(ranges().size(), backend),
@@ -39,8 +39,8 @@ class Lars final : public UpdateRule {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_lars(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     Backend& backend) {
+                                     kernels::Backend& backend) {
   return std::make_unique<Lars>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

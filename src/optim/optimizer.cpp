@@ -5,12 +5,12 @@
 #include "unisono/base/errors.hpp"
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 /// A kind of optimizer: how it is made and how many vectors of θ's size it keeps.
 struct Kind {
-  std::unique_ptr<Optimizer> (*make)(const OptimizerSettings&, const ParameterLayout&, Backend&);
+  std::unique_ptr<Optimizer> (*make)(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
   int state_vectors;
 };
 
@@ -28,10 +28,10 @@ Kind kind_of(const OptimizerSettings& settings) {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                          Backend& backend) {
+                                          kernels::Backend& backend) {
   return kind_of(settings).make(settings, layout, backend);
 }
 
 int optimizer_state_vectors(const OptimizerSettings& settings) { return kind_of(settings).state_vectors; }
 
-}  // namespace unisono
+}  // namespace unisono::optim

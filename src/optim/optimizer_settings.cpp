@@ -1,6 +1,6 @@
 #include "unisono/optim/optimizer.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 void describe_momentum(ConfigVisitor& visitor, double& momentum) {
@@ -91,4 +91,4 @@ void OptimizerSettings::describe(ConfigVisitor& visitor) {
       clip_norm);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -1,17 +1,17 @@
 #include "ranges.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
-std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules) {
+std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules) {
   const std::vector<Block>& blocks = layout.blocks();
-  std::vector<UpdateRange> ranges;
+  std::vector<kernels::UpdateRange> ranges;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].frozen) continue;
     const bool weight = blocks[i].role == Role::weight;
-    const UpdateRange range{.first = blocks[i].offset,
-                            .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
-                            .decays = rules.decay && (weight || rules.decay_biases_and_norms),
-                            .adapted = rules.adapt_weights && weight};
+    const kernels::UpdateRange range{.first = blocks[i].offset,
+                                     .last = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size(),
+                                     .decays = rules.decay && (weight || rules.decay_biases_and_norms),
+                                     .adapted = rules.adapt_weights && weight};
     const bool merges = !ranges.empty() && ranges.back().last == range.first && !range.adapted &&
                         !ranges.back().adapted && range.decays == ranges.back().decays;
     if (merges) {
@@ -23,4 +23,4 @@ std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeR
   return ranges;
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -5,7 +5,7 @@
 #include "unisono/kernels/specs.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
 /// What divides θ into ranges.
 struct RangeRules {
@@ -16,6 +16,6 @@ struct RangeRules {
 
 /// As few ranges as the rules allow: one for the whole vector where all blocks are alike. The padding behind a block
 /// belongs to its range. Frozen blocks are left out.
-std::vector<UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
+std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -6,12 +6,12 @@
 // Memory a float of θ: 12 bytes read, 8 written. State: mean_square.
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 class Rmsprop final : public UpdateRule {
  public:
-  Rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, {"mean_square"}), rmsprop_(settings.rmsprop) {}
 
  private:
@@ -29,8 +29,8 @@ class Rmsprop final : public UpdateRule {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        Backend& backend) {
+                                        kernels::Backend& backend) {
   return std::make_unique<Rmsprop>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -20,7 +20,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
@@ -71,4 +71,4 @@ double Schedule::curve(std::int64_t step) const {
   return 1;  // constant
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -3,7 +3,7 @@
 
 #include "unisono/optim/schedule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 void describe_length(ConfigVisitor& visitor, std::int64_t& epochs) {
@@ -83,4 +83,4 @@ void ScheduleSettings::describe(ConfigVisitor& visitor) {
                 warmup_epochs);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -7,7 +7,7 @@
 // Memory a float of θ: plain reads 8 bytes and writes 4; with velocity 12 and 8. State: velocity, where μ > 0.
 #include "update_rule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 std::vector<std::string> state_names(const SgdSettings& sgd) {
@@ -16,7 +16,7 @@ std::vector<std::string> state_names(const SgdSettings& sgd) {
 
 class Sgd final : public UpdateRule {
  public:
-  Sgd(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend)
+  Sgd(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
       : UpdateRule(settings, layout, backend, state_names(settings.sgd)), sgd_(settings.sgd) {}
 
  private:
@@ -34,8 +34,8 @@ class Sgd final : public UpdateRule {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                    Backend& backend) {
+                                    kernels::Backend& backend) {
   return std::make_unique<Sgd>(settings, layout, backend);
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

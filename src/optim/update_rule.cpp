@@ -5,9 +5,9 @@
 #include <cassert>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::optim {
 
-UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend,
+UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend,
                        const std::vector<std::string>& state_names, bool adapt_weights)
     : backend_(backend),
       ranges_(make_ranges(layout, {.decay = settings.weight_decay != 0,
@@ -25,7 +25,7 @@ void UpdateRule::step(MutableView parameters, View gradient, double learning_rat
   assert(parameters.size() == gradient.size());
   assert(static_cast<Index>(parameters.size()) == whole_.front().last);
   ++steps_;
-  GradientScale scale{.factor = gradient_scale};
+  kernels::GradientScale scale{.factor = gradient_scale};
   if (clip_norm_ != 0) {
     const std::span<double> norm = as_doubles(squared_norm_.view());
     backend_.squared_norms(gradient, whole_, norm);
@@ -57,4 +57,4 @@ MutableView UpdateRule::state_vector(std::size_t which) {
   return which < own_state_ ? state_[which].values.view() : MutableView{};
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

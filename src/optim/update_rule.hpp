@@ -7,7 +7,7 @@
 #include "ranges.hpp"
 #include "unisono/optim/optimizer.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
 /// One step on the whole vector.
 struct RuleStep {
@@ -15,7 +15,7 @@ struct RuleStep {
   View g;
   float rate = 0;
   float decay = 0;  ///< λ, of the ranges that decay
-  GradientScale scale;
+  kernels::GradientScale scale;
 };
 
 /// What all update rules share: state vectors, the count of steps, ranges of equal decay, and clipping by the norm of
@@ -33,20 +33,20 @@ class UpdateRule : public Optimizer {
 
  protected:
   /// \param adapt_weights each block of weights is a range of its own
-  UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, Backend& backend,
+  UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend,
              const std::vector<std::string>& state_names, bool adapt_weights = false);
 
   /// Updates θ and the state in all ranges; steps() counts this step already.
   virtual void update(const RuleStep& step) = 0;
 
-  Backend& backend() { return backend_; }
-  const std::vector<UpdateRange>& ranges() const { return ranges_; }
+  kernels::Backend& backend() { return backend_; }
+  const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }
   /// Empty where the rule keeps no such vector.
   MutableView state_vector(std::size_t which);
 
  private:
-  Backend& backend_;
-  std::vector<UpdateRange> ranges_, whole_;  ///< whole: one of all
+  kernels::Backend& backend_;
+  std::vector<kernels::UpdateRange> ranges_, whole_;  ///< whole: one of all
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< vectors of these that are the rule's
   double weight_decay_, clip_norm_;
@@ -58,7 +58,8 @@ class UpdateRule : public Optimizer {
 /// A number for each of some ranges, in the backend's memory.
 class RangeSums {
  public:
-  RangeSums(std::size_t ranges, Backend& backend) : numbers_(2 * static_cast<Index>(ranges), backend.memory()) {}
+  RangeSums(std::size_t ranges, kernels::Backend& backend)
+      : numbers_(2 * static_cast<Index>(ranges), backend.memory()) {}
   std::span<double> view() { return as_doubles(numbers_.view()); }
 
  private:
@@ -66,11 +67,11 @@ class RangeSums {
 };
 
 // One file each in this folder.
-std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings&, const ParameterLayout&, Backend&);
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings&, const ParameterLayout&, Backend&);
-std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings&, const ParameterLayout&, Backend&);
-std::unique_ptr<Optimizer> make_adam(const OptimizerSettings&, const ParameterLayout&, Backend&);  // and AdamW
-std::unique_ptr<Optimizer> make_lars(const OptimizerSettings&, const ParameterLayout&, Backend&);
-std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings&, const ParameterLayout&, Backend&);
+std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
+std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
+std::unique_ptr<Optimizer> make_adam(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);  // and AdamW
+std::unique_ptr<Optimizer> make_lars(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
+std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -10,7 +10,7 @@
 #include "step.hpp"
 #include "unisono/comm/buckets.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 /// The steps of a run, and the buckets that they share.
@@ -24,8 +24,9 @@ class AllreduceSteps {
           buckets_.ready(first, last);
         }) {}
 
-  Batch make(double learning_rate) {
-    const Batch batch = accumulate_gradient(run_, MeanOver::all_ranks, start_bucket_, [this] { return waited(); });
+  data::Batch make(double learning_rate) {
+    const data::Batch batch =
+        accumulate_gradient(run_, MeanOver::all_ranks, start_bucket_, [this] { return waited(); });
     const double device_before = device_seconds_;
     {
       const DeviceWait wait(*this);
@@ -62,19 +63,19 @@ class AllreduceSteps {
   }
 
   TrainContext& run_;
-  GradientBuckets buckets_;
-  GradientReady start_bucket_;
+  comm::GradientBuckets buckets_;
+  models::GradientReady start_bucket_;
   double exposed_ = 0, straggler_wait_ = 0;  ///< of the buckets, as far as accounted for
   double device_seconds_ = 0;                ///< of the former
 };
 
 class Allreduce final : public Strategy {
  public:
-  void require(const Model& model, int) const override { model.require_gradient(); }
+  void require(const models::Model& model, int) const override { model.require_gradient(); }
   void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
   bool steps_together() const override { return true; }
   bool optimizer_state_is_local() const override { return false; }
-  bool updates_in_place(const Model&) const override { return false; }
+  bool updates_in_place(const models::Model&) const override { return false; }
 };
 
 }  // namespace
@@ -84,7 +85,7 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = steps.make(rate);
+    const data::Batch batch = steps.make(rate);
     go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
   }
   return go_on;
@@ -92,4 +93,4 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
 
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings&) { return std::make_unique<Allreduce>(); }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -16,17 +16,17 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class Averaging final : public Strategy {
  public:
   explicit Averaging(const StrategySettings& settings) : settings_(settings) {}
-  void require(const Model& model, int ranks) const override;
+  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
-  std::int64_t bytes_beside(const Model& model, int ranks, int) const override {
+  std::int64_t bytes_beside(const models::Model& model, int ranks, int) const override {
     return ParameterAverage::bytes(model, settings_, ranks);
   }
 
@@ -38,8 +38,8 @@ class Averaging final : public Strategy {
 
 /// A step on this rank's own examples.
 /// \return the last micro-batch
-Batch local_step(TrainContext& run, double learning_rate) {
-  const Batch batch = accumulate_gradient(run, MeanOver::own_examples);
+data::Batch local_step(TrainContext& run, double learning_rate) {
+  const data::Batch batch = accumulate_gradient(run, MeanOver::own_examples);
   if (batch.rank_step_size > 0) {
     update_parameters(run, learning_rate);
   } else {
@@ -49,7 +49,7 @@ Batch local_step(TrainContext& run, double learning_rate) {
 }
 
 /// A model that updates in place has no gradient to be summed.
-void Averaging::require(const Model& model, int) const {
+void Averaging::require(const models::Model& model, int) const {
   if (model.in_place() == nullptr || settings_.allreduce_epochs == 0) return;
   throw ConfigError(
       "strategy.allreduce_epochs: this model is updated in place, example by example, so there is no gradient to sum; "
@@ -65,7 +65,7 @@ void Averaging::train(TrainContext& run) {
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = scratch ? step_in_place(run, *scratch, rate, &parameters) : local_step(run, rate);
+    const data::Batch batch = scratch ? step_in_place(run, *scratch, rate, &parameters) : local_step(run, rate);
     seen += batch.rank_step_size;
     const std::int64_t made = step + 1;
     const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
@@ -85,7 +85,7 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   const Phase phase(run, run.seconds.exposed_communication);
   const auto weight = static_cast<double>(examples);
   if (settings_.optimizer_state == "average") {
-    for (OptimizerState& state : run.optimizer.state()) {
+    for (optim::OptimizerState& state : run.optimizer.state()) {
       run.communicator.allreduce_weighted_mean(state.values.view(), weight);
     }
   }
@@ -98,4 +98,4 @@ std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {
   return std::make_unique<Averaging>(settings);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

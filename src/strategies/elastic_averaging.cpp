@@ -14,21 +14,21 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 constexpr const char* kReplica = "replica";  ///< x, among the vectors that belong to a worker's optimizer
 
-MutableView replica_of(Optimizer& optimizer) {
+MutableView replica_of(optim::Optimizer& optimizer) {
   const auto found = std::find_if(optimizer.state().begin(), optimizer.state().end(),
-                                  [](const OptimizerState& state) { return state.name == kReplica; });
+                                  [](const optim::OptimizerState& state) { return state.name == kReplica; });
   return found->values.view();
 }
 
 /// A worker that trains its own replica.
 class ElasticWorker final : public ServedWorker {
  public:
-  ElasticWorker(const TrainContext& run, Client client, const WorkerSettings& settings, std::vector<Slice> places,
+  ElasticWorker(const TrainContext& run, Client client, const WorkerSettings& settings, std::vector<comm::Slice> places,
                 float elasticity)
       : ServedWorker(run, std::move(client), settings),
         places_(std::move(places)),
@@ -44,16 +44,16 @@ class ElasticWorker final : public ServedWorker {
   void make_steps(const Stretch& stretch) override;
   std::int64_t steps_to_meeting() const { return settings_.pull_period - steps() % settings_.pull_period; }
   /// With the center that was pulled last.
-  void meet_center(std::int64_t clock, const Batch& last);
+  void meet_center(std::int64_t clock, const data::Batch& last);
 
-  std::vector<Slice> places_;
+  std::vector<comm::Slice> places_;
   float elasticity_;
   Buffer center_;  ///< as it was pulled, and then what is pushed
   Buffer center_statistics_;
 };
 
 void ElasticWorker::make_steps(const Stretch& stretch) {
-  Batch batch;
+  data::Batch batch;
   for (std::int64_t clock = 0;;) {
     client_.start_pull(clock, steps_to_meeting(), parts_of(center_.view(), places_), center_statistics_.view());
     const std::int64_t granted = client_.finish_pull().granted;
@@ -68,7 +68,7 @@ void ElasticWorker::make_steps(const Stretch& stretch) {
   }
 }
 
-void ElasticWorker::meet_center(std::int64_t clock, const Batch& last) {
+void ElasticWorker::meet_center(std::int64_t clock, const data::Batch& last) {
   {
     const Phase phase(run_, run_.seconds.optimizer);
     const MutableView difference = center_.view(), x = run_.state.parameters;
@@ -86,17 +86,17 @@ class ElasticAveraging final : public Strategy {
  public:
   explicit ElasticAveraging(const StrategySettings& settings) : settings_(settings) {}
 
-  void require(const Model& model, int ranks) const override;
+  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return true; }
-  bool updates_in_place(const Model&) const override { return false; }
+  bool updates_in_place(const models::Model&) const override { return false; }
   std::vector<std::string> vectors_beside() const override { return {kReplica}; }
   std::optional<Part> part_of_data(int rank, int ranks) const override {
-    return unisono::part_of_data(roles_of(settings_, ranks), rank);
+    return unisono::strategies::part_of_data(roles_of(settings_, ranks), rank);
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
-  std::int64_t bytes_beside(const Model& model, int ranks, int states) const override;
+  std::int64_t bytes_beside(const models::Model& model, int ranks, int states) const override;
 
  private:
   StrategySettings settings_;
@@ -104,10 +104,10 @@ class ElasticAveraging final : public Strategy {
 
 }  // namespace
 
-void ElasticAveraging::require(const Model& model, int) const { model.require_gradient(); }
+void ElasticAveraging::require(const models::Model& model, int) const { model.require_gradient(); }
 
 /// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
-std::int64_t ElasticAveraging::bytes_beside(const Model& model, int ranks, int) const {
+std::int64_t ElasticAveraging::bytes_beside(const models::Model& model, int ranks, int) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size();
   const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * 2 * roles.workers();
@@ -124,15 +124,15 @@ void ElasticAveraging::train(TrainContext& run) {
     const WorkerSettings settings{.pull_period = period, .workers = workers};
     return std::make_unique<ElasticWorker>(own, std::move(client), settings, places, static_cast<float>(elasticity));
   };
-  plan.make_shard = [&run](Slice place, MutableView statistics, Backend&) {
+  plan.make_shard = [&run](comm::Slice place, MutableView statistics, kernels::Backend&) {
     return make_sum_shard(place, {run.state.parameters, statistics}, run.backend.memory());
   };
-  plan.at_meeting = [&run](Communicator& group, const Roles& roles) {
+  plan.at_meeting = [&run](comm::Communicator& group, const Roles& roles) {
     // A checkpoint keeps a worker's vectors for each rank: those that only serve lend theirs to the first worker's.
     if (roles.workers() == group.size()) return;
     const bool trains = !roles.workers_of(group.rank()).empty();
     std::vector<float> first(run.state.parameters.size());
-    for (OptimizerState& state : run.optimizer.state()) {
+    for (optim::OptimizerState& state : run.optimizer.state()) {
       if (group.is_root()) run.backend.memory().copy(state.values.view(), first);
       group.broadcast(std::as_writable_bytes(std::span(first)), 0);
       if (!trains) run.backend.memory().copy(first, state.values.view());
@@ -145,4 +145,4 @@ std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& setting
   return std::make_unique<ElasticAveraging>(settings);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <thread>
 
-namespace unisono {
+namespace unisono::strategies {
 
 void FaultSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -58,4 +58,4 @@ void Fault::after(double cpu_seconds) {
   if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -23,7 +23,7 @@
 #include "unisono/base/thread_team.hpp"
 #include "unisono/kernels/in_place.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 constexpr int kStripes = 4096;
@@ -39,26 +39,26 @@ class Hogwild final : public Strategy {
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
-  bool has_workers(const Model& model) const override { return model.in_place() == nullptr; }
-  std::int64_t bytes_beside(const Model& model, int ranks, int) const override {
+  bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
+  std::int64_t bytes_beside(const models::Model& model, int ranks, int) const override {
     return ParameterAverage::bytes(model, settings_, ranks);
   }
 
  private:
-  RowLocks* locks() { return locks_ ? &*locks_ : nullptr; }
+  models::RowLocks* locks() { return locks_ ? &*locks_ : nullptr; }
   bool averages_after(const TrainContext& run, std::int64_t steps) const;
   std::int64_t next_meeting(const TrainContext& run, std::int64_t step) const;
   template <typename Steps, typename Make>
   void train_by(TrainContext& run, ParameterAverage& parameters, const Steps& steps, Make make) const;
 
   StrategySettings settings_;
-  std::optional<RowLocks> locks_;
+  std::optional<models::RowLocks> locks_;
 };
 
 /// Steps of a model that updates in place: the threads share each.
 class InPlaceSteps {
  public:
-  InPlaceSteps(TrainContext& run, RowLocks* locks, ParameterAverage& parameters)
+  InPlaceSteps(TrainContext& run, models::RowLocks* locks, ParameterAverage& parameters)
       : run_(run),
         locks_(locks),
         parameters_(parameters),
@@ -70,7 +70,7 @@ class InPlaceSteps {
 
   StepRecord make(std::int64_t step) {
     const double rate = run_.schedule.rate(step);
-    const Batch batch = next_batch(run_);
+    const data::Batch batch = next_batch(run_);
     train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
     return make_record(batch, step + 1, rate, /*consistent=*/true);
   }
@@ -78,11 +78,11 @@ class InPlaceSteps {
 
  private:
   struct alignas(kAlignmentBytes) Thread {
-    std::unique_ptr<Scratch> scratch;
-    LossSums sums;
+    std::unique_ptr<models::Scratch> scratch;
+    kernels::LossSums sums;
   };
 
-  void train_on(const Batch& batch, double rate, ConflictMeter* meter) {
+  void train_on(const data::Batch& batch, double rate, models::ConflictMeter* meter) {
     std::int64_t before = own_examples_before(run_, batch, run_.communicator.size());
     const int parts = parameters_.begin_step(batch.global_size);
     for (int part = 0; part < parts; ++part) {
@@ -97,22 +97,22 @@ class InPlaceSteps {
   }
 
   /// \param examples_before these pieces \return how many these have
-  std::int64_t train_on(const Batch& batch, const std::vector<ExampleRange>& pieces, std::int64_t examples_before,
-                        double rate, ConflictMeter* meter) {
+  std::int64_t train_on(const data::Batch& batch, const std::vector<data::ExampleRange>& pieces,
+                        std::int64_t examples_before, double rate, models::ConflictMeter* meter) {
     const ComputeScope computes(run_);
     std::vector<std::int64_t> before = {examples_before};
-    for (const ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
+    for (const data::ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
     std::atomic<std::size_t> next{0};
     team_.run([&](int number) {
       Thread& thread = threads_[static_cast<std::size_t>(number)];
       for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        const InPlaceStep step{.rate = rate,
-                               .examples_before = before[i],
-                               .parameters = run_.state.parameters,
-                               .locks = locks_,
-                               .touched = parameters_.touched(),
-                               .meter = meter,
-                               .thread = number};
+        const models::InPlaceStep step{.rate = rate,
+                                       .examples_before = before[i],
+                                       .parameters = run_.state.parameters,
+                                       .locks = locks_,
+                                       .touched = parameters_.touched(),
+                                       .meter = meter,
+                                       .thread = number};
         run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
       }
     });
@@ -120,9 +120,9 @@ class InPlaceSteps {
   }
 
   TrainContext& run_;
-  RowLocks* locks_;
+  models::RowLocks* locks_;
   ParameterAverage& parameters_;
-  std::optional<ConflictMeter> meter_;  ///< of several threads
+  std::optional<models::ConflictMeter> meter_;  ///< of several threads
   ThreadTeam team_;
   std::vector<Thread> threads_;
   Index own_examples_ = 0;
@@ -132,7 +132,7 @@ class InPlaceSteps {
 /// it would have changed there.
 class WorkerSteps {
  public:
-  WorkerSteps(TrainContext& run, RowLocks* locks)
+  WorkerSteps(TrainContext& run, models::RowLocks* locks)
       : run_(run), locks_(locks), team_(run.threads, kPurpose), threads_(static_cast<std::size_t>(run.threads)) {
     for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
   }
@@ -156,14 +156,14 @@ class WorkerSteps {
  private:
   struct alignas(kAlignmentBytes) Thread {
     std::vector<float> before;  ///< θ as it was read
-    LossSums sums;
-    Batch last;
+    kernels::LossSums sums;
+    data::Batch last;
     Index examples = 0, global_examples = 0;
-    RowLocks::Set stripe;
+    models::RowLocks::Set stripe;
   };
 
   /// Every thread has an optimizer state of its own, and begins with the first one's, which checkpoints keep.
-  static void take_state(Optimizer& from, Optimizer& to) {
+  static void take_state(optim::Optimizer& from, optim::Optimizer& to) {
     for (std::size_t i = 0; i < to.state().size(); ++i) {
       const View values = from.state()[i].values.view();
       std::copy(values.begin(), values.end(), to.state()[i].values.data());
@@ -173,7 +173,7 @@ class WorkerSteps {
 
   void make_one(std::int64_t step, Worker& worker, Thread& thread) {
     read_parameters(worker, thread);
-    for (Write write = Write::overwrite;; write = Write::add) {
+    for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
       thread.last = worker.source.next();
       const float scale = 1.0F / static_cast<float>(std::max<Index>(1, thread.last.rank_step_size));
       worker.model.loss_and_gradient(thread.last, scale, worker.state, worker.gradient, write, {}, thread.sums);
@@ -205,15 +205,15 @@ class WorkerSteps {
 
   void read_parameters(Worker& worker, Thread& thread) {
     for_each_stripe(thread, [&](Index first, Index floats) {
-      read_shared(run_.state.parameters.data() + first, worker.state.parameters.data() + first, floats);
+      kernels::read_shared(run_.state.parameters.data() + first, worker.state.parameters.data() + first, floats);
     });
     thread.before.assign(worker.state.parameters.begin(), worker.state.parameters.end());
   }
 
   void add_changes(Worker& worker, Thread& thread) {
     for_each_stripe(thread, [&](Index first, Index floats) {
-      add_to_shared(thread.before.data() + first, worker.state.parameters.data() + first,
-                    run_.state.parameters.data() + first, floats);
+      kernels::add_to_shared(thread.before.data() + first, worker.state.parameters.data() + first,
+                             run_.state.parameters.data() + first, floats);
     });
   }
 
@@ -242,7 +242,7 @@ class WorkerSteps {
   }
 
   TrainContext& run_;
-  RowLocks* locks_;
+  models::RowLocks* locks_;
   ThreadTeam team_;
   std::vector<Thread> threads_;
   Index own_examples_ = 0;
@@ -299,4 +299,4 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
 
 std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) { return std::make_unique<Hogwild>(settings); }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -11,7 +11,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 constexpr int kTag = 83;
@@ -163,14 +163,14 @@ class ItemRing::Pass {
   std::atomic<std::int64_t> next_{0};  ///< block to be taken
   std::atomic<bool> failed_{false};
   // The first thread's
-  std::deque<RequestPtr> sending_;
-  RequestPtr receiving_;
+  std::deque<comm::RequestPtr> sending_;
+  comm::RequestPtr receiving_;
   std::int64_t sent_;                  ///< the columns of all diagonals before this one have been sent …
   std::atomic<std::int64_t> arrived_;  ///< … and those of the diagonals up to this one are here
   double waited_ = 0;
 };
 
-ItemRing::ItemRing(const Model& model, const DatasetInfo& data, Communicator& communicator)
+ItemRing::ItemRing(const models::Model& model, const data::DatasetInfo& data, comm::Communicator& communicator)
     : model_(*model.in_place()->bipartite()),
       layout_(model.layout()),
       user_space_(model.in_place()->row_spaces().at(0)),
@@ -178,7 +178,7 @@ ItemRing::ItemRing(const Model& model, const DatasetInfo& data, Communicator& co
       users_{.things = user_space_.rows, .parts = data.grid},
       items_{.things = item_space_.rows, .parts = data.grid},
       communicator_(communicator) {
-  const auto [first, last] = slice_of(data.grid, communicator.rank(), communicator.size());
+  const auto [first, last] = comm::slice_of(data.grid, communicator.rank(), communicator.size());
   first_row_ = first;
   last_row_ = last;
   for (Index row = first_row_; row < last_row_; ++row) user_rows_ += users_.size(row);
@@ -199,8 +199,8 @@ Index ItemRing::place_of(std::int64_t row, std::int64_t diagonal) const {
 }
 
 /// The blocks whose rows are parts of the space's rows.
-void ItemRing::add_held(std::size_t space, RowSeries series, Index offset, std::vector<HeldRows>& held) const {
-  const RowSpace& rows = space == 0 ? user_space_ : item_space_;
+void ItemRing::add_held(std::size_t space, models::RowSeries series, Index offset, std::vector<HeldRows>& held) const {
+  const models::RowSpace& rows = space == 0 ? user_space_ : item_space_;
   for (std::size_t block = 0; block < layout_.blocks().size(); ++block) {
     const Index in_row = layout_.blocks()[block].offset - rows.offset;
     if (in_row >= 0 && in_row < rows.stride) {
@@ -218,20 +218,22 @@ void ItemRing::for_each_part(See see) const {
   Index users_before = 0;
   for (Index row = first_row_; row < last_row_; ++row) {
     const Index users = users_.size(row), column = column_of(row, diagonal_);
-    see(0, RowSeries{.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride);
-    see(1, RowSeries{.first = column, .step = items_.parts, .count = items_.size(column)}, place_of(row, diagonal_));
+    see(0, models::RowSeries{.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride);
+    see(1, models::RowSeries{.first = column, .step = items_.parts, .count = items_.size(column)},
+        place_of(row, diagonal_));
     users_before += users;
   }
 }
 
 std::vector<HeldRows> ItemRing::held() const {
   std::vector<HeldRows> held;
-  for_each_part([&](std::size_t space, RowSeries series, Index offset) { add_held(space, series, offset, held); });
+  for_each_part(
+      [&](std::size_t space, models::RowSeries series, Index offset) { add_held(space, series, offset, held); });
   return held;
 }
 
 void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
-  for_each_part([&](std::size_t space, RowSeries series, Index offset) {
+  for_each_part([&](std::size_t space, models::RowSeries series, Index offset) {
     model_.initialise_rows(seed, space, series, parameters.data() + offset);
   });
 }
@@ -244,20 +246,20 @@ double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& te
 }
 
 /// The ratings of a whole epoch's diagonals; the split's batches are these, from the first on.
-void ItemRing::evaluate(EvaluationSource& source, MutableView parameters, LossSums& sums) {
+void ItemRing::evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) {
   const Index side = items_.parts;
-  std::vector<std::vector<ExampleRange>> blocks;
-  SparseEntries entries;
+  std::vector<std::vector<data::ExampleRange>> blocks;
+  data::SparseEntries entries;
   while (const auto batch = source.next()) {
     blocks.emplace_back(batch->ranges.begin(), batch->ranges.end());
-    entries = std::get<SparseEntries>(*batch->set);
+    entries = std::get<data::SparseEntries>(*batch->set);
   }
   ThreadTeam team(1);
-  pass(side, parameters, team, [&](Index row, std::int64_t diagonal, const TableParts& parts) {
-    const ExampleRange block = blocks[static_cast<std::size_t>(diagonal % side)][static_cast<std::size_t>(row)];
+  pass(side, parameters, team, [&](Index row, std::int64_t diagonal, const models::TableParts& parts) {
+    const data::ExampleRange block = blocks[static_cast<std::size_t>(diagonal % side)][static_cast<std::size_t>(row)];
     model_.evaluate_part(entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size())),
                          parts, sums);
   });
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -10,10 +10,10 @@
 #include "unisono/data/grid.hpp"
 #include "unisono/strategies/division.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// The ratings of a block.
-inline SparseEntries ratings_of(SparseEntries entries, ExampleRange block) {
+inline data::SparseEntries ratings_of(data::SparseEntries entries, data::ExampleRange block) {
   return entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size()));
 }
 
@@ -24,16 +24,16 @@ inline SparseEntries ratings_of(SparseEntries entries, ExampleRange block) {
 class ItemRing final : public Division {
  public:
   /// \param model must be bipartite \throws ConfigError where there are more ranks than rows
-  ItemRing(const Model& model, const DatasetInfo& data, Communicator& communicator);
+  ItemRing(const models::Model& model, const data::DatasetInfo& data, comm::Communicator& communicator);
 
   Index size() const override;
   void begin(std::int64_t step) override { diagonal_ = step; }
   std::vector<HeldRows> held() const override;
   void initialise(std::uint64_t seed, MutableView parameters) const override;
-  void evaluate(EvaluationSource& source, MutableView parameters, LossSums& sums) override;
+  void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) override;
 
   /// What is done with the block of a row of this rank (0 … rows() − 1) on a diagonal, on any thread.
-  using Visit = std::function<void(Index row, std::int64_t diagonal, const TableParts& parts)>;
+  using Visit = std::function<void(Index row, std::int64_t diagonal, const models::TableParts& parts)>;
   /// Visits this rank's blocks of `count` diagonals from the present one on. Blocks of one row, and of one column, are
   /// visited one after the other in the order of the diagonals, others at the same time; nobody waits for a diagonal's
   /// end. The columns travel meanwhile. Collective.
@@ -41,7 +41,7 @@ class ItemRing final : public Division {
   double pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit);
 
   Index rows() const { return last_row_ - first_row_; }
-  const Bipartite& model() const { return model_; }
+  const models::Bipartite& model() const { return model_; }
   std::int64_t diagonal() const { return diagonal_; }  ///< that the next pass begins with
   std::int64_t sent_bytes() const { return sent_bytes_; }
 
@@ -58,16 +58,16 @@ class ItemRing final : public Division {
   /// see(space, series of its rows, where they begin in the memory) for all that this rank holds now.
   template <typename See>
   void for_each_part(See see) const;
-  void add_held(std::size_t space, RowSeries series, Index offset, std::vector<HeldRows>& held) const;
+  void add_held(std::size_t space, models::RowSeries series, Index offset, std::vector<HeldRows>& held) const;
 
-  const Bipartite& model_;
+  const models::Bipartite& model_;
   const ParameterLayout& layout_;
-  RowSpace user_space_, item_space_;
-  Deal users_, items_;
-  Communicator& communicator_;
+  models::RowSpace user_space_, item_space_;
+  data::Deal users_, items_;
+  comm::Communicator& communicator_;
   Index first_row_, last_row_;  ///< of the grid: this rank's
   Index user_rows_ = 0;
   std::int64_t diagonal_ = 0, sent_bytes_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

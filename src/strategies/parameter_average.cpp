@@ -21,14 +21,14 @@
 
 #include "step.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
 constexpr Index kLeastPart = 2048;               // examples of a rank between two merges: about a millisecond
 
 /// Whether rows become the sum of the ranks' changes. \param merge as in the config
-bool sums_changes(const Model& model, const std::string& merge) {
+bool sums_changes(const models::Model& model, const std::string& merge) {
   return (merge == "auto" ? model.in_place()->usual_merge() : merge) == "sum";
 }
 
@@ -39,14 +39,14 @@ ParameterAverage::ParameterAverage(TrainContext& run, const StrategySettings& se
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
-  for (const RowSpace& space : spaces_) counted_.emplace_back(static_cast<std::size_t>(space.rows));
+  for (const models::RowSpace& space : spaces_) counted_.emplace_back(static_cast<std::size_t>(space.rows));
   if (sums_changes(run.model, settings.merge)) old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
-std::int64_t ParameterAverage::bytes(const Model& model, const StrategySettings& settings, int ranks) {
+std::int64_t ParameterAverage::bytes(const models::Model& model, const StrategySettings& settings, int ranks) {
   if (model.in_place() == nullptr || ranks == 1) return 0;
   Index rows = 0, most = 0;
-  for (const RowSpace& space : model.in_place()->row_spaces()) {
+  for (const models::RowSpace& space : model.in_place()->row_spaces()) {
     rows += space.rows;
     most = std::max(most, space.rows);
   }
@@ -136,7 +136,7 @@ void ParameterAverage::merge_due(int part) {
 
 /// \param least touches, by all ranks, of a row that is to be merged
 void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t least) {
-  const RowSpace& rows = spaces_[space];
+  const models::RowSpace& rows = spaces_[space];
   weights_.resize(static_cast<std::size_t>(rows.rows));
   for (Index row = 0; row < rows.rows; ++row) {
     const auto touches = static_cast<float>(touched_->count(space, row));
@@ -159,7 +159,7 @@ void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t 
 
 /// The rows that all ranks touch so often that they are to be merged within a step.
 void ParameterAverage::note_frequent(std::size_t space) {
-  const RowSpace& rows = spaces_[space];
+  const models::RowSpace& rows = spaces_[space];
   for (Index row = 0; row < rows.rows; ++row) {
     float& before = counted_[space][static_cast<std::size_t>(row)];
     const float all = weights_[static_cast<std::size_t>(row)];
@@ -219,7 +219,7 @@ void ParameterAverage::take(const Row& row, std::span<const float> sum) {
 /// What belongs to no row, of which there is little: biases of a whole model, counts.
 void ParameterAverage::average_rest(double weight) {
   std::vector<std::pair<Index, Index>> taken;
-  for (const RowSpace& rows : spaces_) taken.emplace_back(rows.offset, rows.offset + rows.rows * rows.stride);
+  for (const models::RowSpace& rows : spaces_) taken.emplace_back(rows.offset, rows.offset + rows.rows * rows.stride);
   std::sort(taken.begin(), taken.end());
   taken.emplace_back(run_.state.parameters.size(), 0);
   Index at = 0;
@@ -239,4 +239,4 @@ void ParameterAverage::average_rest(double weight) {
   for_each_rest([&](float& value) { value = packed_[i++]; });
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -22,23 +22,23 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class ParameterServer final : public Strategy {
  public:
   explicit ParameterServer(const StrategySettings& settings) : settings_(settings) {}
 
-  void require(const Model& model, int ranks) const override;
+  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
   std::optional<Part> part_of_data(int rank, int ranks) const override {
-    return unisono::part_of_data(roles_of(settings_, ranks), rank);
+    return unisono::strategies::part_of_data(roles_of(settings_, ranks), rank);
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::vector<int> housed_workers(int rank, int ranks) const override;
-  std::int64_t bytes_beside(const Model& model, int ranks, int states) const override;
+  std::int64_t bytes_beside(const models::Model& model, int ranks, int states) const override;
 
  private:
   void require_in_place() const;
@@ -55,7 +55,7 @@ class ParameterServer final : public Strategy {
 
 }  // namespace
 
-void ParameterServer::require(const Model& model, int) const {
+void ParameterServer::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
   if (settings_.merge != "auto") {
     throw ConfigError(
@@ -89,7 +89,7 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
 /// from each worker, and copies of the shard as each worker has read it, as far as they are kept or may still be on
 /// their way when another worker's push is applied. Of rows: what a worker pulls and has pushed, and the same of each
 /// worker at a server, as if every step touched all of them. That is the most it can be.
-std::int64_t ParameterServer::bytes_beside(const Model& model, int ranks, int states) const {
+std::int64_t ParameterServer::bytes_beside(const models::Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
@@ -114,7 +114,7 @@ Consistency ParameterServer::consistency() const {
 }
 
 WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const Roles& roles) const {
-  const InPlace* const in_place = run.model.in_place();
+  const models::InPlace* const in_place = run.model.in_place();
   const bool usually_mean = in_place != nullptr && in_place->usual_merge() == "mean";
   const bool mean = settings_.merge == "auto" ? usually_mean : settings_.merge == "mean";
   return {.consistency = consistency(),
@@ -144,10 +144,10 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
                                                                                          Client client) {
     return make_gradient_worker(own, std::move(client), settings, places);
   };
-  plan.make_shard = [this, &run](Slice place, MutableView statistics, Backend& backend) {
-    OptimizerSettings settings = run.optimizer_settings;
+  plan.make_shard = [this, &run](comm::Slice place, MutableView statistics, kernels::Backend& backend) {
+    optim::OptimizerSettings settings = run.optimizer_settings;
     settings.clip_norm = 0;  // that is the workers' affair: a server does not see the whole gradient
-    auto optimizer = make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
+    auto optimizer = optim::make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
       run.backend.memory().copy(slice(run.optimizer.state()[i].values.view(), place),
                                 optimizer->state()[i].values.view());
@@ -168,7 +168,8 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
                                                                                          Client client) {
     return make_in_place_worker(own, std::move(client), settings, places);
   };
-  plan.make_shard = [&run, alone = plan.roles.workers() == 1](Slice place, MutableView statistics, Backend&) {
+  plan.make_shard = [&run, alone = plan.roles.workers() == 1](comm::Slice place, MutableView statistics,
+                                                              kernels::Backend&) {
     ShardRows rows(run.model.layout().size(), run.model.in_place()->row_spaces(), place);
     return make_row_shard(std::move(rows), place, {run.state.parameters, statistics}, alone);
   };
@@ -181,4 +182,4 @@ std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings
   return std::make_unique<ParameterServer>(settings);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -6,18 +6,18 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class Serial final : public Strategy {
  public:
-  void require(const Model& model, int ranks) const override;
+  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return true; }
   bool optimizer_state_is_local() const override { return false; }
 };
 
-void Serial::require(const Model&, int ranks) const {
+void Serial::require(const models::Model&, int ranks) const {
   if (ranks == 1) return;
   throw ConfigError(
       "strategy.kind = \"serial\" runs on one rank; start it without mpirun, or choose a strategy for several: "
@@ -33,7 +33,7 @@ void Serial::train(TrainContext& run) {
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const Batch batch = step_in_place(run, *scratch, rate);
+    const data::Batch batch = step_in_place(run, *scratch, rate);
     go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
   }
 }
@@ -42,4 +42,4 @@ void Serial::train(TrainContext& run) {
 
 std::unique_ptr<Strategy> make_serial(const StrategySettings&) { return std::make_unique<Serial>(); }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -4,7 +4,7 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 double reducer_seconds(const TrainContext& run) {
@@ -13,23 +13,23 @@ double reducer_seconds(const TrainContext& run) {
 
 }  // namespace
 
-Batch next_batch(TrainContext& run) {
+data::Batch next_batch(TrainContext& run) {
   const Phase phase(run, run.seconds.input);
   run.backend.submit();  // the source may write over the batch before
   return run.source.next();
 }
 
-Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientReady& ready,
-                          const std::function<double()>& waited) {
+data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const models::GradientReady& ready,
+                                const std::function<double()>& waited) {
   const double reduced_before = reducer_seconds(run), waited_before = waited ? waited() : 0.0;
-  for (Write write = Write::overwrite;; write = Write::add) {
-    const Batch batch = next_batch(run);
+  for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
+    const data::Batch batch = next_batch(run);
     const Index examples = mean_over == MeanOver::all_ranks ? batch.global_size : batch.rank_step_size;
     const float scale = 1.0F / static_cast<float>(std::max<Index>(1, examples));
     {
       const ComputeScope computes(run);
       run.model.loss_and_gradient(batch, scale, run.state, run.gradient, write,
-                                  batch.last_of_step ? ready : GradientReady{}, run.sums);
+                                  batch.last_of_step ? ready : models::GradientReady{}, run.sums);
     }
     if (batch.last_of_step) {
       const double reduced = reducer_seconds(run) - reduced_before;
@@ -53,18 +53,18 @@ void average_local_statistics(TrainContext& run, Index examples) {
   }
 }
 
-std::vector<ExampleRange> pieces_of(const Batch& batch, int part, int parts) {
+std::vector<data::ExampleRange> pieces_of(const data::Batch& batch, int part, int parts) {
   constexpr Index kPieceOfTable = 64;
-  std::vector<ExampleRange> whole(batch.ranges.begin(), batch.ranges.end());
+  std::vector<data::ExampleRange> whole(batch.ranges.begin(), batch.ranges.end());
   for (Index first = 0; batch.set == nullptr && first < batch.size; first += kPieceOfTable) {
     whole.push_back({first, std::min<Index>(first + kPieceOfTable, batch.size)});
   }
   if (parts == 1) return whole;
   Index all = 0, before = 0;
-  for (const ExampleRange& piece : whole) all += piece.size();
-  const Slice own = slice_of(all, part, parts);
-  std::vector<ExampleRange> pieces;
-  for (const ExampleRange& piece : whole) {
+  for (const data::ExampleRange& piece : whole) all += piece.size();
+  const comm::Slice own = comm::slice_of(all, part, parts);
+  std::vector<data::ExampleRange> pieces;
+  for (const data::ExampleRange& piece : whole) {
     const Index first = std::max(own.first - before, Index{0}), last = std::min(own.last - before, piece.size());
     if (first < last) pieces.push_back({piece.first + first, piece.first + last});
     before += piece.size();
@@ -72,21 +72,22 @@ std::vector<ExampleRange> pieces_of(const Batch& batch, int part, int parts) {
   return pieces;
 }
 
-std::int64_t own_examples_before(const TrainContext& run, const Batch& batch, int replicas) {
+std::int64_t own_examples_before(const TrainContext& run, const data::Batch& batch, int replicas) {
   return (batch.epoch * run.source.examples_per_epoch() + batch.epoch_examples_before) / replicas;
 }
 
-Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters) {
-  const Batch batch = next_batch(run);
-  InPlaceStep step{.rate = learning_rate,
-                   .examples_before = own_examples_before(run, batch, run.communicator.size()),
-                   .parameters = run.state.parameters,
-                   .touched = parameters != nullptr ? parameters->touched() : nullptr};
+data::Batch step_in_place(TrainContext& run, models::Scratch& scratch, double learning_rate,
+                          ParameterAverage* parameters) {
+  const data::Batch batch = next_batch(run);
+  models::InPlaceStep step{.rate = learning_rate,
+                           .examples_before = own_examples_before(run, batch, run.communicator.size()),
+                           .parameters = run.state.parameters,
+                           .touched = parameters != nullptr ? parameters->touched() : nullptr};
   const int parts = parameters != nullptr ? parameters->begin_step(batch.global_size) : 1;
   for (int part = 0; part < parts; ++part) {
     {
       const ComputeScope computes(run);
-      for (const ExampleRange& piece : pieces_of(batch, part, parts)) {
+      for (const data::ExampleRange& piece : pieces_of(batch, part, parts)) {
         run.model.in_place()->update_in_place(batch, piece, step, scratch, run.sums);
         step.examples_before += piece.size();
       }
@@ -101,7 +102,7 @@ void meet(TrainContext& run) {
   run.communicator.barrier();
 }
 
-StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent) {
+StepRecord make_record(const data::Batch& batch, std::int64_t step, double learning_rate, bool consistent) {
   return {.step = step,
           .epoch = batch.epoch,
           .last_of_epoch = batch.last_of_epoch,
@@ -110,4 +111,4 @@ StepRecord make_record(const Batch& batch, std::int64_t step, double learning_ra
           .learning_rate = learning_rate};
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

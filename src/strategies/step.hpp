@@ -8,7 +8,7 @@
 #include "unisono/strategies/phase.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Counts its scope as computation, and makes it longer where the run is to be slow.
 class ComputeScope {
@@ -31,15 +31,15 @@ class ComputeScope {
 enum class MeanOver { all_ranks, own_examples };
 
 /// The run's next batch; waiting for it is counted as input.
-Batch next_batch(TrainContext& run);
+data::Batch next_batch(TrainContext& run);
 
 /// Reads the micro-batches of one step and leaves g = (1/n) Σ ∇loss over this rank's examples; n: the step's examples
 /// on all ranks, or on this one.
 /// \param ready called in the last micro-batch, when ranges of g are final; may be empty
 /// \param waited seconds that `ready` has waited so far for messages, which are no computation; may be empty
 /// \return the last micro-batch
-Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const GradientReady& ready = {},
-                          const std::function<double()>& waited = {});
+data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const models::GradientReady& ready = {},
+                                const std::function<double()>& waited = {});
 
 /// One update of θ from g.
 void update_parameters(TrainContext& run, double learning_rate);
@@ -54,7 +54,7 @@ void average_local_statistics(TrainContext& run, Index examples);
 void meet(TrainContext& run);
 
 /// \param step steps made, the one of this batch included
-StepRecord make_record(const Batch& batch, std::int64_t step, double learning_rate, bool consistent);
+StepRecord make_record(const data::Batch& batch, std::int64_t step, double learning_rate, bool consistent);
 
 /// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
@@ -68,10 +68,10 @@ class ParameterAverage {
   ParameterAverage(TrainContext& run, const StrategySettings& settings);
 
   /// What one on each of so many ranks takes.
-  static std::int64_t bytes(const Model& model, const StrategySettings& settings, int ranks);
+  static std::int64_t bytes(const models::Model& model, const StrategySettings& settings, int ranks);
 
   /// What the model's steps are to mark; null where there are no rows, or no other rank.
-  TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
+  models::TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
   /// Collective. \param examples of this rank since the last average
   void average(Index examples);
   /// How many parts the next step is to be made in, so that its most frequent rows can be merged between them; the same
@@ -110,8 +110,8 @@ class ParameterAverage {
 
   TrainContext& run_;
   std::int64_t merge_after_;
-  std::vector<RowSpace> spaces_;
-  std::optional<TouchedRows> touched_;
+  std::vector<models::RowSpace> spaces_;
+  std::optional<models::TouchedRows> touched_;
   std::vector<float> weights_, packed_;
   std::vector<Row> rows_;
   int parts_ = 1;                            ///< of this step
@@ -124,15 +124,16 @@ class ParameterAverage {
 
 /// The pieces of a batch that threads may update in place at the same time: ranges of its set, or of a table's rows.
 /// \param part of so many about equal ones that the batch is cut into
-std::vector<ExampleRange> pieces_of(const Batch& batch, int part = 0, int parts = 1);
+std::vector<data::ExampleRange> pieces_of(const data::Batch& batch, int part = 0, int parts = 1);
 
 /// Trains on all of this rank's part of a step in place, on the calling thread, one piece after the other. \return its
 /// batch
 /// \param parameters of several ranks: whose rows are marked, and merged between the step's parts; may be null
-Batch step_in_place(TrainContext& run, Scratch& scratch, double learning_rate, ParameterAverage* parameters = nullptr);
+data::Batch step_in_place(TrainContext& run, models::Scratch& scratch, double learning_rate,
+                          ParameterAverage* parameters = nullptr);
 
 /// How many examples one of so many replicas of θ was trained on before this batch: its share of all.
-std::int64_t own_examples_before(const TrainContext& run, const Batch& batch, int replicas);
+std::int64_t own_examples_before(const TrainContext& run, const data::Batch& batch, int replicas);
 
 // One file each in this folder.
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
@@ -143,4 +144,4 @@ std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings
 std::unique_ptr<Strategy> make_serial(const StrategySettings& settings);
 std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings);
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -5,7 +5,7 @@
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 void describe_merge(ConfigVisitor& visitor, StrategySettings& settings) {
@@ -205,4 +205,4 @@ std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings) {
                   settings.kind));
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

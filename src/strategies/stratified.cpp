@@ -21,14 +21,15 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class Stratified final : public Strategy {
  public:
   explicit Stratified(const StrategySettings&) {}
-  void require(const Model& model, int ranks) const override;
-  Division* divide(const Model& model, const DatasetInfo& data, Communicator& communicator) override;
+  void require(const models::Model& model, int ranks) const override;
+  Division* divide(const models::Model& model, const data::DatasetInfo& data,
+                   comm::Communicator& communicator) override;
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
@@ -41,10 +42,10 @@ class Stratified final : public Strategy {
 struct Stretch {
   struct Diagonal {
     double rate = 0;
-    std::vector<ExampleRange> blocks;  ///< [rows]
+    std::vector<data::ExampleRange> blocks;  ///< [rows]
   };
   std::vector<Diagonal> diagonals;
-  SparseEntries entries;
+  data::SparseEntries entries;
   StepRecord record;  ///< of the last one, with the examples of all
 };
 
@@ -52,10 +53,10 @@ Stretch read_stretch(TrainContext& run, std::int64_t first, std::int64_t last) {
   Stretch stretch;
   Index examples = 0;
   for (std::int64_t step = first; step < last; ++step) {
-    const Batch batch = next_batch(run);
+    const data::Batch batch = next_batch(run);
     const double rate = run.schedule.rate(step);
     stretch.diagonals.push_back({rate, {batch.ranges.begin(), batch.ranges.end()}});
-    stretch.entries = std::get<SparseEntries>(*batch.set);
+    stretch.entries = std::get<data::SparseEntries>(*batch.set);
     stretch.record = make_record(batch, step + 1, rate, /*consistent=*/true);
     examples += batch.global_size;
   }
@@ -63,27 +64,28 @@ Stretch read_stretch(TrainContext& run, std::int64_t first, std::int64_t last) {
   return stretch;
 }
 
-void Stratified::require(const Model& model, int) const {
+void Stratified::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr && model.in_place()->bipartite() != nullptr) return;
   throw ConfigError(
       "strategy.kind = \"stratified\" trains models whose examples touch one row of each of two tables: model.kind = "
       "\"factorization\"; choose another strategy: serial, allreduce, averaging, hogwild");
 }
 
-Division* Stratified::divide(const Model& model, const DatasetInfo& data, Communicator& communicator) {
+Division* Stratified::divide(const models::Model& model, const data::DatasetInfo& data,
+                             comm::Communicator& communicator) {
   require(model, communicator.size());
   return &ring_.emplace(model, data, communicator);
 }
 
 void Stratified::train(TrainContext& run) {
   ThreadTeam team(run.threads, "stratified");
-  std::vector<LossSums> sums(
+  std::vector<kernels::LossSums> sums(
       static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
     const Stretch stretch = read_stretch(run, made, std::min(run.total_steps, run.observer.next_due(made)));
     const std::int64_t sent_before = ring_->sent_bytes(), first = ring_->diagonal();
-    const auto update = [&](Index row, std::int64_t diagonal, const TableParts& parts) {
+    const auto update = [&](Index row, std::int64_t diagonal, const models::TableParts& parts) {
       const Stretch::Diagonal& now = stretch.diagonals[static_cast<std::size_t>(diagonal - first)];
       const auto i = static_cast<std::size_t>(row);
       ring_->model().update_part(ratings_of(stretch.entries, now.blocks[i]), now.rate, parts, sums[i]);
@@ -94,7 +96,7 @@ void Stratified::train(TrainContext& run) {
     if (run.fault != nullptr) run.fault->after(thread_cpu_seconds() - cpu_seconds);
     run.seconds.compute += watch.seconds() - waited;
     run.seconds.exposed_communication += waited;
-    for (LossSums& row : sums) run.sums += std::exchange(row, {});
+    for (kernels::LossSums& row : sums) run.sums += std::exchange(row, {});
     run.doings.passed_bytes = std::max<std::int64_t>(0, run.doings.passed_bytes) + ring_->sent_bytes() - sent_before;
     made = stretch.record.step;
     go_on = run.observer.step(stretch.record);
@@ -107,4 +109,4 @@ std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings) {
   return std::make_unique<Stratified>(settings);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -43,14 +43,14 @@ Floats rough_values(int rank, Index n) {
 std::span<const std::byte> bytes_of(const Floats& values) { return std::as_bytes(std::span(values)); }
 std::span<std::byte> bytes_of(Floats& values) { return std::as_writable_bytes(std::span(values)); }
 
-void expect_same_bits_everywhere(Communicator& communicator, View values) {
+void expect_same_bits_everywhere(comm::Communicator& communicator, View values) {
   for (const auto& other : communicator.all_gather_bytes(std::as_bytes(values))) {
     EXPECT(other.size() == values.size_bytes());
     EXPECT(values.empty() || std::memcmp(other.data(), values.data(), other.size()) == 0);
   }
 }
 
-void place_in_the_group(Communicator& communicator) {
+void place_in_the_group(comm::Communicator& communicator) {
   EXPECT(communicator.size() >= 1);
   EXPECT(communicator.rank() >= 0 && communicator.rank() < communicator.size());
   EXPECT(communicator.node_rank() >= 0 && communicator.node_rank() < communicator.node_size());
@@ -59,7 +59,7 @@ void place_in_the_group(Communicator& communicator) {
   EXPECT(communicator.sum(std::int64_t{1}) == communicator.size());
 }
 
-void broadcast_from_every_root(Communicator& communicator) {
+void broadcast_from_every_root(comm::Communicator& communicator) {
   for (int root = 0; root < communicator.size(); ++root) {
     for (const Index n : kSizes) {
       Floats values = values_of(communicator.rank(), n);
@@ -69,7 +69,7 @@ void broadcast_from_every_root(Communicator& communicator) {
   }
 }
 
-void allreduce_sums(Communicator& communicator) {
+void allreduce_sums(comm::Communicator& communicator) {
   for (const Index n : kSizes) {
     Floats values = values_of(communicator.rank(), n);
     const std::vector<double> expected_doubles(values.size(), 0.5 * communicator.size());
@@ -82,7 +82,7 @@ void allreduce_sums(Communicator& communicator) {
   }
 }
 
-void allreduce_of_integers_is_exact_beyond_doubles(Communicator& communicator) {
+void allreduce_of_integers_is_exact_beyond_doubles(comm::Communicator& communicator) {
   const std::int64_t large = (std::int64_t{1} << 53) + 1;  // no double
   for (const std::size_t n : {0, 1, 5, 5000}) {
     std::vector<std::int64_t> values(n, communicator.is_root() ? large : 1);
@@ -91,7 +91,7 @@ void allreduce_of_integers_is_exact_beyond_doubles(Communicator& communicator) {
   }
 }
 
-void allreduce_takes_the_largest(Communicator& communicator) {
+void allreduce_takes_the_largest(comm::Communicator& communicator) {
   const int ranks = communicator.size(), rank = communicator.rank();
   std::vector<std::int64_t> values(static_cast<std::size_t>(ranks) + 1, std::numeric_limits<std::int64_t>::min());
   values[static_cast<std::size_t>(rank)] = -rank;  // each place has one rank that says more than the others
@@ -104,7 +104,7 @@ void allreduce_takes_the_largest(Communicator& communicator) {
   EXPECT(doubles == (std::vector<double>{-1.5, 0.25 * (ranks - 1)}));
 }
 
-void every_rank_and_run_gets_the_same_bits(Communicator& communicator) {
+void every_rank_and_run_gets_the_same_bits(comm::Communicator& communicator) {
   for (const Index n : {1, 17, 1000, 100'003}) {
     Floats first = rough_values(communicator.rank(), n), second = first;
     communicator.allreduce_sum(first);
@@ -114,10 +114,10 @@ void every_rank_and_run_gets_the_same_bits(Communicator& communicator) {
   }
 }
 
-void started_sums_are_matched_in_the_order_of_their_starts(Communicator& communicator) {
+void started_sums_are_matched_in_the_order_of_their_starts(comm::Communicator& communicator) {
   constexpr int kInFlight = 5;
   std::vector<Floats> values(kInFlight);
-  std::vector<RequestPtr> requests;
+  std::vector<comm::RequestPtr> requests;
   for (int k = 0; k < kInFlight; ++k) {
     auto& mine = values[static_cast<std::size_t>(k)];
     mine = values_of(communicator.rank() + k, 1 + 20'000 * k);
@@ -135,12 +135,12 @@ void started_sums_are_matched_in_the_order_of_their_starts(Communicator& communi
   }
 }
 
-void any_number_of_sums_may_be_in_flight(Communicator& communicator) {
+void any_number_of_sums_may_be_in_flight(comm::Communicator& communicator) {
   constexpr Index kSums = 150, kEach = 40;
   Buffer shared(kSums * kEach, communicator.shared_allocator());
   std::fill_n(shared.data(), shared.size(), static_cast<float>(communicator.rank() + 1));
   Floats plain(shared.data(), shared.data() + shared.size());
-  std::vector<RequestPtr> requests;
+  std::vector<comm::RequestPtr> requests;
   for (Index k = 0; k < kSums; ++k) {
     for (const MutableView values : {shared.view(), MutableView(plain)}) {
       requests.push_back(communicator.start_allreduce_sum(values.subspan(static_cast<std::size_t>(k * kEach), kEach)));
@@ -152,16 +152,16 @@ void any_number_of_sums_may_be_in_flight(Communicator& communicator) {
   EXPECT(std::equal(plain.begin(), plain.end(), shared.data()));
 }
 
-void a_started_sum_ends_by_testing_alone(Communicator& communicator) {
+void a_started_sum_ends_by_testing_alone(comm::Communicator& communicator) {
   Floats values = values_of(communicator.rank(), 50'000);
-  const RequestPtr request = communicator.start_allreduce_sum(values);
+  const comm::RequestPtr request = communicator.start_allreduce_sum(values);
   while (!request->test()) {
   }
   request->wait();
   EXPECT(values == sum_of(communicator.size(), 50'000));
 }
 
-void shared_memory_reduces_like_plain(Communicator& communicator) {
+void shared_memory_reduces_like_plain(comm::Communicator& communicator) {
   for (const Index n : {1, 5, 1000, 300'001}) {
     Buffer shared(n, communicator.shared_allocator());
     EXPECT(reinterpret_cast<std::uintptr_t>(shared.data()) % kAlignmentBytes == 0);
@@ -178,13 +178,14 @@ void shared_memory_reduces_like_plain(Communicator& communicator) {
   }
 }
 
-void parts_of_shared_memory_reduce_alone(Communicator& communicator) {
+void parts_of_shared_memory_reduce_alone(comm::Communicator& communicator) {
   const Index n = 10'000;
   Buffer theta(n, communicator.shared_allocator()), gradient(n, communicator.shared_allocator());
   const Floats mine = values_of(communicator.rank(), n), sum = sum_of(communicator.size(), n);
   std::copy(mine.begin(), mine.end(), gradient.data());
-  std::vector<RequestPtr> requests;
-  for (const Slice part : {Slice{7000, n}, Slice{6999, 7000}, Slice{33, 6999}}) {  // [0, 33) is left alone
+  std::vector<comm::RequestPtr> requests;
+  for (const comm::Slice part :
+       {comm::Slice{7000, n}, comm::Slice{6999, 7000}, comm::Slice{33, 6999}}) {  // [0, 33) is left alone
     requests.push_back(communicator.start_allreduce_sum(gradient.view().subspan(
         static_cast<std::size_t>(part.first), static_cast<std::size_t>(part.last - part.first))));
   }
@@ -194,7 +195,7 @@ void parts_of_shared_memory_reduce_alone(Communicator& communicator) {
   for (const float value : theta.view()) EXPECT(value == 0);
 }
 
-void shared_memory_is_reused_round_after_round(Communicator& communicator) {
+void shared_memory_is_reused_round_after_round(comm::Communicator& communicator) {
   Buffer shared(2000, communicator.shared_allocator());
   for (int round = 0; round < 200; ++round) {
     for (float& value : shared.view()) value = static_cast<float>(communicator.rank() + round);
@@ -205,14 +206,14 @@ void shared_memory_is_reused_round_after_round(Communicator& communicator) {
   }
 }
 
-void slices_are_scattered_and_gathered(Communicator& communicator) {
+void slices_are_scattered_and_gathered(comm::Communicator& communicator) {
   for (const bool shared : {false, true}) {
     for (const Index n : kSizes) {
       Buffer buffer(n, shared ? communicator.shared_allocator() : plain_allocator());
       const Floats mine = values_of(communicator.rank(), n), sum = sum_of(communicator.size(), n);
       std::copy(mine.begin(), mine.end(), buffer.data());
       communicator.reduce_scatter_sum(buffer.view());
-      const Slice slice = slice_of(n, communicator.rank(), communicator.size());
+      const comm::Slice slice = comm::slice_of(n, communicator.rank(), communicator.size());
       EXPECT(std::equal(buffer.data() + slice.first, buffer.data() + slice.last, sum.begin() + slice.first));
       communicator.all_gather(buffer.view());
       EXPECT(std::equal(sum.begin(), sum.end(), buffer.data()));
@@ -220,7 +221,7 @@ void slices_are_scattered_and_gathered(Communicator& communicator) {
   }
 }
 
-void bytes_of_any_lengths_are_gathered(Communicator& communicator) {
+void bytes_of_any_lengths_are_gathered(comm::Communicator& communicator) {
   for (const Index unit : {0, 1, 70'000}) {  // rank r brings r·unit floats: rank 0 nothing
     const auto all =
         communicator.all_gather_bytes(bytes_of(values_of(communicator.rank(), communicator.rank() * unit)));
@@ -234,7 +235,7 @@ void bytes_of_any_lengths_are_gathered(Communicator& communicator) {
   }
 }
 
-void texts_travel(Communicator& communicator) {
+void texts_travel(comm::Communicator& communicator) {
   const auto texts = communicator.all_gather_text(std::string(static_cast<std::size_t>(communicator.rank()), 'x'));
   for (int r = 0; r < communicator.size(); ++r) {
     EXPECT(texts[static_cast<std::size_t>(r)] == std::string(static_cast<std::size_t>(r), 'x'));
@@ -244,24 +245,24 @@ void texts_travel(Communicator& communicator) {
          "all play the same note");
 }
 
-void a_ring_of_messages_closes(Communicator& communicator) {
+void a_ring_of_messages_closes(comm::Communicator& communicator) {
   const int ranks = communicator.size(), next = (communicator.rank() + 1) % ranks,
             before = (communicator.rank() + ranks - 1) % ranks;
   for (const Index n : kSizes) {
     const Floats sent = values_of(communicator.rank(), n);
     Floats received(sent.size());
-    const RequestPtr sending = communicator.start_send(bytes_of(sent), next, 3);
+    const comm::RequestPtr sending = communicator.start_send(bytes_of(sent), next, 3);
     communicator.receive(bytes_of(received), before, 3);
     sending->wait();
     EXPECT(received == values_of(before, n));
   }
 }
 
-void messages_keep_their_order_and_their_tags(Communicator& communicator) {
+void messages_keep_their_order_and_their_tags(comm::Communicator& communicator) {
   if (communicator.size() < 2 || communicator.rank() > 1) return;
   const std::vector<int> tags{1, 2, 1, 2};
   std::vector<std::int64_t> numbers{10, 20, 11, 21};
-  std::vector<RequestPtr> requests;
+  std::vector<comm::RequestPtr> requests;
   const auto one = [&](std::size_t i) { return std::as_writable_bytes(std::span(&numbers[i], 1)); };
   if (communicator.rank() == 0) {
     for (std::size_t i = 0; i < 4; ++i) requests.push_back(communicator.start_send(one(i), 1, tags[i]));
@@ -273,13 +274,13 @@ void messages_keep_their_order_and_their_tags(Communicator& communicator) {
   EXPECT(numbers == (std::vector<std::int64_t>{10, 20, 11, 21}));
 }
 
-void a_wait_for_a_message_can_be_ended(Communicator& communicator) {
+void a_wait_for_a_message_can_be_ended(comm::Communicator& communicator) {
   if (communicator.size() < 2 || communicator.rank() > 1) return;
   const int peer = 1 - communicator.rank();
   std::int64_t sent = 5, received = 0;
   const auto bytes = [](std::int64_t& number) { return std::as_writable_bytes(std::span(&number, 1)); };
   if (communicator.rank() == 0) {
-    const RequestPtr request = communicator.start_receive(bytes(received), peer, 4);
+    const comm::RequestPtr request = communicator.start_receive(bytes(received), peer, 4);
     int asked = 0;
     EXPECT(!request->wait_unless([&] { return ++asked == 3; }));  // before the peer is asked to send
     EXPECT(asked == 3 && received == 0);
@@ -289,13 +290,13 @@ void a_wait_for_a_message_can_be_ended(Communicator& communicator) {
     EXPECT(received == 5);
   } else {
     communicator.receive(bytes(received), peer, 4);
-    const RequestPtr request = communicator.start_send(bytes(received), peer, 4);
+    const comm::RequestPtr request = communicator.start_send(bytes(received), peer, 4);
     EXPECT(request->wait_unless([] { return false; }));
     request->wait();
   }
 }
 
-void weighted_means_count_examples(Communicator& communicator) {
+void weighted_means_count_examples(comm::Communicator& communicator) {
   // Rank r of P has r examples of value 3 + r: rank 0 has none, and no number in its place.
   const int ranks = communicator.size(), rank = communicator.rank();
   Floats values(100, rank == 0 ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(3 + rank));
@@ -316,7 +317,7 @@ void weighted_means_count_examples(Communicator& communicator) {
   expect_same_bits_everywhere(communicator, values);
 }
 
-void groups_split_by_colour_and_key(Communicator& communicator) {
+void groups_split_by_colour_and_key(comm::Communicator& communicator) {
   const int ranks = communicator.size(), rank = communicator.rank();
   const auto part = communicator.split(rank % 2, -rank);  // even and odd ranks, each in reverse
   const int members = (ranks + 1 - rank % 2) / 2;
@@ -334,11 +335,11 @@ void groups_split_by_colour_and_key(Communicator& communicator) {
   EXPECT(communicator.sum(std::int64_t{1}) == ranks);  // the parent goes on
 }
 
-void sums_of_two_groups_may_be_in_flight_together(Communicator& communicator) {
+void sums_of_two_groups_may_be_in_flight_together(comm::Communicator& communicator) {
   const auto other = communicator.split(0, communicator.rank());
   Floats gradient = values_of(communicator.rank(), 100'000);
-  const RequestPtr request = communicator.start_allreduce_sum(gradient);
-  CommunicatorReducer reducer(*other);
+  const comm::RequestPtr request = communicator.start_allreduce_sum(gradient);
+  comm::CommunicatorReducer reducer(*other);
   std::vector<double> statistics(32, 1.0);
   reducer.sum(statistics);
   EXPECT(statistics == std::vector<double>(32, communicator.size()));
@@ -346,7 +347,7 @@ void sums_of_two_groups_may_be_in_flight_together(Communicator& communicator) {
   EXPECT(gradient == sum_of(communicator.size(), 100'000));
 }
 
-void a_node_shares_one_copy(Communicator& communicator) {
+void a_node_shares_one_copy(comm::Communicator& communicator) {
   constexpr Index kEach = 1000;
   const auto memory =
       communicator.allocate_on_node(static_cast<std::size_t>(communicator.node_size() * kEach) * sizeof(std::int64_t));

@@ -9,7 +9,7 @@ namespace unisono::test {
 /// A promise that every room keeps on any number of ranks. `check` is collective and throws where it is broken.
 struct Promise {
   const char* name;
-  void (*check)(Communicator&);
+  void (*check)(comm::Communicator&);
 };
 
 const std::vector<Promise>& promises();

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ TEST_CASE("of a job that is aborted its own segments are removed", "[leftovers]"
 }
 
 }  // namespace
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

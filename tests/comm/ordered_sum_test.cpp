@@ -3,18 +3,18 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-using namespace unisono;
+using namespace unisono::comm;
 
 TEST_CASE("values are added in the order of the ranks", "[ordered_sum]") {
   // In floats 2²⁴ + 1 rounds to 2²⁴: (2²⁴ + 1) + 1 is 2²⁴, and (1 + 1) + 2²⁴ is 2²⁴ + 2.
   constexpr float kLarge = 0x1p24F;
-  const Index n = GENERATE(0, 1, 15, 16, 17, 100);
+  const unisono::Index n = GENERATE(0, 1, 15, 16, 17, 100);
   const auto size = static_cast<std::size_t>(n);
   const std::vector<float> large(size, kLarge), one(size, 1.0F);
   std::vector<float> first(size), last(size);
   const auto sum = [&](std::vector<const float*> inputs, std::vector<float>& target) {
     float* const to = target.data();
-    combine_in_order<float>(inputs, std::span(&to, 1), n, Sum{});
+    unisono::comm::combine_in_order<float>(inputs, std::span(&to, 1), n, unisono::comm::Sum{});
   };
   sum({large.data(), one.data(), one.data()}, first);
   sum({one.data(), one.data(), large.data()}, last);
@@ -31,7 +31,7 @@ TEST_CASE("all inputs may be targets", "[ordered_sum]") {
   }
   const std::vector<std::int64_t*> targets{a.data(), b.data(), c.data()};
   const std::vector<const std::int64_t*> inputs(targets.begin(), targets.end());
-  combine_in_order<std::int64_t>(inputs, targets, 21, Sum{});
+  unisono::comm::combine_in_order<std::int64_t>(inputs, targets, 21, unisono::comm::Sum{});
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == static_cast<std::int64_t>(i) + 97);
   CHECK(a == b);
   CHECK(a == c);
@@ -42,6 +42,6 @@ TEST_CASE("the largest is taken from any place", "[ordered_sum]") {
   std::vector<double> largest(3);
   const std::vector<const double*> inputs{a.data(), b.data(), c.data()};
   double* const target = largest.data();
-  combine_in_order<double>(inputs, std::span(&target, 1), 3, Max{});
+  unisono::comm::combine_in_order<double>(inputs, std::span(&target, 1), 3, unisono::comm::Max{});
   CHECK(largest == std::vector<double>{2, -1, 4});
 }

@@ -4,13 +4,13 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/mpi.hpp"
 
-using namespace unisono;
+using namespace unisono::comm;
 
 namespace {
 
-CommunicationSettings parse(const std::string& text) {
-  CommunicationSettings settings;
-  parse_config({"test.toml", text, {}}, [&](ConfigVisitor& visitor) { settings.describe(visitor); });
+unisono::comm::CommunicationSettings parse(const std::string& text) {
+  unisono::comm::CommunicationSettings settings;
+  unisono::parse_config({"test.toml", text, {}}, [&](unisono::ConfigVisitor& visitor) { settings.describe(visitor); });
   return settings;
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("communication settings are read", "[settings]") {
 }
 
 TEST_CASE("communication settings out of range are refused", "[settings]") {
-  CHECK_THROWS_AS(parse("timeout_seconds = 0\n"), ConfigError);
-  CHECK_THROWS_AS(parse("bucket_bytes = -1\n"), ConfigError);
-  CHECK_THROWS_AS(parse("ranks_per_node = 2\n"), ConfigError);  // for tests alone
+  CHECK_THROWS_AS(parse("timeout_seconds = 0\n"), unisono::ConfigError);
+  CHECK_THROWS_AS(parse("bucket_bytes = -1\n"), unisono::ConfigError);
+  CHECK_THROWS_AS(parse("ranks_per_node = 2\n"), unisono::ConfigError);  // for tests alone
 }

@@ -2,7 +2,7 @@
 
 #include "unisono/comm/device.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -32,4 +32,4 @@ TEST_CASE("what the config names is what is done", "[device]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::comm

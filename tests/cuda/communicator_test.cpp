@@ -31,12 +31,12 @@ class Devices {
 
 /// A rank, its device, and a communicator that knows it.
 struct Rank {
-  std::unique_ptr<Backend> backend;
-  std::unique_ptr<Communicator> ranks;
+  std::unique_ptr<kernels::Backend> backend;
+  std::unique_ptr<comm::Communicator> ranks;
 
-  Rank(Communicator& below, const std::string& transport)
-      : backend(make_cuda_backend(transport == "nccl" ? below.rank() : 0, Precision::fp32)),
-        ranks(make_device_communicator(below, *backend->device(), settings(transport))) {}
+  Rank(comm::Communicator& below, const std::string& transport)
+      : backend(kernels::make_cuda_backend(transport == "nccl" ? below.rank() : 0, kernels::Precision::fp32)),
+        ranks(comm::make_device_communicator(below, *backend->device(), settings(transport))) {}
 
   Buffer vector(const std::vector<float>& values) const {
     Buffer buffer(static_cast<Index>(values.size()), ranks->shared_allocator());
@@ -52,8 +52,8 @@ struct Rank {
   void double_it(MutableView y) const { backend->axpby(1, y, 1, y); }
 
  private:
-  static CommunicationSettings settings(const std::string& transport) {
-    CommunicationSettings settings;
+  static comm::CommunicationSettings settings(const std::string& transport) {
+    comm::CommunicationSettings settings;
     settings.device_transport = transport;
     return settings;
   }
@@ -74,7 +74,7 @@ void on_ranks(const Body& body) {
     for (const int count : {1, 2, 3}) {
       DYNAMIC_SECTION(transport << " on " << count << " ranks") {
         const Devices devices(3);
-        run_as_threads(count, [&](Communicator& below) {
+        comm::run_as_threads(count, [&](comm::Communicator& below) {
           Rank rank(below, transport);
           body(rank);
           rank.backend->device()->synchronise();
@@ -87,7 +87,7 @@ void on_ranks(const Body& body) {
 
 TEST_CASE("sums over ranks take their place in the device's order", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     for (int time = 0; time < 4; ++time) {
       Buffer buffer = rank.vector(own_values(ranks.rank(), 1000));
       rank.double_it(buffer.view());
@@ -105,7 +105,7 @@ TEST_CASE("sums over ranks take their place in the device's order", "[gpu][comm]
 
 TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     const int size = ranks.size();
     std::vector<double> doubles = {1.0 / (ranks.rank() + 3), 2};
     Buffer buffer(64, rank.backend->memory());
@@ -121,7 +121,7 @@ TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gp
     for (const std::size_t count : {std::size_t{60}, std::size_t{61}}) {
       Buffer values = rank.vector(own_values(ranks.rank(), count));
       ranks.reduce_scatter_sum(values.view());
-      const Slice own = slice_of(static_cast<Index>(count), ranks.rank(), size);
+      const comm::Slice own = comm::slice_of(static_cast<Index>(count), ranks.rank(), size);
       const auto parts = rank.values(values.view());
       for (Index i = own.first; i < own.last; ++i) {
         EXPECT(parts[static_cast<std::size_t>(i)] ==
@@ -131,7 +131,7 @@ TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gp
       ranks.all_gather(whole.view());
       const auto gathered = rank.values(whole.view());
       for (int r = 0; r < size; ++r) {
-        const Slice part = slice_of(static_cast<Index>(count), r, size);
+        const comm::Slice part = comm::slice_of(static_cast<Index>(count), r, size);
         for (Index i = part.first; i < part.last; ++i) {
           EXPECT(gathered[static_cast<std::size_t>(i)] == 1000.0F * static_cast<float>(r) + static_cast<float>(i));
         }
@@ -145,7 +145,7 @@ TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gp
 
 TEST_CASE("a mean over ranks leaves out what has no weight, whatever it is", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     if (ranks.size() == 1) return;
     std::vector<float> own(40, static_cast<float>(ranks.rank() + 1));
     if (ranks.rank() == 0) own.assign(40, std::numeric_limits<float>::quiet_NaN());
@@ -165,10 +165,10 @@ TEST_CASE("a mean over ranks leaves out what has no weight, whatever it is", "[g
 
 TEST_CASE("buckets of a gradient are summed while others are computed", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     constexpr Index kSize = 10'000;
     Buffer gradient = rank.vector(own_values(ranks.rank(), kSize));
-    GradientBuckets buckets(ranks, gradient.view(), 4096);
+    comm::GradientBuckets buckets(ranks, gradient.view(), 4096);
     for (int step = 0; step < 4; ++step) {
       rank.backend->memory().copy(own_values(ranks.rank(), kSize), gradient.view());
       for (Index last = kSize; last > 0; last -= 1000) {
@@ -189,13 +189,13 @@ TEST_CASE("buckets of a gradient are summed while others are computed", "[gpu][c
 
 TEST_CASE("what is submitted while buckets are under way changes nothing", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     constexpr Index kSize = 2000, kExamples = 8192;
-    const Extent extent{1, 1, 1};
+    const kernels::Extent extent{1, 1, 1};
     const std::vector<std::uint64_t> examples(static_cast<std::size_t>(kExamples));  // 64 KB in each dropout
     Buffer gradient = rank.vector(own_values(ranks.rank(), kSize));
     Buffer x(rank.backend->activation_size(extent, kExamples), rank.backend->memory());
-    GradientBuckets buckets(ranks, gradient.view(), 4000);
+    comm::GradientBuckets buckets(ranks, gradient.view(), 4000);
     for (int step = 0; step < 6; ++step) {
       rank.backend->memory().copy(own_values(ranks.rank(), kSize), gradient.view());
       buckets.ready(1000, kSize);
@@ -216,13 +216,13 @@ TEST_CASE("what is submitted while buckets are under way changes nothing", "[gpu
 
 TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
-    Communicator& ranks = *rank.ranks;
+    comm::Communicator& ranks = *rank.ranks;
     const int next = (ranks.rank() + 1) % ranks.size(), before = (ranks.rank() + ranks.size() - 1) % ranks.size();
     Buffer own = rank.vector(own_values(ranks.rank(), 100)), other(100, rank.backend->memory());
     rank.double_it(own.view());
-    const RequestPtr receive = ranks.start_receive(std::as_writable_bytes(other.view()), before, 3);
-    const RequestPtr send = ranks.start_send(std::as_bytes(View(own.view())), next, 3);
-    std::vector<Request*> messages = {receive.get()};
+    const comm::RequestPtr receive = ranks.start_receive(std::as_writable_bytes(other.view()), before, 3);
+    const comm::RequestPtr send = ranks.start_send(std::as_bytes(View(own.view())), next, 3);
+    std::vector<comm::Request*> messages = {receive.get()};
     EXPECT(ranks.wait_any(messages, [] { return false; }) == std::vector<std::size_t>{0});
     receive->wait();
     send->wait();
@@ -247,7 +247,7 @@ TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") 
 TEST_CASE("a rank that fails does not leave the others waiting for their devices", "[gpu][comm]") {
   const Devices devices(2);
   std::atomic<bool> other_stopped = false;
-  const auto body = [&](Communicator& below) {
+  const auto body = [&](comm::Communicator& below) {
     Rank rank(below, "nccl");
     const auto group = rank.ranks->split(0, below.rank());
     if (below.rank() == 1) throw DataError("no more examples");
@@ -256,12 +256,12 @@ TEST_CASE("a rank that fails does not leave the others waiting for their devices
       rank.ranks->allreduce_sum(buffer.view());
       group->allreduce_sum(other.view());
       rank.backend->device()->synchronise();
-    } catch (const PeerFailure&) {
+    } catch (const comm::PeerFailure&) {
       other_stopped = true;
       throw;
     }
   };
-  CHECK_THROWS_AS(run_as_threads(2, body, 20), DataError);
+  CHECK_THROWS_AS(comm::run_as_threads(2, body, 20), DataError);
   CHECK(other_stopped);
 }
 

@@ -10,25 +10,25 @@ namespace {
 /// A network in the device's memory.
 class DeviceTrial {
  public:
-  explicit DeviceTrial(const TrialSettings& settings)
-      : backend_(make_cuda_backend(0, Precision::fp32)),
+  explicit DeviceTrial(const nn::TrialSettings& settings)
+      : backend_(kernels::make_cuda_backend(0, kernels::Precision::fp32)),
         network_({settings.loss, 0, settings.layers}, settings.in, *backend_, true),
         batch_(settings.batch),
         theta_(network_.parameters().size(), backend_->memory()),
         statistics_(network_.statistics().size(), backend_->memory()),
         gradient_(theta_.size(), backend_->memory()),
-        features_(generic_values(static_cast<std::size_t>(batch_ * settings.in.size()), 1)) {
+        features_(nn::generic_values(static_cast<std::size_t>(batch_ * settings.in.size()), 1)) {
     const Index outputs = network_.out().extent.size();
     const bool labels = settings.loss == "softmax_cross_entropy";
-    loss_ = make_loss({settings.loss, 0, {}}, network_.out(), {labels ? outputs : 0, labels ? 0 : outputs});
-    targets_ = generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
+    loss_ = nn::make_loss({settings.loss, 0, {}}, network_.out(), {labels ? outputs : 0, labels ? 0 : outputs});
+    targets_ = nn::generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
     for (Index i = 0; i < batch_; ++i) {
       if (labels) labels_.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
       examples_.push_back(static_cast<std::uint64_t>(100 + i));
     }
     PlainValues theta(backend_->memory(), theta_.view()), statistics(backend_->memory(), statistics_.view());
-    fill_generic(network_.parameters(), theta.view());
-    fill_generic(network_.statistics(), statistics.view());
+    nn::fill_generic(network_.parameters(), theta.view());
+    nn::fill_generic(network_.statistics(), statistics.view());
     theta.put_back();
     statistics.put_back();
   }
@@ -52,25 +52,25 @@ class DeviceTrial {
     return copy;
   }
   double run(bool backward) {
-    const Pass pass{*backend_, reducer_, theta_.view(), statistics_.view(), true, batch_, examples_, 0, 1};
-    const WorkspacePlan plan = network_.plan(batch_, true);
+    const nn::Pass pass{*backend_, reducer_, theta_.view(), statistics_.view(), true, batch_, examples_, 0, 1};
+    const nn::WorkspacePlan plan = network_.plan(batch_, true);
     Buffer memory(plan.floats, backend_->memory());
-    const Workspace space{plan, memory.view()};
+    const nn::Workspace space{plan, memory.view()};
     const float scale = 1.0F / static_cast<float>(batch_);
-    LossSums sums;
+    kernels::LossSums sums;
     const View outputs = network_.forward(pass, {.values = features_}, space);
     loss_->apply(*backend_, batch_, outputs, {labels_, targets_}, scale,
                  backward ? network_.output_gradient(space) : MutableView{}, sums);
-    if (backward) network_.backward(pass, space, gradient_.view(), Write::overwrite, {});
+    if (backward) network_.backward(pass, space, gradient_.view(), kernels::Write::overwrite, {});
     backend_->submit();
     backend_->collect(sums);
     return sums.loss * scale;
   }
 
-  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<kernels::Backend> backend_;
   LocalReducer reducer_;
-  Network network_;
-  std::unique_ptr<Loss> loss_;
+  nn::Network network_;
+  std::unique_ptr<nn::Loss> loss_;
   Index batch_;
   Buffer theta_, statistics_, gradient_;
   std::vector<float> features_, targets_;
@@ -82,7 +82,7 @@ class DeviceTrial {
 ///     (8 (L(θ + hv) − L(θ − hv)) − (L(θ + 2hv) − L(θ − 2hv))) / 12h,
 /// whose own error is h⁴/30 of a fifth derivative, some 10⁻⁷, and what the four losses' roundings come to: some 64
 /// operations in a row of 2⁻²⁴ each, 18/12h of that.
-void check(const TrialSettings& settings) {
+void check(const nn::TrialSettings& settings) {
   constexpr double h = 1.0 / 32;
   constexpr int kDirections = 4;
   DeviceTrial trial(settings);
@@ -92,7 +92,7 @@ void check(const TrialSettings& settings) {
   for (const Block& block : trial.layout().blocks()) {
     for (int direction = 0; direction < kDirections; ++direction) {
       INFO(block.name << ", direction " << direction);
-      const std::vector<float> v = generic_values(static_cast<std::size_t>(block.size()), 77 + direction);
+      const std::vector<float> v = nn::generic_values(static_cast<std::size_t>(block.size()), 77 + direction);
       double length = 0, slope = 0;
       const auto first = static_cast<std::size_t>(block.offset);
       for (std::size_t i = 0; i < v.size(); ++i) length += static_cast<double>(v[i]) * v[i];
@@ -112,28 +112,30 @@ void check(const TrialSettings& settings) {
 }
 
 TEST_CASE("gradients on the device are those of central differences", "[gpu]") {
-  const LayerSettings flatten = layer("flatten"), tanh = layer("tanh"), norm = layer("batch_norm");
-  SECTION("dense layers") { check({.layers = {dense(7), layer("gelu"), dense(3)}, .in = {5, 1, 1}}); }
+  const nn::LayerSettings flatten = nn::layer("flatten"), tanh = nn::layer("tanh"), norm = nn::layer("batch_norm");
+  SECTION("dense layers") { check({.layers = {nn::dense(7), nn::layer("gelu"), nn::dense(3)}, .in = {5, 1, 1}}); }
   SECTION("activations") {
-    check({.layers = {dense(7), layer("silu"), dense(6), layer("softplus"), dense(3)}, .in = {5, 1, 1}});
+    check({.layers = {nn::dense(7), nn::layer("silu"), nn::dense(6), nn::layer("softplus"), nn::dense(3)},
+           .in = {5, 1, 1}});
   }
   SECTION("classes") {
-    check({.layers = {dense(9), layer("sigmoid"), layer("layer_norm"), dense(4)},
+    check({.layers = {nn::dense(9), nn::layer("sigmoid"), nn::layer("layer_norm"), nn::dense(4)},
            .in = {6, 1, 1},
            .batch = 5,
            .loss = "softmax_cross_entropy"});
   }
   SECTION("images") {
-    check({.layers = {convolution(4, {3}, {1}), norm, tanh, pool("average_pool", {2}), dropout(0.3), flatten, dense(3)},
+    check({.layers = {nn::convolution(4, {3}, {1}), norm, tanh, nn::pool("average_pool", {2}), nn::dropout(0.3),
+                      flatten, nn::dense(3)},
            .in = {2, 6, 6},
            .batch = 4,
            .loss = "softmax_cross_entropy"});
   }
   SECTION("residual blocks") {
-    check({.layers = {convolution(3, {3}, {1}), tanh,
-                      residual({convolution(5, {3}, {1}), norm, tanh, convolution(5, {3}, {1}), norm},
-                               {convolution(5, {1}), norm}),
-                      layer("global_average_pool"), dense(2)},
+    check({.layers = {nn::convolution(3, {3}, {1}), tanh,
+                      nn::residual({nn::convolution(5, {3}, {1}), norm, tanh, nn::convolution(5, {3}, {1}), norm},
+                                   {nn::convolution(5, {1}), norm}),
+                      nn::layer("global_average_pool"), nn::dense(2)},
            .in = {2, 5, 5},
            .batch = 4});
   }

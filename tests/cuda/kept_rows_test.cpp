@@ -18,7 +18,7 @@ using data::GroupSchema;
 constexpr std::uint64_t kFirst = 40;  // of the rows, in the set
 constexpr Index kRows = 9;
 
-GroupSchema group_of(const FeatureShape& shape, Storage storage) {
+GroupSchema group_of(const data::FeatureShape& shape, Storage storage) {
   GroupSchema group;
   group.name = "train";
   group.features = shape;
@@ -53,7 +53,7 @@ std::vector<float> random_numbers(Index count, float low, float high, std::uint6
   return numbers;
 }
 
-Normalization normalization_of(Index numbers) {
+data::Normalization normalization_of(Index numbers) {
   if (numbers == 0) return {};
   return {random_numbers(numbers, -2, 2, 0), random_numbers(numbers, 0.1F, 3, 1)};
 }
@@ -81,9 +81,9 @@ std::vector<float> written(const GroupSchema& group, FeatureWriter& writer, cons
   return values;
 }
 
-std::vector<float> loaded(Backend& backend, KeptFeatures& kept, const FeatureShape& shape,
+std::vector<float> loaded(kernels::Backend& backend, KeptFeatures& kept, const data::FeatureShape& shape,
                           const std::vector<Movement>& moves) {
-  const Extent extent{shape.channels, shape.height, shape.width};
+  const kernels::Extent extent{shape.channels, shape.height, shape.width};
   const auto batch = static_cast<Index>(kExamples.size());
   Buffer x(backend.activation_size(extent, batch), backend.memory());
   std::vector<float> values(static_cast<std::size_t>(batch * extent.size()));
@@ -100,11 +100,11 @@ float rounded_to_half(float value) {
 }
 
 TEST_CASE("kept rows become the CPU's inputs, bit for bit", "[gpu]") {
-  const auto precision = GENERATE(Precision::fp32, Precision::bf16);
+  const auto precision = GENERATE(kernels::Precision::fp32, kernels::Precision::bf16);
   const auto storage = GENERATE(Storage::uint8, Storage::float16, Storage::float32);
-  const auto shape = GENERATE(FeatureShape{1, 1, 1}, FeatureShape{3, 5, 7}, FeatureShape{17, 1, 1},
-                              FeatureShape{1, 28, 28}, FeatureShape{2, 16, 17});
-  const auto backend = make_cuda_backend(0, precision);
+  const auto shape = GENERATE(data::FeatureShape{1, 1, 1}, data::FeatureShape{3, 5, 7}, data::FeatureShape{17, 1, 1},
+                              data::FeatureShape{1, 28, 28}, data::FeatureShape{2, 16, 17});
+  const auto backend = kernels::make_cuda_backend(0, precision);
   const GroupSchema group = group_of(shape, storage);
   const std::vector<std::byte> rows = random_rows(group);
   for (const Index numbers : {Index{0}, Index{1}, shape.channels, shape.size()}) {
@@ -115,7 +115,7 @@ TEST_CASE("kept rows become the CPU's inputs, bit for bit", "[gpu]") {
       INFO(fmt::format("{}x{}x{} normalised by {}, moved: {}, {}", shape.channels, shape.height, shape.width, numbers,
                        !moves.empty(), backend->description()));
       std::vector<float> expected = written(group, writer, rows, moves);
-      if (precision == Precision::bf16) {
+      if (precision == kernels::Precision::bf16) {
         for (float& value : expected) value = rounded_to_half(value);
       }
       for (int time = 1; time <= 5; ++time) CHECK(loaded(*backend, *kept, shape, moves) == expected);
@@ -124,7 +124,7 @@ TEST_CASE("kept rows become the CPU's inputs, bit for bit", "[gpu]") {
 }
 
 TEST_CASE("the same rows are kept once, and others beside them", "[gpu]") {
-  const auto backend = make_cuda_backend(0, Precision::fp32);
+  const auto backend = kernels::make_cuda_backend(0, kernels::Precision::fp32);
   const GroupSchema group = group_of({1, 2, 2}, Storage::float32);
   std::vector<std::byte> rows = random_rows(group);
   const FeatureWriter plain(group, {}), normalised(group, {{1}, {2}});
@@ -135,7 +135,7 @@ TEST_CASE("the same rows are kept once, and others beside them", "[gpu]") {
 }
 
 TEST_CASE("rows that would take more than a quarter of the free memory are not kept", "[gpu]") {
-  const auto backend = make_cuda_backend(0, Precision::fp32);
+  const auto backend = kernels::make_cuda_backend(0, kernels::Precision::fp32);
   StoredFeatures features{.mean = {0}, .factor = {1}};
   features.count = Index{1} << 50;  // 4 PiB; nobody reads them
   CHECK(backend->keep(features) == nullptr);

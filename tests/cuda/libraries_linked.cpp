@@ -1,7 +1,7 @@
 // The tables of cuBLASLt and cuDNN for the simulated device, whose functions are linked.
 #include "cuda/libraries.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 #define UNISONO_TAKE(function) .function = ::function,
 
@@ -15,4 +15,4 @@ const Cudnn& cudnn() {
   return table;
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

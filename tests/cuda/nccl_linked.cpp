@@ -1,7 +1,7 @@
 // The table of NCCL for simulated devices, whose functions are linked.
 #include "nccl/library.hpp"
 
-namespace unisono::nccl {
+namespace unisono::comm::nccl {
 
 #define UNISONO_TAKE(function) .function = ::function,
 
@@ -11,4 +11,4 @@ const Functions* load(std::string& missing) {
   return &table;
 }
 
-}  // namespace unisono::nccl
+}  // namespace unisono::comm::nccl

@@ -28,7 +28,7 @@ Floats numbers(Index count, std::uint64_t stream, float low = -1, float high = 1
 /// A backend, and vectors in its memory. New memory is full of NaN: what nobody writes shows.
 class Device {
  public:
-  explicit Device(Backend& backend) : backend_(backend) {}
+  explicit Device(kernels::Backend& backend) : backend_(backend) {}
 
   Buffer vector(Index size) const {
     Buffer buffer(size, backend_.memory());
@@ -47,17 +47,17 @@ class Device {
     return values;
   }
 
-  Buffer activations(const Extent& extent, Index batch) const {
+  Buffer activations(const kernels::Extent& extent, Index batch) const {
     return vector(backend_.activation_size(extent, batch));
   }
-  Buffer activations(const Extent& extent, Index batch, const Floats& canonical) const {
+  Buffer activations(const kernels::Extent& extent, Index batch, const Floats& canonical) const {
     Buffer buffer = activations(extent, batch);
     if (batch == 0) return buffer;
     backend_.load(extent, batch, canonical, buffer.view());
     backend_.submit();
     return buffer;
   }
-  Floats canonical(const Extent& extent, Index batch, const Buffer& buffer) const {
+  Floats canonical(const kernels::Extent& extent, Index batch, const Buffer& buffer) const {
     Floats values(static_cast<std::size_t>(batch * extent.size()));
     if (batch > 0) backend_.store(extent, batch, buffer.view(), values);
     return values;
@@ -94,7 +94,7 @@ class Device {
   }
 
  private:
-  Backend& backend_;
+  kernels::Backend& backend_;
 };
 
 Block block_of(std::vector<Index> shape, std::vector<int> axes) {
@@ -104,21 +104,22 @@ Block block_of(std::vector<Index> shape, std::vector<int> axes) {
   return block;
 }
 
-std::string text_of(const Extent& e) { return fmt::format("{}×{}×{}", e.channels, e.height, e.width); }
+std::string text_of(const kernels::Extent& e) { return fmt::format("{}×{}×{}", e.channels, e.height, e.width); }
 
-const char* name_of(Activation activation) {
+const char* name_of(kernels::Activation activation) {
   constexpr const char* kNames[] = {"none", "relu", "gelu", "tanh", "sigmoid", "silu", "leaky ReLU", "ELU", "softplus"};
   return kNames[static_cast<int>(activation)];
 }
 
 struct Batched {
-  Extent extent;
+  kernels::Extent extent;
   Index batch;
 };
 std::vector<Batched> odd_shapes() {
   std::vector<Batched> shapes;
   for (const Index batch : {1, 3, 33}) {
-    for (const Extent extent : {Extent{1, 1, 1}, {7, 1, 1}, {64, 1, 1}, {3, 5, 4}, {16, 4, 4}, {33, 2, 3}}) {
+    for (const kernels::Extent extent :
+         {kernels::Extent{1, 1, 1}, {7, 1, 1}, {64, 1, 1}, {3, 5, 4}, {16, 4, 4}, {33, 2, 3}}) {
       shapes.push_back({extent, batch});
     }
   }
@@ -131,35 +132,35 @@ using Table = std::vector<Operation>;
 
 void add_dense(Table& table) {
   struct Case {
-    Extent in;
+    kernels::Extent in;
     Index units, batch;
-    Activation activation;
+    kernels::Activation activation;
     bool bias;
-    Write write;
+    kernels::Write write;
   };
   std::vector<Case> cases;
   for (const Index batch : {1, 5, 64}) {
-    for (const Extent in : {Extent{1, 1, 1}, {13, 1, 1}, {64, 1, 1}, {3, 4, 5}}) {
+    for (const kernels::Extent in : {kernels::Extent{1, 1, 1}, {13, 1, 1}, {64, 1, 1}, {3, 4, 5}}) {
       for (const Index units : {1, 10, 32}) {
-        cases.push_back({in, units, batch, Activation::none, true, Write::overwrite});
-        cases.push_back({in, units, batch, Activation::relu, true, Write::overwrite});
+        cases.push_back({in, units, batch, kernels::Activation::none, true, kernels::Write::overwrite});
+        cases.push_back({in, units, batch, kernels::Activation::relu, true, kernels::Write::overwrite});
       }
     }
   }
-  for (const Write write : {Write::overwrite, Write::add}) {
-    for (const Activation activation : {Activation::none, Activation::relu}) {
+  for (const kernels::Write write : {kernels::Write::overwrite, kernels::Write::add}) {
+    for (const kernels::Activation activation : {kernels::Activation::none, kernels::Activation::relu}) {
       for (const bool bias : {false, true}) cases.push_back({{20, 1, 1}, 24, 17, activation, bias, write});
     }
   }
   for (const Case& c : cases) {
-    const DenseSpec spec{c.in, c.units, c.activation};
+    const kernels::DenseSpec spec{c.in, c.units, c.activation};
     const std::string name =
         fmt::format("dense {} → {}, batch {}, {}, {}, {}", text_of(c.in), c.units, c.batch, name_of(c.activation),
-                    c.bias ? "bias" : "no bias", c.write == Write::add ? "added" : "overwritten");
+                    c.bias ? "bias" : "no bias", c.write == kernels::Write::add ? "added" : "overwritten");
     table.push_back(
-        {name, [=](Backend& backend) -> Results {
+        {name, [=](kernels::Backend& backend) -> Results {
            const Device device(backend);
-           const Extent out{c.units, 1, 1};
+           const kernels::Extent out{c.units, 1, 1};
            const Index inputs = c.in.size();
            const Block block = block_of({c.units, c.in.channels, c.in.height, c.in.width}, backend.dense_weight_axes());
            const Buffer x = device.activations(c.in, c.batch, numbers(c.batch * inputs, 1));
@@ -189,19 +190,20 @@ void add_dense(Table& table) {
 void add_convolutions(Table& table) {
   struct Case {
     const char* what;
-    ConvolutionSpec spec;
+    kernels::ConvolutionSpec spec;
     Index batch;
     bool bias;
-    Write write = Write::overwrite;
+    kernels::Write write = kernels::Write::overwrite;
   };
-  const auto spec = [](Extent in, Index channels, Index kernel, Index stride, Index padding, Activation activation) {
-    ConvolutionSpec s{.in = in, .channels = channels, .kernel_height = kernel, .kernel_width = kernel};
+  const auto spec = [](kernels::Extent in, Index channels, Index kernel, Index stride, Index padding,
+                       kernels::Activation activation) {
+    kernels::ConvolutionSpec s{.in = in, .channels = channels, .kernel_height = kernel, .kernel_width = kernel};
     s.stride_height = s.stride_width = stride;
     s.padding_height = s.padding_width = padding;
     s.activation = activation;
     return s;
   };
-  constexpr auto kNone = Activation::none, kRelu = Activation::relu;
+  constexpr auto kNone = kernels::Activation::none, kRelu = kernels::Activation::relu;
   std::vector<Case> cases = {{"3×3", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, false},
                              {"3×3, bias", spec({8, 6, 6}, 16, 3, 1, 1, kNone), 3, true},
                              {"3×3, bias and ReLU", spec({8, 6, 6}, 16, 3, 1, 1, kRelu), 3, true},
@@ -209,18 +211,18 @@ void add_convolutions(Table& table) {
                              {"5×5 of one channel", spec({1, 12, 12}, 20, 5, 1, 0, kRelu), 4, true},
                              {"3×3 of three channels, stride 2", spec({3, 9, 7}, 5, 3, 2, 1, kRelu), 2, true},
                              {"1×1, stride 2", spec({16, 8, 8}, 32, 1, 2, 0, kNone), 2, false},
-                             {"added to", spec({4, 5, 5}, 6, 3, 1, 1, kRelu), 2, true, Write::add}};
-  ConvolutionSpec grouped = spec({6, 7, 8}, 9, 3, 1, 2, kNone);
+                             {"added to", spec({4, 5, 5}, 6, 3, 1, 1, kRelu), 2, true, kernels::Write::add}};
+  kernels::ConvolutionSpec grouped = spec({6, 7, 8}, 9, 3, 1, 2, kNone);
   grouped.groups = 3;
   grouped.dilation_height = 2;
   grouped.kernel_width = 2;
   cases.push_back({"grouped, dilated, oblong", grouped, 2, true});
   for (const Case& c : cases) {
     table.push_back(
-        {fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](Backend& backend) -> Results {
+        {fmt::format("convolution {} of {}", c.what, text_of(c.spec.in)), [=](kernels::Backend& backend) -> Results {
            const Device device(backend);
-           const ConvolutionSpec& s = c.spec;
-           const Extent out = s.out();
+           const kernels::ConvolutionSpec& s = c.spec;
+           const kernels::Extent out = s.out();
            const Block block = block_of({s.channels, s.in.channels / s.groups, s.kernel_height, s.kernel_width},
                                         backend.convolution_weight_axes());
            const Buffer x = device.activations(s.in, c.batch, numbers(c.batch * s.in.size(), 11));
@@ -253,22 +255,23 @@ void add_convolutions(Table& table) {
 
 void add_pools(Table& table) {
   struct Case {
-    PoolSpec spec;
+    kernels::PoolSpec spec;
     Index batch;
   };
   std::vector<Case> cases;
-  for (const PoolKind kind : {PoolKind::max, PoolKind::average}) {
+  for (const kernels::PoolKind kind : {kernels::PoolKind::max, kernels::PoolKind::average}) {
     cases.push_back({{kind, {5, 6, 6}}, 3});
     cases.push_back({{kind, {3, 7, 9}, 3, 2, 2, 1, 1, 0}, 2});
     cases.push_back({{kind, {16, 5, 5}, 3, 3, 1, 1, 1, 1}, 2});
     cases.push_back({{kind, {2, 8, 5}, 2, 2, 3, 3, 0, 0}, 1});
   }
   for (const Case& c : cases) {
-    const std::string name = fmt::format("{} pool {}×{} of {}", c.spec.kind == PoolKind::max ? "max" : "average",
-                                         c.spec.height, c.spec.width, text_of(c.spec.in));
-    table.push_back({name, [=](Backend& backend) -> Results {
+    const std::string name =
+        fmt::format("{} pool {}×{} of {}", c.spec.kind == kernels::PoolKind::max ? "max" : "average", c.spec.height,
+                    c.spec.width, text_of(c.spec.in));
+    table.push_back({name, [=](kernels::Backend& backend) -> Results {
                        const Device device(backend);
-                       const Extent out = c.spec.out();
+                       const kernels::Extent out = c.spec.out();
                        Floats inputs = numbers(c.batch * c.spec.in.size(), 21);
                        for (std::size_t i = 0; i < inputs.size(); i += 3) inputs[i] = 0.5F;  // ties
                        const Buffer x = device.activations(c.spec.in, c.batch, inputs);
@@ -277,7 +280,7 @@ void add_pools(Table& table) {
                        const Floats forward = device.canonical(out, c.batch, y);
                        const Buffer dy = device.activations(out, c.batch, numbers(c.batch * out.size(), 22));
                        Buffer dx = device.activations(c.spec.in, c.batch);
-                       const bool average = c.spec.kind == PoolKind::average;
+                       const bool average = c.spec.kind == kernels::PoolKind::average;
                        backend.pool_backward(c.spec, c.batch, average ? View{} : x.view(), average ? View{} : y.view(),
                                              dy.view(), dx.view());
                        const auto window = static_cast<double>(c.spec.height * c.spec.width);
@@ -286,9 +289,9 @@ void add_pools(Table& table) {
   }
   for (const auto& [extent, batch] : odd_shapes()) {
     table.push_back({fmt::format("global average pool of {}, batch {}", text_of(extent), batch),
-                     [extent = extent, batch = batch](Backend& backend) -> Results {
+                     [extent = extent, batch = batch](kernels::Backend& backend) -> Results {
                        const Device device(backend);
-                       const Extent out{extent.channels, 1, 1};
+                       const kernels::Extent out{extent.channels, 1, 1};
                        const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 23));
                        Buffer y = device.activations(out, batch), dx = device.activations(extent, batch);
                        backend.global_average_pool_forward(extent, batch, x.view(), y.view());
@@ -308,51 +311,51 @@ void add_batch_norms(Table& table) {
     for (const bool fused : {false, true}) {
       const std::string name =
           fmt::format("batch norm {}of {}, batch {}", fused ? "with ReLU and residual " : "", text_of(extent), batch);
-      table.push_back({name, [=, extent = extent, batch = batch](Backend& backend) -> Results {
-                         const Device device(backend);
-                         const NormSpec spec{extent, 1e-3F, fused ? Activation::relu : Activation::none};
-                         const Index c = extent.channels;
-                         const auto count = static_cast<double>(batch * extent.height * extent.width);
-                         const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 31));
-                         const Buffer residual =
-                             fused ? device.activations(extent, batch, numbers(batch * extent.size(), 32)) : Buffer();
-                         const Buffer gamma = device.vector(numbers(c, 33, 0.5F, 1.5F));
-                         const Buffer beta = device.vector(numbers(c, 34));
-                         Buffer running_mean = device.vector(numbers(c, 35));
-                         Buffer running_variance = device.vector(numbers(c, 36, 0.5F, 1.5F));
-                         Buffer mean = device.vector(c), inverse = device.vector(c);
-                         Buffer sums = device.vector(4 * c + 2);
-                         backend.batch_norm_sums(spec, batch, x.view(), as_doubles(sums.view()));
-                         backend.batch_norm_moments(spec, as_doubles(sums.view()), 0.25, running_mean.view(),
-                                                    running_variance.view(), mean.view(), inverse.view());
-                         Results results = {{"mean", device.values(mean), 1, false},
-                                            {"inverse deviation", device.values(inverse), 2, false},
-                                            {"running mean", device.values(running_mean), 2, false},
-                                            {"running variance", device.values(running_variance), 2, false}};
-                         // From here on with moments that are the same for all.
-                         backend.batch_norm_running_moments(spec, beta.view(), gamma.view(), mean.view(),
-                                                            inverse.view());
-                         results.push_back({"from running", device.values(inverse), 2, false});
-                         Buffer y = device.activations(extent, batch);
-                         backend.batch_norm_forward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(),
-                                                    beta.view(), residual.view(), y.view());
-                         results.push_back({"y", device.canonical(extent, batch, y), 4});
-                         const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 37));
-                         Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 38));
-                         backend.batch_norm_backward_sums(spec, batch, x.view(), mean.view(), inverse.view(),
-                                                          given.view(), dy.view(), as_doubles(sums.view()));
-                         Buffer dgamma = device.vector(numbers(c, 39)), dbeta = device.vector(numbers(c, 40));
-                         backend.batch_norm_parameter_gradients(spec, as_doubles(sums.view()), dgamma.view(),
-                                                                dbeta.view(), fused ? Write::add : Write::overwrite);
-                         Buffer dx = device.activations(extent, batch);
-                         backend.batch_norm_backward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(),
-                                                     dy.view(), as_doubles(sums.view()), dx.view());
-                         results.push_back({"dy", device.canonical(extent, batch, dy)});
-                         results.push_back({"dγ", device.values(dgamma), 4 * count, false});
-                         results.push_back({"dβ", device.values(dbeta), 4 * count, false});
-                         results.push_back({"dx", device.canonical(extent, batch, dx), 8});
-                         return results;
-                       }});
+      table.push_back(
+          {name, [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
+             const Device device(backend);
+             const kernels::NormSpec spec{extent, 1e-3F, fused ? kernels::Activation::relu : kernels::Activation::none};
+             const Index c = extent.channels;
+             const auto count = static_cast<double>(batch * extent.height * extent.width);
+             const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 31));
+             const Buffer residual =
+                 fused ? device.activations(extent, batch, numbers(batch * extent.size(), 32)) : Buffer();
+             const Buffer gamma = device.vector(numbers(c, 33, 0.5F, 1.5F));
+             const Buffer beta = device.vector(numbers(c, 34));
+             Buffer running_mean = device.vector(numbers(c, 35));
+             Buffer running_variance = device.vector(numbers(c, 36, 0.5F, 1.5F));
+             Buffer mean = device.vector(c), inverse = device.vector(c);
+             Buffer sums = device.vector(4 * c + 2);
+             backend.batch_norm_sums(spec, batch, x.view(), as_doubles(sums.view()));
+             backend.batch_norm_moments(spec, as_doubles(sums.view()), 0.25, running_mean.view(),
+                                        running_variance.view(), mean.view(), inverse.view());
+             Results results = {{"mean", device.values(mean), 1, false},
+                                {"inverse deviation", device.values(inverse), 2, false},
+                                {"running mean", device.values(running_mean), 2, false},
+                                {"running variance", device.values(running_variance), 2, false}};
+             // From here on with moments that are the same for all.
+             backend.batch_norm_running_moments(spec, beta.view(), gamma.view(), mean.view(), inverse.view());
+             results.push_back({"from running", device.values(inverse), 2, false});
+             Buffer y = device.activations(extent, batch);
+             backend.batch_norm_forward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(), beta.view(),
+                                        residual.view(), y.view());
+             results.push_back({"y", device.canonical(extent, batch, y), 4});
+             const Buffer given = device.activations(extent, batch, numbers(batch * extent.size(), 37));
+             Buffer dy = device.activations(extent, batch, numbers(batch * extent.size(), 38));
+             backend.batch_norm_backward_sums(spec, batch, x.view(), mean.view(), inverse.view(), given.view(),
+                                              dy.view(), as_doubles(sums.view()));
+             Buffer dgamma = device.vector(numbers(c, 39)), dbeta = device.vector(numbers(c, 40));
+             backend.batch_norm_parameter_gradients(spec, as_doubles(sums.view()), dgamma.view(), dbeta.view(),
+                                                    fused ? kernels::Write::add : kernels::Write::overwrite);
+             Buffer dx = device.activations(extent, batch);
+             backend.batch_norm_backward(spec, batch, x.view(), mean.view(), inverse.view(), gamma.view(), dy.view(),
+                                         as_doubles(sums.view()), dx.view());
+             results.push_back({"dy", device.canonical(extent, batch, dy)});
+             results.push_back({"dγ", device.values(dgamma), 4 * count, false});
+             results.push_back({"dβ", device.values(dbeta), 4 * count, false});
+             results.push_back({"dx", device.canonical(extent, batch, dx), 8});
+             return results;
+           }});
     }
   }
 }
@@ -360,13 +363,13 @@ void add_batch_norms(Table& table) {
 void add_layer_norms(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
     if (extent.size() == 1) continue;  // of one value the deviation is 0
-    for (const Write write : {Write::overwrite, Write::add}) {
+    for (const kernels::Write write : {kernels::Write::overwrite, kernels::Write::add}) {
       table.push_back(
           {fmt::format("layer norm of {}, batch {}, {}", text_of(extent), batch,
-                       write == Write::add ? "added" : "overwritten"),
-           [=, extent = extent, batch = batch](Backend& backend) -> Results {
+                       write == kernels::Write::add ? "added" : "overwritten"),
+           [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
              const Device device(backend);
-             const NormSpec spec{extent, 1e-3F};
+             const kernels::NormSpec spec{extent, 1e-3F};
              const Block block = block_of({extent.channels, extent.height, extent.width}, backend.feature_axes());
              const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 41));
              const Buffer gamma = device.parameters(block, numbers(extent.size(), 42, 0.5F, 1.5F));
@@ -392,14 +395,16 @@ void add_layer_norms(Table& table) {
 
 void add_elements(Table& table) {
   for (const auto& [extent, batch] : odd_shapes()) {
-    for (const ActivationSpec& activation :
-         {ActivationSpec(Activation::none), ActivationSpec(Activation::relu), ActivationSpec(Activation::gelu),
-          ActivationSpec(Activation::tanh), ActivationSpec(Activation::sigmoid), ActivationSpec(Activation::silu),
-          ActivationSpec(Activation::leaky_relu, 0.125F), ActivationSpec(Activation::elu, 0.75F),
-          ActivationSpec(Activation::softplus)}) {
+    for (const kernels::ActivationSpec& activation :
+         {kernels::ActivationSpec(kernels::Activation::none), kernels::ActivationSpec(kernels::Activation::relu),
+          kernels::ActivationSpec(kernels::Activation::gelu), kernels::ActivationSpec(kernels::Activation::tanh),
+          kernels::ActivationSpec(kernels::Activation::sigmoid), kernels::ActivationSpec(kernels::Activation::silu),
+          kernels::ActivationSpec(kernels::Activation::leaky_relu, 0.125F),
+          kernels::ActivationSpec(kernels::Activation::elu, 0.75F),
+          kernels::ActivationSpec(kernels::Activation::softplus)}) {
       table.push_back(
           {fmt::format("{} of {}, batch {}", name_of(activation.kind), text_of(extent), batch),
-           [=, extent = extent, batch = batch](Backend& backend) -> Results {
+           [=, extent = extent, batch = batch](kernels::Backend& backend) -> Results {
              const Device device(backend);
              const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 51, -4, 4));
              Buffer y = device.activations(extent, batch), dx = device.activations(extent, batch);
@@ -414,7 +419,7 @@ void add_elements(Table& table) {
     }
     table.push_back(
         {fmt::format("add and dropout of {}, batch {}", text_of(extent), batch),
-         [extent = extent, batch = batch](Backend& backend) -> Results {
+         [extent = extent, batch = batch](kernels::Backend& backend) -> Results {
            const Device device(backend);
            const Buffer x = device.activations(extent, batch, numbers(batch * extent.size(), 54));
            Buffer y = device.activations(extent, batch, numbers(batch * extent.size(), 55));
@@ -435,7 +440,7 @@ void add_elements(Table& table) {
 // --- Losses ----------------------------------------------------------------------------------------------------------
 
 /// Sums as results: figures that the device has added up in double.
-void append_sums(Results& results, Backend& backend, LossSums& sums, double terms) {
+void append_sums(Results& results, kernels::Backend& backend, kernels::LossSums& sums, double terms) {
   backend.collect(sums);
   const auto append = [&](const char* name, double value) {
     results.push_back({name, {static_cast<float>(value)}, terms, false});
@@ -464,9 +469,9 @@ void add_hinges(Table& table) {
       for (const bool weighted : {false, true}) {
         table.push_back(
             {fmt::format("hinge of {} classes, batch {}{}", classes, batch, weighted ? ", weighted" : ""),
-             [=](Backend& backend) -> Results {
+             [=](kernels::Backend& backend) -> Results {
                const Device device(backend);
-               const Extent extent{classes, 1, 1};
+               const kernels::Extent extent{classes, 1, 1};
                Floats values = numbers(batch * classes, 67, -3, 3);
                for (std::size_t i = 0; i < values.size(); i += 5) values[i] = 1.5F;  // ties
                const Buffer scores = device.activations(extent, batch, values);
@@ -476,7 +481,7 @@ void add_hinges(Table& table) {
                  labels.push_back(static_cast<std::int32_t>(7 * i % classes));
                }
                Buffer gradient = device.activations(extent, batch);
-               LossSums sums;
+               kernels::LossSums sums;
                backend.multiclass_hinge(classes, batch, scores.view(), labels, {0.5F, weights}, gradient.view(), sums);
                backend.submit();
                backend.multiclass_hinge(classes, batch, scores.view(), labels, 0.5F, {}, sums);
@@ -496,9 +501,9 @@ void add_losses(Table& table) {
     for (const Index classes : {2, 10, 100}) {
       for (const float smoothing : {0.0F, 0.125F}) {
         table.push_back({fmt::format("softmax of {} classes, batch {}, smoothing {}", classes, batch, smoothing),
-                         [=](Backend& backend) -> Results {
+                         [=](kernels::Backend& backend) -> Results {
                            const Device device(backend);
-                           const Extent extent{classes, 1, 1};
+                           const kernels::Extent extent{classes, 1, 1};
                            Floats values = numbers(batch * classes, 61, -3, 3);
                            for (std::size_t i = 0; i < values.size(); i += 5) values[i] = 1.5F;  // ties
                            const Buffer logits = device.activations(extent, batch, values);
@@ -507,7 +512,7 @@ void add_losses(Table& table) {
                              labels.push_back(static_cast<std::int32_t>(7 * i % classes));
                            Buffer gradient = device.activations(extent, batch);
                            const Floats weights = weights_of(batch, smoothing == 0);
-                           LossSums sums;
+                           kernels::LossSums sums;
                            for (int twice = 0; twice < 2; ++twice) {
                              backend.softmax_cross_entropy(classes, batch, logits.view(), labels, smoothing,
                                                            {0.5F, weights}, gradient.view(), sums);
@@ -522,12 +527,12 @@ void add_losses(Table& table) {
                          }});
       }
     }
-    for (const Extent extent : {Extent{5, 1, 1}, {1, 1, 1}, {3, 4, 5}}) {
+    for (const kernels::Extent extent : {kernels::Extent{5, 1, 1}, {1, 1, 1}, {3, 4, 5}}) {
       for (const bool labelled : {false, true}) {
         if (labelled && extent.height > 1) continue;
         table.push_back(
             {fmt::format("sigmoids of {}, batch {}, {}", text_of(extent), batch, labelled ? "labels" : "targets"),
-             [=](Backend& backend) -> Results {
+             [=](kernels::Backend& backend) -> Results {
                const Device device(backend);
                const Buffer logits = device.activations(extent, batch, numbers(batch * extent.size(), 62, -3, 3));
                const Floats targets = numbers(batch * extent.size(), 63, 0, 1);
@@ -537,7 +542,7 @@ void add_losses(Table& table) {
                }
                Buffer gradient = device.activations(extent, batch);
                const Floats weights = weights_of(batch, labelled);
-               LossSums sums;
+               kernels::LossSums sums;
                backend.sigmoid_cross_entropy(
                    extent, batch, logits.view(),
                    labelled ? std::span<const std::int32_t>(labels) : std::span<const std::int32_t>(),
@@ -548,19 +553,20 @@ void add_losses(Table& table) {
                return results;
              }});
       }
-      for (const ErrorLoss loss : {ErrorLoss::squared, ErrorLoss::absolute, ErrorLoss::huber}) {
+      for (const kernels::ErrorLoss loss :
+           {kernels::ErrorLoss::squared, kernels::ErrorLoss::absolute, kernels::ErrorLoss::huber}) {
         for (const bool weighted : {false, true}) {
-          const ErrorSpec spec{.extent = extent, .loss = loss, .delta = 0.375F};
+          const kernels::ErrorSpec spec{.extent = extent, .loss = loss, .delta = 0.375F};
           table.push_back(
               {fmt::format("errors, loss {}, of {}, batch {}{}", static_cast<int>(loss), text_of(extent), batch,
                            weighted ? ", weighted" : ""),
-               [=](Backend& backend) -> Results {
+               [=](kernels::Backend& backend) -> Results {
                  const Device device(backend);
                  const Buffer outputs = device.activations(extent, batch, numbers(batch * extent.size(), 64));
                  const Floats targets = numbers(batch * extent.size(), 65);
                  const Floats weights = weights_of(batch, weighted);
                  Buffer gradient = device.activations(extent, batch);
-                 LossSums sums;
+                 kernels::LossSums sums;
                  backend.error_loss(spec, batch, outputs.view(), targets, {0.5F, weights}, gradient.view(), sums);
                  backend.submit();
                  Results results = {{"dy", device.canonical(extent, batch, gradient), 4}};
@@ -579,11 +585,11 @@ void add_losses(Table& table) {
 /// floats between them belong to nobody.
 struct Vectors {
   static constexpr Index kSize = 20000;
-  std::vector<UpdateRange> ranges = {{0, 16, false, false},
-                                     {16, 4000, true, true},
-                                     {4000, 4016, false, false},
-                                     {4032, 17000, true, true},
-                                     {17008, kSize, false, false}};
+  std::vector<kernels::UpdateRange> ranges = {{0, 16, false, false},
+                                              {16, 4000, true, true},
+                                              {4000, 4016, false, false},
+                                              {4032, 17000, true, true},
+                                              {17008, kSize, false, false}};
   Buffer theta, g, first, second;
   explicit Vectors(const Device& device)
       : theta(device.vector(numbers(kSize, 71))),
@@ -597,17 +603,17 @@ struct Vectors {
   }
 };
 
-using Update = std::function<void(Backend&, Vectors&, const GradientScale&)>;
+using Update = std::function<void(kernels::Backend&, Vectors&, const kernels::GradientScale&)>;
 
 void add_update(Table& table, const std::string& name, const Update& update) {
   for (const double clip : {0.0, 0.5, 1e6}) {
-    table.push_back({fmt::format("{}, clipped to {}", name, clip), [=](Backend& backend) -> Results {
+    table.push_back({fmt::format("{}, clipped to {}", name, clip), [=](kernels::Backend& backend) -> Results {
                        const Device device(backend);
                        Vectors vectors(device);
                        Buffer norm = device.vector(2);
-                       const UpdateRange all{0, Vectors::kSize};
+                       const kernels::UpdateRange all{0, Vectors::kSize};
                        backend.squared_norms(vectors.g.view(), {&all, 1}, as_doubles(norm.view()));
-                       const GradientScale scale{
+                       const kernels::GradientScale scale{
                            .factor = 0.25F, .clip_norm = clip, .squared_norm = as_doubles(norm.view())};
                        for (int step = 0; step < 3; ++step) {
                          update(backend, vectors, scale);
@@ -623,13 +629,13 @@ void add_updates(Table& table) {
     for (const bool nesterov : {false, true}) {
       if (nesterov && momentum == 0) continue;
       add_update(table, fmt::format("sgd, momentum {}{}", momentum, nesterov ? ", nesterov" : ""),
-                 [=](Backend& backend, Vectors& v, const GradientScale& scale) {
+                 [=](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
                    backend.sgd_update({0.125F, momentum, 0.01F, nesterov}, scale, v.ranges, v.g.view(), v.theta.view(),
                                       momentum == 0 ? MutableView{} : v.first.view());
                  });
     }
     add_update(table, fmt::format("lars, momentum {}", momentum),
-               [=](Backend& backend, Vectors& v, const GradientScale& scale) {
+               [=](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
                  Buffer norms(64, backend.memory());
                  const std::span<double> theta = as_doubles(norms.view().first(32)),
                                          g = as_doubles(norms.view().subspan(32));
@@ -641,22 +647,24 @@ void add_updates(Table& table) {
                  backend.submit();
                });
   }
-  add_update(table, "adagrad", [](Backend& backend, Vectors& v, const GradientScale& scale) {
+  add_update(table, "adagrad", [](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
     backend.adagrad_update({0.125F, 0.01F, 1e-6F}, scale, v.ranges, v.g.view(), v.theta.view(), v.second.view());
   });
-  add_update(table, "rmsprop", [](Backend& backend, Vectors& v, const GradientScale& scale) {
+  add_update(table, "rmsprop", [](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
     backend.rmsprop_update({0.125F, 0.01F, 0.9F, 1e-6F}, scale, v.ranges, v.g.view(), v.theta.view(), v.second.view());
   });
   for (const bool decoupled : {false, true}) {
-    AdamStep step{.rate = 0.125F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.99F, .epsilon = 1e-6F};
+    kernels::AdamStep step{.rate = 0.125F, .decay = 0.01F, .beta1 = 0.9F, .beta2 = 0.99F, .epsilon = 1e-6F};
     step.correction1 = 2;
     step.correction2 = 3;
     step.decoupled = decoupled;
-    add_update(table, decoupled ? "adamw" : "adam", [=](Backend& backend, Vectors& v, const GradientScale& scale) {
-      backend.adam_update(step, scale, v.ranges, v.g.view(), v.theta.view(), v.first.view(), v.second.view());
-    });
+    add_update(table, decoupled ? "adamw" : "adam",
+               [=](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
+                 backend.adam_update(step, scale, v.ranges, v.g.view(), v.theta.view(), v.first.view(),
+                                     v.second.view());
+               });
     if (!decoupled) continue;
-    add_update(table, "lamb", [=](Backend& backend, Vectors& v, const GradientScale& scale) {
+    add_update(table, "lamb", [=](kernels::Backend& backend, Vectors& v, const kernels::GradientScale& scale) {
       Buffer norms(64, backend.memory());
       const std::span<double> theta = as_doubles(norms.view().first(32)),
                               directions = as_doubles(norms.view().subspan(32));
@@ -672,7 +680,7 @@ void add_updates(Table& table) {
 
 void add_algebra(Table& table) {
   for (const Index size : {1, 15, 16, 1000, 300'000}) {
-    table.push_back({fmt::format("algebra of {} numbers", size), [=](Backend& backend) -> Results {
+    table.push_back({fmt::format("algebra of {} numbers", size), [=](kernels::Backend& backend) -> Results {
                        const Device device(backend);
                        const Buffer x = device.vector(numbers(size, 81));
                        Buffer sum = device.vector(numbers(size, 82)), scaled = device.vector(size),

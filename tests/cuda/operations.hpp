@@ -23,7 +23,7 @@ using Results = std::vector<Result>;
 /// gives differs by sums and by the rounding of results alone.
 struct Operation {
   std::string name;
-  std::function<Results(Backend&)> run;
+  std::function<Results(kernels::Backend&)> run;
 };
 
 /// Every kernel of Backend, at odd shapes. One table for the device against the reference, and under

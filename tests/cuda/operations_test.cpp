@@ -12,13 +12,13 @@ namespace {
 /// The inputs are exact in each precision. Sums of n floats, in whatever order, leave four deviations of √(n/6) 2⁻²⁴ of
 /// the largest (as in tests/nn/cpu_room_test.cpp); storing a result as bfloat16 leaves half a unit of its last of
 /// eight bits, 2⁻⁸ of it, and where that is done twice, as much of the largest for the first time.
-void check_close(const Result& expected, const Result& got, Precision precision) {
+void check_close(const Result& expected, const Result& got, kernels::Precision precision) {
   INFO(expected.name);
   REQUIRE(expected.values.size() == got.values.size());
   double largest = expected.scale;
   for (const float value : expected.values) largest = std::max(largest, std::abs(static_cast<double>(value)));
   const double sums = 4 * std::sqrt(expected.terms / 6 + 1) * 0x1p-24 * largest;
-  const double stored = precision == Precision::bf16 && expected.activations ? 0x1p-8 : 0;
+  const double stored = precision == kernels::Precision::bf16 && expected.activations ? 0x1p-8 : 0;
   const double before = expected.roundings > 1 ? stored * largest : 0;
   double worst = 0;  // of what is allowed
   for (std::size_t i = 0; i < expected.values.size(); ++i) {
@@ -29,8 +29,8 @@ void check_close(const Result& expected, const Result& got, Precision precision)
   CHECK(worst == 0);
 }
 
-void compare(const std::vector<Operation>& table, Backend& reference, Precision precision) {
-  const auto device = make_cuda_backend(0, precision);
+void compare(const std::vector<Operation>& table, kernels::Backend& reference, kernels::Precision precision) {
+  const auto device = kernels::make_cuda_backend(0, precision);
   for (const Operation& operation : table) {
     INFO(operation.name << ", " << device->description());
     const Results expected = operation.run(reference);
@@ -45,19 +45,20 @@ void compare(const std::vector<Operation>& table, Backend& reference, Precision 
 }
 
 TEST_CASE("layers and losses on the device equal the reference", "[gpu]") {
-  ReferenceBackend reference;
-  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
-    DYNAMIC_SECTION(name_of(precision)) { compare(operations(), reference, precision); }
+  nn::ReferenceBackend reference;
+  for (const kernels::Precision precision :
+       {kernels::Precision::fp32, kernels::Precision::tf32, kernels::Precision::bf16}) {
+    DYNAMIC_SECTION(kernels::name_of(precision)) { compare(operations(), reference, precision); }
   }
 }
 
 TEST_CASE("vectors and update rules on the device equal the CPU's", "[gpu]") {
-  const auto cpu = make_cpu_backend(1);
-  compare(vector_operations(), *cpu, Precision::fp32);
+  const auto cpu = kernels::make_cpu_backend(1);
+  compare(vector_operations(), *cpu, kernels::Precision::fp32);
 }
 
 TEST_CASE("norms of no ranges are nothing to do", "[gpu]") {
-  const auto device = make_cuda_backend(0, Precision::fp32);
+  const auto device = kernels::make_cuda_backend(0, kernels::Precision::fp32);
   Buffer x(64, device->memory());
   device->squared_norms(x.view(), {}, {});
   device->lamb_moments({}, {}, {}, x.view(), x.view(), x.view(), x.view(), {});

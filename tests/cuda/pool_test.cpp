@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -101,4 +101,4 @@ TEST_CASE("out of memory says what was asked for, is used and is free", "[gpu][p
 }
 
 }  // namespace
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -10,7 +10,7 @@
 #include "simulated_cuda/control.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 __global__ void add_number(std::int64_t n, const float* number, float* x) {
@@ -181,4 +181,4 @@ TEST_CASE("new memory is zero, and what still reads given back memory comes firs
 }
 
 }  // namespace
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

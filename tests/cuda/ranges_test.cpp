@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 TEST_CASE("ranges are cut into chunks that cover them once", "[gpu]") {
@@ -34,4 +34,4 @@ TEST_CASE("large vectors have some thousand chunks, not more", "[gpu]") {
 }
 
 }  // namespace
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

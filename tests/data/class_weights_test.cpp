@@ -3,7 +3,7 @@
 
 #include "sparse_sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::test;
 
 namespace {
@@ -11,9 +11,9 @@ namespace {
 using Counts = std::vector<std::int64_t>;
 
 /// The classes of the training split, counted in a pass over it.
-Counts counted(Dataset& set) {
+Counts counted(unisono::data::Dataset& set) {
   Counts counts(static_cast<std::size_t>(set.info().classes));
-  const auto source = set.evaluate(Split::train, 0, 1, 16);
+  const auto source = set.evaluate(unisono::data::Split::train, 0, 1, 16);
   while (const auto batch = source->next()) {
     for (const std::int32_t label : batch->labels) ++counts[static_cast<std::size_t>(label)];
   }
@@ -22,7 +22,7 @@ Counts counted(Dataset& set) {
 
 /// A set of ten rows of one value, of which every third is of class 1 and the last of class 2.
 std::string write_sparse(const std::string& path) {
-  hdf5::File file(path, hdf5::File::Mode::create);
+  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
   for (const std::string group : {"train", "test"}) {
     std::vector<std::uint64_t> indptr{0};
     std::vector<std::uint32_t> indices;
@@ -43,9 +43,9 @@ std::string write_sparse(const std::string& path) {
 }  // namespace
 
 TEST_CASE("classes are counted over the training examples, however the set is read", "[weights]") {
-  const TempDir folder;
-  DataSettings settings;
-  settings.path = write_set(folder / "a.h5", {.train = 1003, .test = 9, .classes = 5, .chunk_rows = 16});
+  const unisono::test::TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.train = 1003, .test = 9, .classes = 5, .chunk_rows = 16});
   for (const std::string reader : {"resident", "streaming"}) {
     for (const std::string partition : {"global", "fixed"}) {
       for (const double fraction : {0.0, 0.3}) {
@@ -53,12 +53,13 @@ TEST_CASE("classes are counted over the training examples, however the set is re
         settings.reader = reader;
         settings.partition = partition;
         settings.validation_fraction = fraction;
-        ThreadRanks threads(2);
+        unisono::test::ThreadRanks threads(2);
         std::vector<Counts> found(2);
         threads.run([&](int rank) {
-          found[static_cast<std::size_t>(rank)] = open_dataset(settings, 1, threads.share(rank))->class_counts();
+          found[static_cast<std::size_t>(rank)] =
+              unisono::data::open_dataset(settings, 1, threads.share(rank))->class_counts();
         });
-        const auto alone = open_dataset(settings, 1);
+        const auto alone = unisono::data::open_dataset(settings, 1);
         const Counts expected = counted(*alone);
         CHECK(alone->class_counts() == expected);
         CHECK(found == std::vector<Counts>(2, expected));
@@ -69,53 +70,54 @@ TEST_CASE("classes are counted over the training examples, however the set is re
 }
 
 TEST_CASE("a set without labels has no classes to count", "[weights]") {
-  const TempDir folder;
-  DataSettings settings;
-  settings.path = write_set(folder / "a.h5", {.train = 10});
+  const unisono::test::TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.train = 10});
   settings.targets = "features";
-  CHECK(open_dataset(settings, 1)->class_counts().empty());
+  CHECK(unisono::data::open_dataset(settings, 1)->class_counts().empty());
 }
 
 TEST_CASE("training batches have their examples' class weights, evaluations none", "[weights]") {
-  const TempDir folder;
-  DataSettings settings;
-  settings.path = write_set(folder / "a.h5", {.train = 20, .classes = 3});
+  const unisono::test::TempDir folder;
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.train = 20, .classes = 3});
   for (const std::string reader : {"resident", "streaming"}) {
     settings.reader = reader;
-    const auto set = open_dataset(settings, 1);
+    const auto set = unisono::data::open_dataset(settings, 1);
     const std::vector<float> weights = {0.5F, 2, 0};
     const auto source = set->train({.batch_size = 6, .class_weights = weights});
     for (int step = 0; step < 8; ++step) {
-      const Batch batch = source->next();
+      const unisono::data::Batch batch = source->next();
       REQUIRE(batch.weights.size() == static_cast<std::size_t>(batch.size));
       for (std::size_t i = 0; i < batch.weights.size(); ++i) {
         CHECK(batch.weights[i] == weights[static_cast<std::size_t>(batch.labels[i])]);
       }
     }
     CHECK(set->train({.batch_size = 6})->next().weights.empty());
-    CHECK(set->evaluate(Split::train, 0, 1, 8)->next()->weights.empty());
+    CHECK(set->evaluate(unisono::data::Split::train, 0, 1, 8)->next()->weights.empty());
   }
 }
 
 TEST_CASE("sparse rows have class weights beside their answers", "[weights]") {
-  const TempDir folder;
-  DataSettings settings;
+  const unisono::test::TempDir folder;
+  unisono::data::DataSettings settings;
   settings.path = write_sparse(folder / "a.h5");
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->class_counts() == Counts{6, 3, 1});
   const auto plain = set->train({.batch_size = 4, .seed = 1});
-  CHECK(std::get<LabelledRows>(*plain->next().set).weights.empty());
+  CHECK(std::get<unisono::data::LabelledRows>(*plain->next().set).weights.empty());
   const std::vector<float> weights = {0.5F, 2, 7};
   const auto first = set->train({.batch_size = 4, .seed = 1, .class_weights = weights});
   const auto second = set->train({.rank = 1, .size = 2, .batch_size = 4, .seed = 1, .class_weights = weights});
-  for (BatchSource* source : {first.get(), second.get()}) {
-    const auto& rows = std::get<LabelledRows>(*source->next().set);
+  for (unisono::data::BatchSource* source : {first.get(), second.get()}) {
+    const auto& rows = std::get<unisono::data::LabelledRows>(*source->next().set);
     REQUIRE(rows.weights.size() == 10);
     for (std::size_t i = 0; i < 10; ++i) CHECK(rows.weights[i] == weights[static_cast<std::size_t>(rows.answers[i])]);
   }
-  CHECK(std::get<LabelledRows>(*set->evaluate(Split::test, 0, 1, 8)->next()->set).weights.empty());
+  CHECK(std::get<unisono::data::LabelledRows>(*set->evaluate(unisono::data::Split::test, 0, 1, 8)->next()->set)
+            .weights.empty());
   settings.validation_fraction = 0.3;
-  const auto split = open_dataset(settings, 1);
+  const auto split = unisono::data::open_dataset(settings, 1);
   const Counts counts = split->class_counts();
   CHECK(counts[0] + counts[1] + counts[2] == 7);
 }

@@ -6,27 +6,27 @@
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 
-using namespace unisono;
 using namespace unisono::data;
-using test::TempDir;
+using namespace unisono::data;
+using unisono::test::TempDir;
 
 TEST_CASE("columns are written and read in pieces, packed or not", "[import]") {
   const TempDir folder;
   const int compression = GENERATE(0, 1);
   std::vector<std::uint32_t> values(300000);  // more than are written, and than are read, at a time
   std::iota(values.begin(), values.end(), 0U);
-  SetWriter writer({.path = folder / "a.h5", .compression = compression});
-  ColumnWriter<std::uint32_t> column(writer, "group/column", values.size());
-  ColumnWriter<float> none(writer, "none", 0);
+  unisono::data::SetWriter writer({.path = folder / "a.h5", .compression = compression});
+  unisono::data::ColumnWriter<std::uint32_t> column(writer, "group/column", values.size());
+  unisono::data::ColumnWriter<float> none(writer, "none", 0);
   column.add(7);
   column.add(std::span<const std::uint32_t>(values).subspan(1));
   column.finish();
   none.finish();
   writer.finish();
 
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(file.shape("group/column").compressed == (compression > 0));
-  ColumnReader<std::uint32_t> reader(file, "group/column");
+  unisono::data::ColumnReader<std::uint32_t> reader(file, "group/column");
   CHECK(reader.size() == values.size());
   values[0] = 7;
   std::vector<std::uint32_t> read;
@@ -34,7 +34,7 @@ TEST_CASE("columns are written and read in pieces, packed or not", "[import]") {
   CHECK(read == values);
   std::uint32_t value = 0;
   CHECK_FALSE(reader.next(value));
-  ColumnReader<float> nothing(file, "none");
+  unisono::data::ColumnReader<float> nothing(file, "none");
   float number = 0;
   CHECK_FALSE(nothing.next(number));
 }

@@ -6,10 +6,10 @@
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 
 namespace {
 
@@ -18,7 +18,7 @@ using Pair = std::pair<std::uint32_t, std::uint32_t>;
 struct Entries {
   std::vector<std::uint32_t> rows, columns;
   std::vector<float> counts;
-  CooccurrenceSummary summary;
+  unisono::data::CooccurrenceSummary summary;
   bool operator==(const Entries& other) const {
     return rows == other.rows && columns == other.columns && counts == other.counts;
   }
@@ -38,7 +38,7 @@ std::string write_text(const std::string& path, const std::vector<std::vector<st
     words.insert(words.end(), sentence.begin(), sentence.end());
     ends.push_back(words.size());
   }
-  hdf5::File file(path, hdf5::File::Mode::create);
+  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
   file.write("train/words", words);
   file.write("train/sentences", ends);
   std::vector<std::string> names;
@@ -48,26 +48,26 @@ std::string write_text(const std::string& path, const std::vector<std::vector<st
   return path;
 }
 
-Entries count(const std::string& text, const CooccurrenceOptions& options) {
+Entries count(const std::string& text, const unisono::data::CooccurrenceOptions& options) {
   const TempDir folder;
   Entries entries;
-  entries.summary = count_cooccurrences(text, options, {.path = folder / "c.h5"});
-  const hdf5::File file(folder / "c.h5", hdf5::File::Mode::read);
+  entries.summary = unisono::data::count_cooccurrences(text, options, {.path = folder / "c.h5"});
+  const unisono::data::hdf5::File file(folder / "c.h5", unisono::data::hdf5::File::Mode::read);
   entries.rows = file.read<std::uint32_t>("train/rows");
   entries.columns = file.read<std::uint32_t>("train/columns");
   entries.counts = file.read<float>("train/counts");
   CHECK(file.read_strings("dictionary/words") ==
-        hdf5::File(text, hdf5::File::Mode::read).read_strings("dictionary/words"));
+        unisono::data::hdf5::File(text, unisono::data::hdf5::File::Mode::read).read_strings("dictionary/words"));
   return entries;
 }
 
-std::string refusal(const std::string& text, const CooccurrenceOptions& options = {}) {
-  return test::message_of<DataError>([&] { count(text, options); });
+std::string refusal(const std::string& text, const unisono::data::CooccurrenceOptions& options = {}) {
+  return unisono::test::message_of<unisono::DataError>([&] { count(text, options); });
 }
 
 std::vector<std::vector<std::int32_t>> random_text(std::size_t sentences, std::size_t length,
                                                    std::uint64_t vocabulary) {
-  RandomStream random(1, Purpose::test);
+  unisono::RandomStream random(1, unisono::Purpose::test);
   std::vector<std::vector<std::int32_t>> text(sentences);
   for (auto& sentence : text) {
     while (sentence.size() < length) sentence.push_back(static_cast<std::int32_t>(random.below(vocabulary)));
@@ -133,7 +133,7 @@ TEST_CASE("entries come in a random order of the seed's", "[cooccurrences]") {
 
 TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", "[cooccurrences]") {
   const TempDir folder;
-  CHECK_THAT(refusal(test::write_set(folder / "set.h5", {})),
+  CHECK_THAT(refusal(unisono::test::write_set(folder / "set.h5", {})),
              Contains("set.h5: has no /train/words; it is not a text set"));
   CHECK_THAT(refusal(write_text(folder / "a.h5", {{0, 3}}, 3)),
              Contains("a.h5: /train/words: word 1 has the number 3, but the dictionary has only 3 words"));
@@ -142,7 +142,7 @@ TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", 
   const auto with_ends = [&](const std::vector<std::uint64_t>& ends) {
     const std::string path = folder / "d.h5";
     {
-      hdf5::File file(path, hdf5::File::Mode::create);
+      unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
       file.write<std::int32_t>("train/words", {0, 1, 0});
       file.write("train/sentences", ends);
       file.write_strings("dictionary/words", {"a", "b"});
@@ -155,8 +155,8 @@ TEST_CASE("a text that cannot be counted is refused, with what is wrong in it", 
   CHECK_THAT(with_ends({0, 2, 1, 3}), Contains("/train/sentences: holds 1 after 2"));
   CHECK_THAT(with_ends({0, 2}), Contains("/train/sentences: ends with 2, but must end with 3"));
   CHECK(with_ends({0, 2, 3}).empty());
-  const auto bad_options = [&](const CooccurrenceOptions& options) {
-    return test::message_of<ConfigError>([&] { count(folder / "d.h5", options); });
+  const auto bad_options = [&](const unisono::data::CooccurrenceOptions& options) {
+    return unisono::test::message_of<unisono::ConfigError>([&] { count(folder / "d.h5", options); });
   };
   CHECK_THAT(bad_options({.memory_bytes = 1000}), Contains("--memory 1000"));
   CHECK_THAT(bad_options({.window = 0}), Contains("--window 0"));

@@ -5,11 +5,11 @@
 
 #include "sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using Catch::Contains;
-using hdf5::File;
-using test::TempDir;
-using test::write_set;
+using unisono::data::hdf5::File;
+using unisono::test::TempDir;
+using unisono::test::write_set;
 
 namespace {
 
@@ -27,7 +27,7 @@ void write(File& file, const std::string& name, const Group& group) {
 }
 
 /// What opening a set says that `make` wrote.
-std::string message(const std::function<void(File&)>& make, DataSettings settings = {}) {
+std::string message(const std::function<void(File&)>& make, unisono::data::DataSettings settings = {}) {
   const TempDir folder;
   settings.path = folder / "a.h5";
   {
@@ -35,8 +35,8 @@ std::string message(const std::function<void(File&)>& make, DataSettings setting
     make(file);
   }
   settings.reader = GENERATE("resident", "streaming");
-  std::string text = test::message_of<DataError>([&] {
-    const auto set = open_dataset(settings, 1);
+  std::string text = unisono::test::message_of<unisono::DataError>([&] {
+    const auto set = unisono::data::open_dataset(settings, 1);
     const auto source = set->train({.batch_size = 2});
     source->next();
   });
@@ -181,9 +181,11 @@ TEST_CASE("attributes that make no sense", "[dataset]") {
 
 TEST_CASE("settings that do not fit the file are a config error", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = write_set(folder / "a.h5", {.validation = 2});
-  const auto refusal = [&] { return test::message_of<ConfigError>([&] { open_dataset(settings, 1); }); };
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.validation = 2});
+  const auto refusal = [&] {
+    return unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::open_dataset(settings, 1); });
+  };
   settings.validation_fraction = 0.1;
   CHECK_THAT(refusal(), Contains("data.validation_fraction = 0.1") && Contains("has a group 'validation'"));
   settings.validation_fraction = 0;
@@ -193,35 +195,39 @@ TEST_CASE("settings that do not fit the file are a config error", "[dataset]") {
 
 TEST_CASE("an error of one rank is the error of all", "[dataset]") {
   const TempDir folder;
-  test::write_set(folder / "good.h5", {});
-  test::ThreadRanks threads(3);
+  unisono::test::write_set(folder / "good.h5", {});
+  unisono::test::ThreadRanks threads(3);
   std::vector<std::string> messages(3);
   threads.run([&](int rank) {
-    DataSettings settings;
+    unisono::data::DataSettings settings;
     settings.path = rank == 1 ? folder / "gone.h5" : folder / "good.h5";
-    messages[static_cast<std::size_t>(rank)] =
-        test::message_of<Error>([&] { open_dataset(settings, 1, threads.share(rank)); });
+    messages[static_cast<std::size_t>(rank)] = unisono::test::message_of<unisono::Error>(
+        [&] { unisono::data::open_dataset(settings, 1, threads.share(rank)); });
   });
   for (const auto& text : messages) CHECK(text == folder / "gone.h5: there is no such file; check the path");
 }
 
 TEST_CASE("what a trained model is applied to needs neither a training group nor labels", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = write_set(folder / "a.h5", {.train = 0, .test = 4, .classes = 0});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.train = 0, .test = 4, .classes = 0});
   settings.normalization = "channel";  // the model's counts, not this file's
-  const Preprocessing trained{.normalization = {{1}, {2}}};
-  const auto set = open_dataset(settings, 1, {}, &trained);
+  const unisono::data::Preprocessing trained{.normalization = {{1}, {2}}};
+  const auto set = unisono::data::open_dataset(settings, 1, {}, &trained);
   CHECK(set->info().test == 4);
   CHECK(set->info().train == 0);
-  const auto source = set->evaluate(Split::test, 0, 1, 4);
+  const auto source = set->evaluate(unisono::data::Split::test, 0, 1, 4);
   const auto batch = source->next();
   CHECK(batch->labels.empty());
   CHECK(batch->targets.empty());
   CHECK(batch->features[5] == (5 - 1) * 2);
-  CHECK_THAT(test::message_of<DataError>([&] { set->train({}); }), Contains("has no group 'train'"));
-  CHECK_THAT(test::message_of<DataError>([&] { set->evaluate(Split::validation, 0, 1, 1); }), Contains("'validation'"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { set->train({}); }), Contains("has no group 'train'"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { set->evaluate(unisono::data::Split::validation, 0, 1, 1); }),
+      Contains("'validation'"));
 
-  const Preprocessing other{.normalization = {{1, 2}, {2, 3}}};
-  CHECK_THAT(test::message_of<DataError>([&] { open_dataset(settings, 1, {}, &other); }), Contains("normalises 2"));
+  const unisono::data::Preprocessing other{.normalization = {{1, 2}, {2, 3}}};
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(settings, 1, {}, &other); }),
+      Contains("normalises 2"));
 }

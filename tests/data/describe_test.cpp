@@ -7,24 +7,25 @@
 #include "sets.hpp"
 #include "unisono/data/digits.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 
 TEST_CASE("images become shades, two rows of pixels a line, side by side", "[describe]") {
   // 4 × 3 pixels: the lines show the means of rows 0 and 1, and of rows 2 and 3.
   const std::vector<float> ramp = {0, 0.5, 1, 0, 0.5, 1, 0, 0, 0, 1, 1, 1};
-  CHECK(draw_images({ramp, ramp}, {1, 4, 3}) == " +@| +@\n+++|+++\n");
-  CHECK(draw_images({std::vector<float>(4, 7)}, {1, 2, 2}) == "  \n");  // nothing to see where all are equal
-  const auto wide = draw_images({std::vector<float>(3 * 8 * 100, 1)}, {3, 8, 100});
+  CHECK(unisono::data::draw_images({ramp, ramp}, {1, 4, 3}) == " +@| +@\n+++|+++\n");
+  CHECK(unisono::data::draw_images({std::vector<float>(4, 7)}, {1, 2, 2}) ==
+        "  \n");  // nothing to see where all are equal
+  const auto wide = unisono::data::draw_images({std::vector<float>(3 * 8 * 100, 1)}, {3, 8, 100});
   CHECK(wide.find('\n') == 25);  // reduced by 4
 }
 
 TEST_CASE("a survey gives range, mean and deviation of values as a model sees them", "[describe]") {
   const TempDir folder;
   {
-    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::create);
     const std::uint8_t stored[] = {0, 2, 4, 6};
     file.create<std::uint8_t>("train/features", {2, 2});
     file.write_rows("train/features", 0, 2, stored);
@@ -33,22 +34,23 @@ TEST_CASE("a survey gives range, mean and deviation of values as a model sees th
     file.write<float>("train/targets", {-1, 3});
     file.write<std::int64_t>("train/labels", {2, 0});
   }
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
-  const SetSchema schema = read_schema(file, {});
-  const Survey features = survey_features(file, schema.any_group());  // 10, 11, 12, 13
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
+  const unisono::data::SetSchema schema = unisono::data::read_schema(file, {});
+  const unisono::data::Survey features = unisono::data::survey_features(file, schema.any_group());  // 10, 11, 12, 13
   CHECK(features.low == 10);
   CHECK(features.high == 13);
   CHECK(features.mean == Approx(11.5));
   CHECK(features.deviation == Approx(std::sqrt(1.25)));
   CHECK(features.examples == 2);
-  CHECK(survey_targets(file, schema.any_group()).mean == Approx(1));
-  CHECK(count_labels(file, schema.any_group()) == std::vector<std::int64_t>{1, 0, 1});
+  CHECK(unisono::data::survey_targets(file, schema.any_group()).mean == Approx(1));
+  CHECK(unisono::data::count_labels(file, schema.any_group()) == std::vector<std::int64_t>{1, 0, 1});
 }
 
 TEST_CASE("a description names groups, shapes, chunking, range and class balance, and shows images", "[describe]") {
   const TempDir folder;
-  make_digits({.train = 1234, .validation = 0, .test = 100}, {.path = folder / "a.h5", .compression = 1});
-  const std::string text = describe_set(folder / "a.h5");
+  unisono::data::make_digits({.train = 1234, .validation = 0, .test = 100},
+                             {.path = folder / "a.h5", .compression = 1});
+  const std::string text = unisono::data::describe_set(folder / "a.h5");
   CHECK_THAT(text, Contains("examples of 1 channel of 28 × 28"));
   CHECK_THAT(text, Contains("train: 1,234 examples"));
   CHECK_THAT(text, Contains("uint8 [1234, 28, 28], in chunks of [334, 28, 28], compressed"));
@@ -60,8 +62,8 @@ TEST_CASE("a description names groups, shapes, chunking, range and class balance
 
 TEST_CASE("a description of a table shows its first rows", "[describe]") {
   const TempDir folder;
-  test::write_set(folder / "a.h5", {.train = 3, .shape = {10}});
-  const std::string text = describe_set(folder / "a.h5");
+  unisono::test::write_set(folder / "a.h5", {.train = 3, .shape = {10}});
+  const std::string text = unisono::data::describe_set(folder / "a.h5");
   CHECK_THAT(text, Contains("examples of 10 features"));
   CHECK_THAT(text, Contains("float32 [3, 10], contiguous"));
   CHECK_THAT(text, Contains("  10, 11, 12, 13, 14, 15, 16, 17, …"));

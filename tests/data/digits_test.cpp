@@ -13,8 +13,8 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/random.hpp"
 
-using namespace unisono;
-using test::TempDir;
+using namespace unisono::data;
+using unisono::test::TempDir;
 
 namespace {
 
@@ -23,7 +23,7 @@ double nearest_mean_accuracy(int train, int tested) {
   std::vector<std::vector<double>> mean(10, std::vector<double>(784, 0.0));
   std::vector<int> count(10, 0);
   for (int i = 0; i < train; ++i) {
-    const Digit digit = draw_digit(1, static_cast<std::uint64_t>(i));
+    const unisono::data::Digit digit = unisono::data::draw_digit(1, static_cast<std::uint64_t>(i));
     ++count[digit.label];
     for (std::size_t p = 0; p < 784; ++p) mean[digit.label][p] += digit.pixels[p];
   }
@@ -32,7 +32,7 @@ double nearest_mean_accuracy(int train, int tested) {
   }
   int right = 0;
   for (int i = 0; i < tested; ++i) {
-    const Digit digit = draw_digit(2, static_cast<std::uint64_t>(i));
+    const unisono::data::Digit digit = unisono::data::draw_digit(2, static_cast<std::uint64_t>(i));
     const auto distance = [&](const std::vector<double>& m) {
       double sum = 0;
       for (std::size_t p = 0; p < 784; ++p) sum += (digit.pixels[p] - m[p]) * (digit.pixels[p] - m[p]);
@@ -48,15 +48,15 @@ double nearest_mean_accuracy(int train, int tested) {
 }  // namespace
 
 TEST_CASE("a digit is a function of seed and index", "[digits]") {
-  CHECK(draw_digit(3, 17).pixels == draw_digit(3, 17).pixels);
-  CHECK(draw_digit(3, 17).pixels != draw_digit(3, 18).pixels);
-  CHECK(draw_digit(3, 17).pixels != draw_digit(4, 17).pixels);
+  CHECK(unisono::data::draw_digit(3, 17).pixels == unisono::data::draw_digit(3, 17).pixels);
+  CHECK(unisono::data::draw_digit(3, 17).pixels != unisono::data::draw_digit(3, 18).pixels);
+  CHECK(unisono::data::draw_digit(3, 17).pixels != unisono::data::draw_digit(4, 17).pixels);
 }
 
 TEST_CASE("labels are uniform", "[digits]") {
   std::vector<int> count(10, 0);
   const int n = 5000;
-  for (int i = 0; i < n; ++i) ++count[draw_digit(1, static_cast<std::uint64_t>(i)).label];
+  for (int i = 0; i < n; ++i) ++count[unisono::data::draw_digit(1, static_cast<std::uint64_t>(i)).label];
   // χ² with 9 degrees of freedom exceeds 33.7 with probability 1e-4; the digits are fixed, so this passes or not for
   // good.
   double chi2 = 0;
@@ -68,11 +68,13 @@ TEST_CASE("digits lie on the sheet: ink inside, little at the border", "[digits]
   double border = 0, inside = 0;
   const int n = 500;
   for (int i = 0; i < n; ++i) {
-    const Digit digit = draw_digit(1, static_cast<std::uint64_t>(i));
-    for (int y = 0; y < kDigitSide; ++y) {
-      for (int x = 0; x < kDigitSide; ++x) {
-        const double value = digit.pixels[static_cast<std::size_t>(y * kDigitSide + x)];
-        (x == 0 || y == 0 || x == kDigitSide - 1 || y == kDigitSide - 1 ? border : inside) += value;
+    const unisono::data::Digit digit = unisono::data::draw_digit(1, static_cast<std::uint64_t>(i));
+    for (int y = 0; y < unisono::data::kDigitSide; ++y) {
+      for (int x = 0; x < unisono::data::kDigitSide; ++x) {
+        const double value = digit.pixels[static_cast<std::size_t>(y * unisono::data::kDigitSide + x)];
+        (x == 0 || y == 0 || x == unisono::data::kDigitSide - 1 || y == unisono::data::kDigitSide - 1 ? border
+                                                                                                      : inside) +=
+            value;
       }
     }
     CHECK(*std::max_element(digit.pixels.begin(), digit.pixels.end()) > 120);
@@ -89,8 +91,8 @@ TEST_CASE("the classes can be told apart by their means, but not too well", "[di
 }
 
 TEST_CASE("a stroke's curve runs through its points, straight from corner to corner", "[digits]") {
-  const digits::Stroke stroke = {{0, 0}, {1, 0}, {1, 0}, {1, 1}};
-  const auto line = digits::trace(stroke, 4);
+  const unisono::data::digits::Stroke stroke = {{0, 0}, {1, 0}, {1, 0}, {1, 1}};
+  const auto line = unisono::data::digits::trace(stroke, 4);
   REQUIRE(line.size() == 9);
   for (int k = 0; k <= 4; ++k) {
     CHECK(line[static_cast<std::size_t>(k)].y == 0);
@@ -99,15 +101,15 @@ TEST_CASE("a stroke's curve runs through its points, straight from corner to cor
   CHECK(line[4].x == Approx(1));
   CHECK(line[8].y == Approx(1));
   // On a parabola sampled evenly, Catmull–Rom's tangent at a point is the chord of its neighbours: exact at the middle.
-  const auto parabola = digits::trace({{0, 0}, {1, 1}, {2, 4}, {3, 9}}, 2);
+  const auto parabola = unisono::data::digits::trace({{0, 0}, {1, 1}, {2, 4}, {3, 9}}, 2);
   CHECK(parabola[3].x == Approx(1.5));
   CHECK(parabola[3].y == Approx(2.25));
 }
 
 TEST_CASE("every digit has several glyphs inside the box", "[digits]") {
   for (int digit = 0; digit < 10; ++digit) {
-    CHECK(digits::glyphs_of(digit).size() >= 3);
-    for (const auto& glyph : digits::glyphs_of(digit)) {
+    CHECK(unisono::data::digits::glyphs_of(digit).size() >= 3);
+    for (const auto& glyph : unisono::data::digits::glyphs_of(digit)) {
       for (const auto& stroke : glyph) {
         CHECK(stroke.size() >= 2);
         for (const auto& point : stroke) {
@@ -119,23 +121,24 @@ TEST_CASE("every digit has several glyphs inside the box", "[digits]") {
 }
 
 TEST_CASE("a pen's line is as wide as the pen", "[digits]") {
-  digits::Sheet sheet;
+  unisono::data::digits::Sheet sheet;
   sheet.draw({{4, 14}, {24, 14}}, 2, 2);
-  RandomStream random(1, Purpose::test);
-  Digit digit;
+  unisono::RandomStream random(1, unisono::Purpose::test);
+  unisono::data::Digit digit;
   sheet.finish(1, 0, random, digit);
   int column = 0;
-  for (int y = 0; y < kDigitSide; ++y) column += digit.pixels[static_cast<std::size_t>(y * kDigitSide + 14)];
+  for (int y = 0; y < unisono::data::kDigitSide; ++y)
+    column += digit.pixels[static_cast<std::size_t>(y * unisono::data::kDigitSide + 14)];
   CHECK(column == 4 * 255);  // from y = 12 to 16, whole pixels
   CHECK(digit.pixels[0] == 0);
 }
 
 TEST_CASE("without displacements a distortion leaves points where they are", "[digits]") {
-  RandomStream random(1, Purpose::test);
-  const digits::Distortion none(28, 0, random);
+  unisono::RandomStream random(1, unisono::Purpose::test);
+  const unisono::data::digits::Distortion none(28, 0, random);
   CHECK(none({3, 25}).x == 3);
   CHECK(none({3, 25}).y == 25);
-  const digits::Distortion some(28, 1, random);
+  const unisono::data::digits::Distortion some(28, 1, random);
   // Smooth: a thousandth of a pixel aside, all moves by at most some thousandths.
   const auto a = some({10, 10}), b = some({10.001F, 10});
   CHECK(std::abs(b.x - a.x - 0.001F) < 0.002F);
@@ -143,16 +146,17 @@ TEST_CASE("without displacements a distortion leaves points where they are", "[d
 
 TEST_CASE("a set of digits has the layout, and its first digits do not depend on its size", "[digits]") {
   const TempDir folder;
-  const auto summary = make_digits({.train = 30, .validation = 0, .test = 7}, {.path = folder / "a.h5"});
+  const auto summary = unisono::data::make_digits({.train = 30, .validation = 0, .test = 7}, {.path = folder / "a.h5"});
   CHECK(summary.train == 30);
   CHECK(summary.test == 7);
-  make_digits({.train = 20, .validation = 3, .test = 9}, {.path = folder / "b.h5", .compression = 4});
-  DataSettings settings;
+  unisono::data::make_digits({.train = 20, .validation = 3, .test = 9}, {.path = folder / "b.h5", .compression = 4});
+  unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
-  const auto set = open_dataset(settings, 1);
-  CHECK(set->info().features == FeatureShape{1, 28, 28});
+  const auto set = unisono::data::open_dataset(settings, 1);
+  CHECK(set->info().features == unisono::data::FeatureShape{1, 28, 28});
   CHECK(set->info().classes == 10);
-  const hdf5::File a(folder / "a.h5", hdf5::File::Mode::read), b(folder / "b.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File a(folder / "a.h5", unisono::data::hdf5::File::Mode::read),
+      b(folder / "b.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(b.shape("train/features").compressed);
   std::vector<std::uint8_t> from_a(7 * 784), from_b(7 * 784);
   for (const std::string group : {"train", "test"}) {
@@ -160,6 +164,6 @@ TEST_CASE("a set of digits has the layout, and its first digits do not depend on
     b.read_rows(group + "/features", 0, 7, from_b.data());
     CHECK(from_a == from_b);
   }
-  CHECK(a.read<std::uint8_t>("train/labels")[0] == draw_digit(1, 0).label);
+  CHECK(a.read<std::uint8_t>("train/labels")[0] == unisono::data::draw_digit(1, 0).label);
   CHECK(a.read<std::uint8_t>("test/features") != std::vector<std::uint8_t>(7 * 784));
 }

@@ -10,14 +10,14 @@
 #include "set/statistics.hpp"
 #include "sets.hpp"
 
-using namespace unisono;
 using namespace unisono::data;
-using test::TempDir;
+using namespace unisono::data;
+using unisono::test::TempDir;
 
 namespace {
 
-GroupSchema group_of(FeatureShape shape, Storage storage) {
-  GroupSchema group;
+unisono::data::GroupSchema group_of(unisono::data::FeatureShape shape, unisono::Storage storage) {
+  unisono::data::GroupSchema group;
   group.name = "train";
   group.features = shape;
   group.storage = storage;
@@ -43,31 +43,34 @@ TEST_CASE("every finite binary16 number is converted exactly", "[features]") {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     if ((bits & 0x7C00) == 0x7C00) continue;
     const auto half = static_cast<std::uint16_t>(bits);
-    wrong += static_cast<double>(to_float(hdf5::Half{half})) != half_value(half) ? 1 : 0;
+    wrong += static_cast<double>(unisono::data::to_float(unisono::data::hdf5::Half{half})) != half_value(half) ? 1 : 0;
   }
   CHECK(wrong == 0);
-  CHECK(std::signbit(to_float(hdf5::Half{0x8000})));
+  CHECK(std::signbit(unisono::data::to_float(unisono::data::hdf5::Half{0x8000})));
 }
 
 TEST_CASE("stored values become a · x + b", "[features]") {
   std::vector<float> out(3);
-  convert(Storage::uint8, bytes(std::vector<std::uint8_t>{0, 10, 255}), 3, 0.5F, 1, out.data());
+  unisono::data::convert(unisono::Storage::uint8, bytes(std::vector<std::uint8_t>{0, 10, 255}), 3, 0.5F, 1, out.data());
   CHECK(out == std::vector<float>{1, 6, 128.5});
-  convert(Storage::float16, bytes(std::vector<hdf5::Half>{{0x3C00}, {0xC000}, {0x3800}}), 3, 2, 0, out.data());
+  unisono::data::convert(unisono::Storage::float16,
+                         bytes(std::vector<unisono::data::hdf5::Half>{{0x3C00}, {0xC000}, {0x3800}}), 3, 2, 0,
+                         out.data());
   CHECK(out == std::vector<float>{2, -4, 1});
   const std::vector<float> a = {1, 2, 3}, b = {0, 1, -1};
-  convert(Storage::float32, bytes(std::vector<float>{5, 6, 7}), 3, a.data(), b.data(), out.data());
+  unisono::data::convert(unisono::Storage::float32, bytes(std::vector<float>{5, 6, 7}), 3, a.data(), b.data(),
+                         out.data());
   CHECK(out == std::vector<float>{5, 13, 20});
 }
 
 TEST_CASE("features are normalised with one number, one a channel, or one a feature", "[features]") {
-  GroupSchema group = group_of({2, 1, 2}, Storage::uint8);
+  unisono::data::GroupSchema group = group_of({2, 1, 2}, unisono::Storage::uint8);
   group.scale = 0.5;
   group.offset = 1;
   const std::vector<std::uint8_t> stored = {0, 2, 4, 6};  // 1, 2 | 3, 4
-  const auto write = [&](const Normalization& normalization) {
+  const auto write = [&](const unisono::data::Normalization& normalization) {
     std::vector<float> out(4), still(4);
-    FeatureWriter writer(group, normalization);
+    unisono::data::FeatureWriter writer(group, normalization);
     writer.write(bytes(stored), out.data());
     writer.write_moved(bytes(stored), {}, still.data());
     CHECK(still == out);
@@ -80,8 +83,8 @@ TEST_CASE("features are normalised with one number, one a channel, or one a feat
 }
 
 TEST_CASE("what comes into a moved image from outside is black before normalisation", "[features]") {
-  GroupSchema group = group_of({1, 1, 3}, Storage::uint8);
-  FeatureWriter writer(group, {{10}, {0.5}});
+  unisono::data::GroupSchema group = group_of({1, 1, 3}, unisono::Storage::uint8);
+  unisono::data::FeatureWriter writer(group, {{10}, {0.5}});
   std::vector<float> out(3);
   writer.write_moved(bytes(std::vector<std::uint8_t>{12, 14, 16}), {0, 1, false}, out.data());
   CHECK(out == std::vector<float>{2, 3, -5});
@@ -89,9 +92,9 @@ TEST_CASE("what comes into a moved image from outside is black before normalisat
 
 TEST_CASE("images are moved and flipped as they say", "[augmentation]") {
   const std::vector<float> image = {1, 2, 3, 4, 5, 6};  // 2 × 3
-  const auto moved = [&](const Movement& movement) {
+  const auto moved = [&](const unisono::Movement& movement) {
     std::vector<float> out(6);
-    move_image({1, 2, 3}, movement, image.data(), out.data());
+    unisono::data::move_image({1, 2, 3}, movement, image.data(), out.data());
     return out;
   };
   CHECK(moved({}) == image);
@@ -106,19 +109,19 @@ TEST_CASE("images are moved and flipped as they say", "[augmentation]") {
   std::vector<float> two(12);
   std::vector<float> channels = image;
   channels.insert(channels.end(), image.rbegin(), image.rend());
-  move_image({2, 2, 3}, {0, 1, false}, channels.data(), two.data());
+  unisono::data::move_image({2, 2, 3}, {0, 1, false}, channels.data(), two.data());
   CHECK(two == std::vector<float>{2, 3, 0, 5, 6, 0, 5, 4, 0, 2, 1, 0});
 }
 
 TEST_CASE("movements are within their bounds, all of them occur, and depend on seed, epoch and example alone",
           "[augmentation]") {
-  AugmentationSettings settings;
+  unisono::data::AugmentationSettings settings;
   settings.crop_padding = 1;
   settings.horizontal_flip = true;
-  std::map<std::tuple<Index, Index, bool>, int> seen;
+  std::map<std::tuple<unisono::Index, unisono::Index, bool>, int> seen;
   constexpr int n = 9000;
   for (int example = 0; example < n; ++example) {
-    const Movement m = draw_movement(settings, 1, 3, static_cast<std::uint64_t>(example));
+    const unisono::Movement m = unisono::data::draw_movement(settings, 1, 3, static_cast<std::uint64_t>(example));
     ++seen[{m.down, m.right, m.flipped}];
     CHECK((std::abs(m.down) <= 1 && std::abs(m.right) <= 1));
   }
@@ -129,7 +132,8 @@ TEST_CASE("movements are within their bounds, all of them occur, and depend on s
   const auto same = [&](std::uint64_t seed, std::int64_t epoch, std::uint64_t first) {
     int equal = 0;
     for (std::uint64_t i = 0; i < 50; ++i) {
-      const Movement a = draw_movement(settings, 1, 3, i), b = draw_movement(settings, seed, epoch, first + i);
+      const unisono::Movement a = unisono::data::draw_movement(settings, 1, 3, i),
+                              b = unisono::data::draw_movement(settings, seed, epoch, first + i);
       equal += a.down == b.down && a.right == b.right && a.flipped == b.flipped ? 1 : 0;
     }
     return equal;
@@ -138,21 +142,21 @@ TEST_CASE("movements are within their bounds, all of them occur, and depend on s
   CHECK(same(2, 3, 0) < 25);
   CHECK(same(1, 4, 0) < 25);
   CHECK(same(1, 3, 50) < 25);
-  CHECK_FALSE(has_effect({}));
+  CHECK_FALSE(unisono::data::has_effect({}));
 }
 
 TEST_CASE("statistics of pieces are those of the whole", "[statistics]") {
   // Values 1e6 + {0, 1, 2, …}: squares of 1e12 would cost a plain sum in float all its digits.
-  const FeatureShape shape{2, 1, 2};
-  const GroupSchema group = group_of(shape, Storage::float32);
+  const unisono::data::FeatureShape shape{2, 1, 2};
+  const unisono::data::GroupSchema group = group_of(shape, unisono::Storage::float32);
   constexpr std::int64_t n = 10, pieces = 3;
   std::vector<float> data(n * 4);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(1000000 + (i % 4 == 3 ? 5 : i));
   const std::vector<float> shift(data.begin(), data.begin() + 4);
   std::vector<double> sums;
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    FeatureSums one(group, shift);
-    const Range rows = part_of(n, piece, pieces);
+    unisono::data::FeatureSums one(group, shift);
+    const unisono::data::Range rows = unisono::data::part_of(n, piece, pieces);
     for (std::int64_t row = rows.first; row < rows.last; ++row) one.add(bytes(data) + row * 16);
     sums.insert(sums.end(), one.sums().begin(), one.sums().end());
   }
@@ -168,7 +172,7 @@ TEST_CASE("statistics of pieces are those of the whole", "[statistics]") {
     return std::pair(mean, std::sqrt(variance / static_cast<double>(n * static_cast<std::int64_t>(features.size()))));
   };
   const auto check = [&](const std::string& kind, const std::vector<std::vector<std::size_t>>& parts) {
-    const Normalization result = make_normalization(kind, group, n, shift, sums);
+    const unisono::data::Normalization result = unisono::data::make_normalization(kind, group, n, shift, sums);
     REQUIRE(result.mean.size() == parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto [mean, deviation] = expected(parts[i]);
@@ -180,22 +184,22 @@ TEST_CASE("statistics of pieces are those of the whole", "[statistics]") {
   check("global", {{0, 1, 2, 3}});
   check("channel", {{0, 1}, {2, 3}});
   check("feature", {{0}, {1}, {2}, {3}});  // the last never varies
-  CHECK(statistics_pieces(group, 10) == 10);
-  CHECK(statistics_pieces(group, 1000) == 64);
-  CHECK(statistics_pieces(group_of({1, 4096, 4096}, Storage::uint8), 1000) == 1);
+  CHECK(unisono::data::statistics_pieces(group, 10) == 10);
+  CHECK(unisono::data::statistics_pieces(group, 1000) == 64);
+  CHECK(unisono::data::statistics_pieces(group_of({1, 4096, 4096}, unisono::Storage::uint8), 1000) == 1);
 }
 
 TEST_CASE("a normalised set has mean 0 and deviation 1, by the training examples alone", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 60, .test = 10, .shape = {4}});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 60, .test = 10, .shape = {4}});
   settings.normalization = GENERATE("global", "channel", "feature");
   settings.reader = GENERATE("resident", "streaming");
   settings.partition = GENERATE("global", "fixed");
   settings.validation_fraction = GENERATE(0.0, 0.25);
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = set->info().train});
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   REQUIRE(batch.size == set->info().train);
   double sum = 0, squares = 0;
   for (const float x : batch.features) {
@@ -209,17 +213,17 @@ TEST_CASE("a normalised set has mean 0 and deviation 1, by the training examples
 
 TEST_CASE("augmentation is the same on any number of ranks, and evaluation knows none of it", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
   settings.augmentation.shift = 2;
   settings.augmentation.horizontal_flip = true;
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   const auto images = [&](int ranks) {
     std::map<std::uint64_t, std::vector<float>> by_example;
     for (int rank = 0; rank < ranks; ++rank) {
       const auto source = set->train({.rank = rank, .size = ranks, .batch_size = 12, .seed = 2});
       source->seek({1, 0});
-      const Batch batch = source->next();
+      const unisono::data::Batch batch = source->next();
       for (std::size_t i = 0; i < batch.examples.size(); ++i) {
         const auto image = batch.features.subspan(i * 12, 12);
         by_example[batch.examples[i]] = {image.begin(), image.end()};
@@ -233,23 +237,23 @@ TEST_CASE("augmentation is the same on any number of ranks, and evaluation knows
   int moved = 0;
   for (const auto& [example, image] : serial) moved += image[5] != static_cast<float>(example * 12 + 5) ? 1 : 0;
   CHECK(moved > 6);  // of 12; one image in 50 stays as it is
-  const auto test = set->evaluate(Split::test, 0, 1, 3);
+  const auto test = set->evaluate(unisono::data::Split::test, 0, 1, 3);
   const auto batch = test->next();
   for (std::size_t i = 0; i < 36; ++i) CHECK(batch->features[i] == static_cast<float>(i));
 }
 
 TEST_CASE("an autoencoder's target is its input, as augmented and normalised", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set(folder / "a.h5", {.train = 8, .shape = {2, 2}, .classes = 0});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set(folder / "a.h5", {.train = 8, .shape = {2, 2}, .classes = 0});
   settings.targets = "features";
   settings.normalization = "global";
   settings.augmentation.horizontal_flip = true;
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->info().target_size == 4);
   CHECK(set->info().classes == 0);
   const auto source = set->train({.batch_size = 8});
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   CHECK(batch.labels.empty());
   CHECK(std::ranges::equal(batch.targets, batch.features));
   CHECK(batch.targets.size() == 32);
@@ -258,51 +262,52 @@ TEST_CASE("an autoencoder's target is its input, as augmented and normalised", "
 namespace {
 
 /// A device that would keep all that it is offered.
-class Keeper final : public KeptFeatures {
+class Keeper final : public unisono::KeptFeatures {
  public:
-  void load(std::span<const std::uint64_t>, std::span<const Movement>, MutableView) override {}
-  Delivery delivery() {
-    return {.keep = [this](const StoredFeatures& features) {
+  void load(std::span<const std::uint64_t>, std::span<const unisono::Movement>, unisono::MutableView) override {}
+  unisono::data::Delivery delivery() {
+    return {.keep = [this](const unisono::StoredFeatures& features) {
       offered.push_back(features);
       return accepts ? this : nullptr;
     }};
   }
 
   bool accepts = true;
-  std::vector<StoredFeatures> offered;
+  std::vector<unisono::StoredFeatures> offered;
 };
 
 }  // namespace
 
 TEST_CASE("a device that keeps a resident set is given numbers and movements of examples", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
   settings.augmentation.shift = 2;
   settings.normalization = "global";
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   Keeper device;
   const auto source = set->train({.batch_size = 5, .seed = 2, .delivery = device.delivery()});
   REQUIRE(device.offered.size() == 1);
-  const StoredFeatures& rows = device.offered.front();
+  const unisono::StoredFeatures& rows = device.offered.front();
   CHECK(rows.count == 12);
   CHECK(rows.first == 0);
   CHECK(rows.bytes() == 12 * 12);
   for (std::size_t i = 0; i < 144; ++i) CHECK(std::to_integer<std::size_t>(rows.rows[i]) == i);
   for (int step = 0; step < 4; ++step) {
-    const Batch batch = source->next();
+    const unisono::data::Batch batch = source->next();
     CHECK(batch.kept == &device);
     CHECK(batch.features.empty());
     REQUIRE(std::ssize(batch.examples) == batch.size);
     REQUIRE(batch.labels.size() == batch.examples.size());
     REQUIRE(batch.movements.size() == batch.examples.size());
     for (std::size_t i = 0; i < batch.examples.size(); ++i) {
-      const Movement expected = draw_movement(settings.augmentation, 2, batch.epoch, batch.examples[i]);
+      const unisono::Movement expected =
+          unisono::data::draw_movement(settings.augmentation, 2, batch.epoch, batch.examples[i]);
       CHECK(batch.movements[i].down == expected.down);
       CHECK(batch.movements[i].right == expected.right);
     }
   }
-  const auto test = set->evaluate(Split::test, 0, 1, 2, device.delivery());
+  const auto test = set->evaluate(unisono::data::Split::test, 0, 1, 2, device.delivery());
   CHECK(device.offered.back().count == 3);
   const auto batch = test->next();
   CHECK(batch->kept == &device);
@@ -312,16 +317,16 @@ TEST_CASE("a device that keeps a resident set is given numbers and movements of 
 
 TEST_CASE("batches have features where a device declines, or is not asked", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .shape = {3, 4}});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .shape = {3, 4}});
   Keeper device;
   SECTION("it declines") { device.accepts = false; }
   SECTION("the set is streamed") { settings.reader = "streaming"; }
   SECTION("the features are targets, too") { settings.targets = "features"; }
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 5, .delivery = device.delivery()});
   CHECK(device.offered.size() == (device.accepts ? 0 : 1));
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   CHECK(batch.kept == nullptr);
   CHECK(batch.features.size() == 5 * 12);
   CHECK(batch.movements.empty());
@@ -329,10 +334,10 @@ TEST_CASE("batches have features where a device declines, or is not asked", "[da
 
 TEST_CASE("a rank's fixed part is all that its device keeps", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
-  settings.path = test::write_set<std::uint8_t>(folder / "a.h5", {.train = 10, .shape = {3, 4}});
+  unisono::data::DataSettings settings;
+  settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 10, .shape = {3, 4}});
   settings.partition = "fixed";
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   Keeper device;
   const auto source = set->train({.rank = 1, .size = 2, .batch_size = 4, .delivery = device.delivery()});
   REQUIRE(device.offered.size() == 1);
@@ -344,11 +349,11 @@ TEST_CASE("a rank's fixed part is all that its device keeps", "[dataset]") {
 
 TEST_CASE("targets of any number come with their examples", "[dataset]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
   settings.reader = GENERATE("resident", "streaming");
   {
-    hdf5::File file(settings.path, hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::create);
     std::vector<double> features(20), targets(40);
     for (std::size_t i = 0; i < 20; ++i) features[i] = targets[2 * i] = static_cast<double>(i);
     file.create<double>("train/features", {20});
@@ -356,10 +361,10 @@ TEST_CASE("targets of any number come with their examples", "[dataset]") {
     file.create<double>("train/targets", {20, 2});
     file.write_rows("train/targets", 0, 20, targets.data());
   }
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->info().target_size == 2);
   const auto source = set->train({.batch_size = 20, .seed = 3});
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   for (std::size_t i = 0; i < 20; ++i) {
     CHECK(batch.features[i] == static_cast<float>(batch.examples[i]));
     CHECK(batch.targets[2 * i] == batch.features[i]);

@@ -12,10 +12,10 @@
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 
-using namespace unisono;
-using hdf5::File;
-using test::message_of;
-using test::TempDir;
+using namespace unisono::data;
+using unisono::data::hdf5::File;
+using unisono::test::message_of;
+using unisono::test::TempDir;
 
 namespace {
 
@@ -61,7 +61,7 @@ TEMPLATE_TEST_CASE("rows that were written are read back", "[hdf5]", std::uint8_
   CHECK(shape.compressed == (chunk_rows > 0));
   CHECK(shape.rows() == 5);
   CHECK(shape.row_size() == 2);
-  CHECK(hdf5::size_of(shape.type) == sizeof(TestType));
+  CHECK(unisono::data::hdf5::size_of(shape.type) == sizeof(TestType));
 }
 
 TEST_CASE("a file lasts beyond its object, and can be updated", "[hdf5]") {
@@ -91,7 +91,8 @@ TEST_CASE("room that was reserved is filled beside HDF5", "[hdf5]") {
     second = file.reserve<std::int64_t>("second", {1});
     CHECK(file.reserve<float>("none", {0, 3}) == 0);
     file.create<float>("chunked", {4}, 2);
-    CHECK_THAT(message_of<DataError>([&] { file.offset("chunked"); }), Catch::Contains("is not stored contiguously"));
+    CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.offset("chunked"); }),
+               Catch::Contains("is not stored contiguously"));
     file.flush();
   }
   const std::vector<float> values = {1, 2, 3, 4};
@@ -145,13 +146,15 @@ TEST_CASE("datasets of strings are read back, whole and in parts", "[hdf5]") {
     file.write<float>("numbers", {1});
   }
   const File file(folder / "a.h5", File::Mode::read);
-  CHECK(file.shape("dictionary/few").type == hdf5::Type::text);
+  CHECK(file.shape("dictionary/few").type == unisono::data::hdf5::Type::text);
   CHECK(file.read_strings("dictionary/few") == std::vector<std::string>{"a", "", "zwölf"});
   CHECK(file.read_strings("none").empty());
   CHECK(file.read_strings("many") == many);
   CHECK(file.read_strings("many", 69998, 2) == std::vector<std::string>{"wort 69998", "wort 69999"});
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("many", 69999, 2); }), Catch::Contains("has 70,000 rows"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("numbers"); }), Catch::Contains("is not a list of strings"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_strings("many", 69999, 2); }),
+             Catch::Contains("has 70,000 rows"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_strings("numbers"); }),
+             Catch::Contains("is not a list of strings"));
 }
 
 TEST_CASE("strings of fixed length, as h5py writes them, are read", "[hdf5]") {
@@ -165,16 +168,16 @@ TEST_CASE("strings of fixed length, as h5py writes them, are read", "[hdf5]") {
 
 TEST_CASE("files that h5py wrote are understood", "[hdf5]") {
   const File file(fixture(), File::Mode::read);
-  CHECK(file.shape("half").type == hdf5::Type::float16);
-  CHECK(file.shape("flags").type == hdf5::Type::other);
-  CHECK(file.shape("small").type == hdf5::Type::int16);
-  CHECK(file.shape("doubles").type == hdf5::Type::float64);
+  CHECK(file.shape("half").type == unisono::data::hdf5::Type::float16);
+  CHECK(file.shape("flags").type == unisono::data::hdf5::Type::other);
+  CHECK(file.shape("small").type == unisono::data::hdf5::Type::int16);
+  CHECK(file.shape("doubles").type == unisono::data::hdf5::Type::float64);
   CHECK(file.shape("packed").compressed);
 
   const auto half = file.read<float>("half");
   // The smallest subnormal, 2⁻²⁴, is the half nearest to 6e-8.
   CHECK(half == std::vector<float>{1, 0.5, -2, 65504, 0x1p-24F, std::numeric_limits<float>::infinity()});
-  CHECK(file.read<hdf5::Half>("half_big_endian")[0].bits == 0x3E00);  // 1.5 = 0 01111 1000000000
+  CHECK(file.read<unisono::data::hdf5::Half>("half_big_endian")[0].bits == 0x3E00);  // 1.5 = 0 01111 1000000000
   CHECK(file.read<std::int64_t>("small") == std::vector<std::int64_t>{-3, 300});
   CHECK(file.read<std::uint8_t>("packed")[77] == 77);
 
@@ -194,48 +197,52 @@ TEST_CASE("files that h5py wrote are understood", "[hdf5]") {
 TEST_CASE("half precision is written as h5py reads it", "[hdf5]") {
   const TempDir folder;
   File file(folder / "a.h5", File::Mode::create);
-  file.write<hdf5::Half>("half", {{0x3C00}, {0xC000}});
-  CHECK(file.shape("half").type == hdf5::Type::float16);
+  file.write<unisono::data::hdf5::Half>("half", {{0x3C00}, {0xC000}});
+  CHECK(file.shape("half").type == unisono::data::hdf5::Type::float16);
   CHECK(file.read<float>("half") == std::vector<float>{1, -2});
 }
 
 TEST_CASE("a file that is none is refused by name, with what to do", "[hdf5]") {
   const TempDir folder;
   const auto open = [](const std::string& path) {
-    return message_of<DataError>([&] { File(path, File::Mode::read); });
+    return unisono::test::message_of<unisono::DataError>([&] { File(path, File::Mode::read); });
   };
   CHECK(open(folder / "none.h5") == folder / "none.h5: there is no such file; check the path");
   CHECK_THAT(open(folder.path()), Catch::Contains("this is a folder"));
-  test::write_file(folder / "text.h5", "label,x,y\n1,2,3\n");
+  unisono::test::write_file(folder / "text.h5", "label,x,y\n1,2,3\n");
   CHECK_THAT(open(folder / "text.h5"), Catch::Contains("not an HDF5 file") && Catch::Contains("unisono data import"));
-  test::write_file(folder / "empty.h5", "");
+  unisono::test::write_file(folder / "empty.h5", "");
   CHECK_THAT(open(folder / "empty.h5"), Catch::Contains("not an HDF5 file"));
-  CHECK_FALSE(hdf5::is_hdf5(folder / "text.h5"));
-  CHECK(hdf5::is_hdf5(fixture()));
+  CHECK_FALSE(unisono::data::hdf5::is_hdf5(folder / "text.h5"));
+  CHECK(unisono::data::hdf5::is_hdf5(fixture()));
 }
 
 TEST_CASE("a truncated file is refused with HDF5's reason", "[hdf5]") {
   const TempDir folder;
   std::filesystem::copy(fixture(), folder / "cut.h5");
   std::filesystem::resize_file(folder / "cut.h5", std::filesystem::file_size(fixture()) / 2);
-  const auto message = message_of<DataError>([&] { File(folder / "cut.h5", File::Mode::read); });
+  const auto message =
+      unisono::test::message_of<unisono::DataError>([&] { File(folder / "cut.h5", File::Mode::read); });
   CHECK_THAT(message, Catch::Contains("cut.h5") && Catch::Contains("truncated file") && Catch::Contains("damaged"));
 }
 
 TEST_CASE("what is missing in a file is named by its path", "[hdf5]") {
   const File file(fixture(), File::Mode::read);
   float value = 0;
-  CHECK_THAT(message_of<DataError>([&] { file.shape("train/features"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.shape("train/features"); }),
              Catch::Contains("h5py.h5: /train/features does not exist"));
-  CHECK_THAT(message_of<DataError>([&] { file.shape("train"); }), Catch::Contains("/train is not a dataset"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_rows("doubles", 1, 2, &value); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.shape("train"); }),
+             Catch::Contains("/train is not a dataset"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_rows("doubles", 1, 2, &value); }),
              Catch::Contains("/doubles has 2 rows; rows 1 to 3 were requested"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_attribute<double>("packed", "deviation"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_attribute<double>("packed", "deviation"); }),
              Catch::Contains("/packed has no attribute 'deviation'"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_attribute<std::int64_t>("packed", "scale"); }),
-             Catch::Contains("attribute 'scale' has the wrong type"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_attribute<std::int64_t>("packed", "shape"); }),
-             Catch::Contains("attribute 'shape' has the wrong type or size"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { file.read_attribute<std::int64_t>("packed", "scale"); }),
+      Catch::Contains("attribute 'scale' has the wrong type"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { file.read_attribute<std::int64_t>("packed", "shape"); }),
+      Catch::Contains("attribute 'shape' has the wrong type or size"));
 }
 
 TEST_CASE("a damaged chunk is an error of the rows that lie in it alone", "[hdf5]") {
@@ -251,13 +258,14 @@ TEST_CASE("a damaged chunk is an error of the rows that lie in it alone", "[hdf5
   const auto stream = bytes.find("\x78\x01");  // the head of a zlib stream of level 1
   REQUIRE(stream != std::string::npos);
   bytes[stream + 3] ^= 0x40;
-  test::write_file(folder / "a.h5", bytes);
+  unisono::test::write_file(folder / "a.h5", bytes);
 
   const File file(folder / "a.h5", File::Mode::read);
   std::vector<std::int32_t> values(500);
   int failures = 0;
   for (const std::uint64_t first : {0, 500}) {
-    const auto message = message_of<DataError>([&] { file.read_rows("values", first, 500, values.data()); });
+    const auto message =
+        unisono::test::message_of<unisono::DataError>([&] { file.read_rows("values", first, 500, values.data()); });
     if (message.empty()) continue;
     ++failures;
     CHECK_THAT(message, Catch::Contains("/values rows") && Catch::Contains("may be damaged"));
@@ -276,17 +284,17 @@ TEST_CASE("a file that is written to while it is read is an error, not zeros", "
   std::vector<float> values(100);
   file.read_rows("x", 0, 100, values.data());
   std::filesystem::resize_file(path, 300);
-  CHECK_THAT(test::message_of<DataError>([&] { file.read_rows("x", 0, 100, values.data()); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_rows("x", 0, 100, values.data()); }),
              Catch::Contains("/x changed while it was being read"));
 }
 
 TEST_CASE("a full disk is an output error, and the process goes on", "[hdf5]") {
   const TempDir folder;
-  CHECK_THAT(message_of<OutputError>([&] { File(folder / "none/a.h5", File::Mode::create); }),
+  CHECK_THAT(unisono::test::message_of<unisono::OutputError>([&] { File(folder / "none/a.h5", File::Mode::create); }),
              Catch::Contains("cannot be created"));
   {
     const FileSizeLimit limit(64 << 10);
-    const auto message = message_of<OutputError>([&] {
+    const auto message = unisono::test::message_of<unisono::OutputError>([&] {
       File file(folder / "a.h5", File::Mode::create);
       file.write(std::string("values"), std::vector<float>(1 << 20));
       file.flush();

@@ -10,52 +10,53 @@
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 
 namespace {
 
 Texts split(const std::string& text, char delimiter) {
-  const LineReader line(bytes_of("", "f"));
+  const unisono::data::LineReader line(unisono::data::bytes_of("", "f"));
   Texts fields;
-  split_line(line, text, delimiter, fields);
+  unisono::data::split_line(line, text, delimiter, fields);
   return fields;
 }
 
-OpenTable table_of(const std::string& text) {
-  return
-      [text_of = std::make_shared<std::string>(text)] { return std::make_unique<LineReader>(bytes_of(*text_of, "f")); };
+unisono::data::OpenTable table_of(const std::string& text) {
+  return [text_of = std::make_shared<std::string>(text)] {
+    return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(*text_of, "f"));
+  };
 }
 
 struct Imported {
-  ImportSummary summary;
+  unisono::data::ImportSummary summary;
   std::vector<float> features, targets;
   std::vector<std::int64_t> labels;
   Texts class_names;
-  Recipe recipe;
+  unisono::data::Recipe recipe;
 };
 
 /// The training group of a table's set.
-Imported import(const std::string& text, const CsvOptions& options) {
+Imported import(const std::string& text, const unisono::data::CsvOptions& options) {
   const TempDir folder;
-  test::write_file(folder / "t.csv", text);
+  unisono::test::write_file(folder / "t.csv", text);
   Imported imported;
-  imported.summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  imported.summary = unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   imported.features = file.read<float>("train/features");
-  imported.recipe = read_recipe(file);
+  imported.recipe = unisono::data::read_recipe(file);
   if (file.exists("train/labels")) imported.labels = file.read<std::int64_t>("train/labels");
   if (file.exists("train/targets")) imported.targets = file.read<float>("train/targets");
   if (file.has_attribute("", "class_names")) imported.class_names = file.read_attribute<Texts>("", "class_names");
   return imported;
 }
 
-template <typename Thrown = DataError>
-std::string refusal(const std::string& text, const CsvOptions& options = {}) {
-  return test::message_of<Thrown>([&] { import(text, options); });
+template <typename Thrown = unisono::DataError>
+std::string refusal(const std::string& text, const unisono::data::CsvOptions& options = {}) {
+  return unisono::test::message_of<Thrown>([&] { import(text, options); });
 }
 
 }  // namespace
@@ -68,20 +69,25 @@ TEST_CASE("a line is cut at its delimiters, outside of quotes", "[csv]") {
   CHECK(split("a\t\tb", '\t') == Texts{"a", "", "b"});
   CHECK(split("  1   2 3  ", ' ') == Texts{"1", "2", "3"});
   CHECK(split(",", ',') == Texts{"", ""});
-  CHECK_THAT(test::message_of<DataError>([] { split("a,\"b", ','); }), Contains("column 2: a quote is opened"));
-  CHECK_THAT(test::message_of<DataError>([] { split("\"a\"b,c", ','); }), Contains("column 1: text follows"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split("a,\"b", ','); }),
+             Contains("column 2: a quote is opened"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { split("\"a\"b,c", ','); }),
+             Contains("column 1: text follows"));
 }
 
 TEST_CASE("numbers are whole fields, and finite", "[csv]") {
-  CHECK(parse_number("-1.5e3") == -1500);
-  CHECK(parse_number("+2") == 2);
-  for (const char* text : {"", "1x", "x", "inf", "nan", "1e999", "1,5", "--1"}) CHECK_FALSE(parse_number(text));
-  for (const char* text : {"", "?", "NA", "nan", "NULL", "n/a"}) CHECK(is_missing(text));
-  CHECK_FALSE(is_missing("0"));
+  CHECK(unisono::data::parse_number("-1.5e3") == -1500);
+  CHECK(unisono::data::parse_number("+2") == 2);
+  for (const char* text : {"", "1x", "x", "inf", "nan", "1e999", "1,5", "--1"})
+    CHECK_FALSE(unisono::data::parse_number(text));
+  for (const char* text : {"", "?", "NA", "nan", "NULL", "n/a"}) CHECK(unisono::data::is_missing(text));
+  CHECK_FALSE(unisono::data::is_missing("0"));
 }
 
 TEST_CASE("delimiter and header are found", "[csv]") {
-  const auto dialect = [](const std::string& text) { return detect_dialect(table_of(text), "auto", "auto"); };
+  const auto dialect = [](const std::string& text) {
+    return unisono::data::detect_dialect(table_of(text), "auto", "auto");
+  };
   CHECK(dialect("a;b\n1;2,5\n").delimiter == ';');
   CHECK(dialect("a;b\n1;2,5\n").header);
   CHECK(dialect("1\t2\t3\n").delimiter == '\t');
@@ -90,15 +96,17 @@ TEST_CASE("delimiter and header are found", "[csv]") {
   CHECK(dialect("5.1,red\n4.9,blue\n").header == false);
   CHECK(dialect("\xEF\xBB\xBFx,colour\n4.9,blue\n").header);
   CHECK(dialect("7\n8\n").columns == 1);
-  CHECK_THAT(test::message_of<DataError>([&] { dialect("red,big\nblue,small\n"); }), Contains("--header yes"));
-  CHECK_FALSE(detect_dialect(table_of("red,big\nblue,small\n"), "auto", "no").header);
-  CHECK_THAT(test::message_of<DataError>([&] { dialect("\n \n"); }), Contains("f: is empty"));
-  CHECK_THAT(test::message_of<ConfigError>([&] { detect_dialect(table_of("1"), "::", "no"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("red,big\nblue,small\n"); }),
+             Contains("--header yes"));
+  CHECK_FALSE(unisono::data::detect_dialect(table_of("red,big\nblue,small\n"), "auto", "no").header);
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { dialect("\n \n"); }), Contains("f: is empty"));
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>(
+                 [&] { unisono::data::detect_dialect(table_of("1"), "::", "no"); }),
              Contains("--delimiter"));
 }
 
 TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[csv]") {
-  LineReader reader(bytes_of("a\r\n\n  \nb", "f"));
+  unisono::data::LineReader reader(unisono::data::bytes_of("a\r\n\n  \nb", "f"));
   std::string line;
   CHECK(reader.next(line));
   CHECK((line == "a" && reader.number() == 1));
@@ -107,22 +115,22 @@ TEST_CASE("lines are counted as an editor counts them, whatever ends them", "[cs
   CHECK_FALSE(reader.next(line));
   const std::string long_line(600000, 'x');  // longer than the reader's buffer
   const std::string two_lines = long_line + "\ny";
-  LineReader of_long(bytes_of(two_lines, "f"));
+  unisono::data::LineReader of_long(unisono::data::bytes_of(two_lines, "f"));
   CHECK(of_long.next(line));
   CHECK(line == long_line);
   CHECK(of_long.next(line));
   CHECK(line == "y");
   const std::string zero("a\0b", 3);
-  LineReader binary(bytes_of(zero, "f"));
-  CHECK_THAT(test::message_of<DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
+  unisono::data::LineReader binary(unisono::data::bytes_of(zero, "f"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { binary.next(line); }), Contains("f:1:2: a zero byte"));
 }
 
 TEST_CASE("a set of a table holds numbers and the numbers of levels, and a recipe that names both", "[csv]") {
   const auto set = import("size,colour,kind\n1.5,red,cat\n2,blue,dog\n-3,red,dog\n", {.label = "kind"});
   CHECK(set.summary.feature_names == Texts{"size", "colour"});
   CHECK(set.features == std::vector<float>{1.5, 1, 2, 0, -3, 1});
-  CHECK(set.recipe.columns ==
-        std::vector<RecipeColumn>{{.name = "size"}, {"colour", ColumnKind::category, {"blue", "red"}}});
+  CHECK(set.recipe.columns == std::vector<unisono::data::RecipeColumn>{
+                                  {.name = "size"}, {"colour", unisono::data::ColumnKind::category, {"blue", "red"}}});
   CHECK(set.recipe.label == "kind");
   CHECK(set.recipe.header);
   CHECK(set.recipe.fields == 3);
@@ -139,13 +147,15 @@ TEST_CASE("classes that are numbers come in their order, however they are writte
 
 TEST_CASE("columns are named by name or number, left out, or taken as words", "[csv]") {
   const auto set = import("7,1,5\n8,2,6\n", {.target = "2", .exclude = {"-1"}, .categorical = {"1"}});
-  CHECK(set.recipe.columns == std::vector<RecipeColumn>{{"column1", ColumnKind::category, {"7", "8"}}});
+  CHECK(set.recipe.columns ==
+        std::vector<unisono::data::RecipeColumn>{{"column1", unisono::data::ColumnKind::category, {"7", "8"}}});
   CHECK(set.features == std::vector<float>{0, 1});
   CHECK(set.targets == std::vector<float>{1, 2});
   CHECK(set.summary.classes == 0);
-  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.label = "c"}), Contains("--label 'c'") && Contains("a, b"));
-  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.target = "3"}), Contains("--target '3'"));
-  CHECK_THAT(refusal<ConfigError>("a,b\n1,2\n", {.label = "a", .target = "b"}), Contains("cannot be combined"));
+  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "c"}), Contains("--label 'c'") && Contains("a, b"));
+  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.target = "3"}), Contains("--target '3'"));
+  CHECK_THAT(refusal<unisono::ConfigError>("a,b\n1,2\n", {.label = "a", .target = "b"}),
+             Contains("cannot be combined"));
 }
 
 TEST_CASE("values that cannot be used are named by line and column", "[csv]") {
@@ -170,11 +180,12 @@ TEST_CASE("rows are dealt to groups at random, each to one, the same for the sam
   const TempDir folder;
   std::string text = "x,y\n";
   for (int i = 0; i < 100; ++i) text += fmt::format("{},{}\n", i, i % 2);
-  test::write_file(folder / "t.csv", text);
+  unisono::test::write_file(folder / "t.csv", text);
   const auto rows = [&](std::uint64_t seed) {
-    const CsvOptions options{.label = "y", .validation_fraction = 0.2, .test_fraction = 0.1, .seed = seed};
-    import_csv(folder / "t.csv", options, {.path = folder / "a.h5", .overwrite = true});
-    const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+    const unisono::data::CsvOptions options{
+        .label = "y", .validation_fraction = 0.2, .test_fraction = 0.1, .seed = seed};
+    unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5", .overwrite = true});
+    const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
     CHECK(file.shape("train/features").rows() == 70);
     CHECK(file.shape("validation/features").rows() == 20);
     CHECK(file.shape("test/features").rows() == 10);
@@ -200,17 +211,18 @@ TEST_CASE("missing values are kept where the recipe says what they become", "[cs
   CHECK((std::isnan(set.features[0]) && set.features[2] == 3 && std::isnan(set.features[4])));
   CHECK((set.features[1] == 0 && set.features[3] == 2 && set.features[5] == 1));
   CHECK(set.recipe.columns[1].levels == Texts{"", "a", "b"});
-  CHECK(set.recipe.missing == Missing::mean);
+  CHECK(set.recipe.missing == unisono::data::Missing::mean);
   CHECK_THAT(refusal("x,y\n1,a\n2,\n", {.label = "y", .missing = "mean"}), Contains("t.csv:3: column 'y'"));
-  CHECK_THAT(refusal<ConfigError>("1\n", {.missing = "mode"}), Contains("--missing 'mode'") && Contains("median"));
-  CHECK_THAT(refusal<ConfigError>("1\n", {.minimum_frequency = 2}), Contains("--unknown other"));
+  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.missing = "mode"}),
+             Contains("--missing 'mode'") && Contains("median"));
+  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.minimum_frequency = 2}), Contains("--unknown other"));
 }
 
 TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
   const TempDir folder;
-  test::write_file(folder / "t.csv", "x,g,t,w\n1,b,2024-02-29,0.5\n2,a,2024-02-29T00:01:00,2\n");
-  import_csv(folder / "t.csv", {.group = "g", .time = "t", .weight = "w"}, {.path = folder / "a.h5"});
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  unisono::test::write_file(folder / "t.csv", "x,g,t,w\n1,b,2024-02-29,0.5\n2,a,2024-02-29T00:01:00,2\n");
+  unisono::data::import_csv(folder / "t.csv", {.group = "g", .time = "t", .weight = "w"}, {.path = folder / "a.h5"});
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(file.read<float>("train/features") == std::vector<float>{1, 2});
   CHECK(file.read<std::int64_t>("train/groups") == std::vector<std::int64_t>{1, 0});
   CHECK(file.read<double>("train/times") == std::vector<double>{1709164800, 1709164860});
@@ -220,30 +232,32 @@ TEST_CASE("columns of groups, times and weights are no features", "[csv]") {
 }
 
 TEST_CASE("times are numbers or dates", "[csv]") {
-  CHECK(parse_time("12.5") == 12.5);
-  CHECK(parse_time("1970-01-02") == 86400);
-  CHECK(parse_time("1970-01-01 01:00") == 3600);
-  CHECK(parse_time("1970-01-01T00:00:01.5Z") == 1.5);
+  CHECK(unisono::data::parse_time("12.5") == 12.5);
+  CHECK(unisono::data::parse_time("1970-01-02") == 86400);
+  CHECK(unisono::data::parse_time("1970-01-01 01:00") == 3600);
+  CHECK(unisono::data::parse_time("1970-01-01T00:00:01.5Z") == 1.5);
   for (const char* text : {"2023-02-29", "1970-01-01T25:00", "1970-01-01x", "1970-01-01T00:00:00+01:00", "soon", ""}) {
-    CHECK_FALSE(parse_time(text));
+    CHECK_FALSE(unisono::data::parse_time(text));
   }
 }
 
 TEST_CASE("a second table is the test group, and may have words of its own", "[csv]") {
   const TempDir folder;
-  test::write_file(folder / "t.csv", "x,w,y\n1,a,no\n3,b,yes\n");
-  test::write_file(folder / "s.csv", "x,w,y\n5,c,yes\n");
-  const CsvOptions options{.label = "y", .test_file = folder / "s.csv"};
-  const auto summary = import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
+  unisono::test::write_file(folder / "t.csv", "x,w,y\n1,a,no\n3,b,yes\n");
+  unisono::test::write_file(folder / "s.csv", "x,w,y\n5,c,yes\n");
+  const unisono::data::CsvOptions options{.label = "y", .test_file = folder / "s.csv"};
+  const auto summary = unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "a.h5"});
   CHECK(summary.test == 1);
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(file.read<float>("test/features") == std::vector<float>{5, 2});
-  CHECK(read_recipe(file).columns[1].levels == Texts{"a", "b", "c"});
-  test::write_file(folder / "s.csv", "w,x,y\nc,5,yes\n");
-  CHECK_THAT(test::message_of<DataError>([&] { import_csv(folder / "t.csv", options, {.path = folder / "b.h5"}); }),
+  CHECK(unisono::data::read_recipe(file).columns[1].levels == Texts{"a", "b", "c"});
+  unisono::test::write_file(folder / "s.csv", "w,x,y\nc,5,yes\n");
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>(
+                 [&] { unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "b.h5"}); }),
              Contains("s.csv:1: column 1 is named 'w', but 'x' in the training table"));
-  CHECK_THAT(refusal<ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}), Contains("cannot be combined"));
-  CHECK_THAT(refusal<ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
+  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.test_fraction = 0.5, .test_file = "s"}),
+             Contains("cannot be combined"));
+  CHECK_THAT(refusal<unisono::ConfigError>("1\n", {.validation_fraction = 0.5, .test_fraction = 0.5}),
              Contains("leave no rows for training"));
 }
 
@@ -255,19 +269,19 @@ TEST_CASE("well-known tables are imported as they are", "[csv][data]") {
   }
   const TempDir folder;
   const std::string data = root;
-  const auto iris = import_csv(data + "/iris/iris.csv", {.label = "-1"}, {.path = folder / "iris.h5"});
+  const auto iris = unisono::data::import_csv(data + "/iris/iris.csv", {.label = "-1"}, {.path = folder / "iris.h5"});
   CHECK(iris.train == 150);
   CHECK(iris.shape == std::vector<std::int64_t>{4});
   CHECK(iris.classes == 3);
-  const auto wine =
-      import_csv(data + "/wine-quality/winequality-red.csv", {.target = "quality"}, {.path = folder / "wine.h5"});
+  const auto wine = unisono::data::import_csv(data + "/wine-quality/winequality-red.csv", {.target = "quality"},
+                                              {.path = folder / "wine.h5"});
   CHECK(wine.train == 1599);
   CHECK(wine.feature_names[10] == "alcohol");
-  const auto wdbc = import_csv(data + "/wdbc/wdbc.data", {.label = "2", .exclude = {"1"}, .test_fraction = 0.2},
-                               {.path = folder / "wdbc.h5"});
+  const auto wdbc = unisono::data::import_csv(
+      data + "/wdbc/wdbc.data", {.label = "2", .exclude = {"1"}, .test_fraction = 0.2}, {.path = folder / "wdbc.h5"});
   CHECK(wdbc.train + wdbc.test == 569);
   CHECK(wdbc.shape == std::vector<std::int64_t>{30});
-  const hdf5::File file(folder / "wdbc.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "wdbc.h5", unisono::data::hdf5::File::Mode::read);
   std::int64_t malignant = 0;
   for (const std::string group : {"train", "test"}) {
     for (const auto label : file.read<std::int64_t>(group + "/labels")) malignant += label;

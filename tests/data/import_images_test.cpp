@@ -9,10 +9,10 @@
 #include "sets.hpp"
 #include "unisono/data/import.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 
 namespace {
 
@@ -37,18 +37,19 @@ void write_gzip(const std::string& path, const Bytes& bytes) {
 
 /// Two training images and one test image of 2 × 3.
 void write_idx_folder(const TempDir& folder) {
-  test::write_file(folder / "train-images-idx3-ubyte", text(idx({2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255})));
-  test::write_file(folder / "train-labels-idx1-ubyte", text(idx({2}, {4, 2})));
+  unisono::test::write_file(folder / "train-images-idx3-ubyte",
+                            text(idx({2, 2, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 255})));
+  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text(idx({2}, {4, 2})));
   write_gzip(folder / "t10k-images.idx3-ubyte.gz", idx({1, 2, 3}, {9, 9, 9, 9, 9, 9}));
   write_gzip(folder / "t10k-labels.idx1-ubyte.gz", idx({1}, {0}));
 }
 
 std::string idx_message(const Bytes& bytes) {
-  return test::message_of<DataError>([&] { parse_idx(bytes, "f"); });
+  return unisono::test::message_of<unisono::DataError>([&] { unisono::data::parse_idx(bytes, "f"); });
 }
 
 Bytes cifar_record(std::uint8_t label, std::uint8_t first_pixel) {
-  Bytes record(kCifarRecord, 7);
+  Bytes record(unisono::data::kCifarRecord, 7);
   record[0] = label;
   record[1] = first_pixel;
   return record;
@@ -59,19 +60,19 @@ Bytes cifar_record(std::uint8_t label, std::uint8_t first_pixel) {
 TEST_CASE("IDX files, gzipped or not and with either name, become a set", "[import]") {
   const TempDir folder;
   write_idx_folder(folder);
-  const auto summary = import_idx(folder.path(), {.path = folder / "a.h5"});
+  const auto summary = unisono::data::import_idx(folder.path(), {.path = folder / "a.h5"});
   CHECK(summary.train == 2);
   CHECK(summary.test == 1);
   CHECK(summary.classes == 5);
   CHECK(summary.shape == std::vector<std::int64_t>{2, 3});
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
   settings.shuffle = false;
-  const auto set = open_dataset(settings, 1);
-  CHECK(set->info().features == FeatureShape{1, 2, 3});
+  const auto set = unisono::data::open_dataset(settings, 1);
+  CHECK(set->info().features == unisono::data::FeatureShape{1, 2, 3});
   CHECK(set->info().classes == 5);
   const auto source = set->train({.batch_size = 2});
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   CHECK(batch.labels[0] == 4);
   CHECK(batch.labels[1] == 2);
   CHECK(batch.features[11] == Approx(1));  // 255 · 1/255
@@ -79,8 +80,8 @@ TEST_CASE("IDX files, gzipped or not and with either name, become a set", "[impo
 }
 
 TEST_CASE("IDX bytes that are none are refused with place and reason", "[import]") {
-  CHECK(parse_idx(idx({2, 1}, {5, 6}), "f").extent == std::vector<std::int64_t>{2, 1});
-  CHECK(parse_idx(idx({0, 7}, {}), "f").values.empty());
+  CHECK(unisono::data::parse_idx(idx({2, 1}, {5, 6}), "f").extent == std::vector<std::int64_t>{2, 1});
+  CHECK(unisono::data::parse_idx(idx({0, 7}, {}), "f").values.empty());
   CHECK_THAT(idx_message({0, 0, 8}), Contains("f: ends after 3 bytes"));
   CHECK_THAT(idx_message({0x1f, 0x8b, 8, 0}), Contains("begins with 1f 8b 08 00"));
   CHECK_THAT(idx_message({0, 0, 13, 1, 0, 0, 0, 0}), Contains("begins with 00 00 0d 01"));
@@ -93,11 +94,12 @@ TEST_CASE("IDX bytes that are none are refused with place and reason", "[import]
 TEST_CASE("IDX files that do not belong together, or are missing, are named", "[import]") {
   const TempDir folder;
   const auto refusal = [&] {
-    return test::message_of<DataError>([&] { import_idx(folder.path(), {.path = folder / "a.h5"}); });
+    return unisono::test::message_of<unisono::DataError>(
+        [&] { unisono::data::import_idx(folder.path(), {.path = folder / "a.h5"}); });
   };
   CHECK_THAT(refusal(), Contains("has no file 'train-images-idx3-ubyte'"));
   write_idx_folder(folder);
-  test::write_file(folder / "train-labels-idx1-ubyte", text(idx({3}, {4, 2, 1})));
+  unisono::test::write_file(folder / "train-labels-idx1-ubyte", text(idx({3}, {4, 2, 1})));
   CHECK_THAT(refusal(), Contains("train-labels-idx1-ubyte: has shape [3]") && Contains("holds 2 images"));
   write_idx_folder(folder);
   write_gzip(folder / "t10k-images.idx3-ubyte.gz", idx({1, 3, 3}, Bytes(9)));
@@ -113,19 +115,22 @@ TEST_CASE("a truncated or damaged gzip file is a data error", "[import]") {
   Bytes values(100000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint8_t>(i * i >> 3);
   write_gzip(folder / "a.gz", values);
-  CHECK(read_bytes(folder / "a.gz") == values);
+  CHECK(unisono::data::read_bytes(folder / "a.gz") == values);
   const auto size = std::filesystem::file_size(folder / "a.gz");
   std::filesystem::copy(folder / "a.gz", folder / "b.gz");
   std::filesystem::resize_file(folder / "b.gz", size / 2);
-  CHECK_THAT(test::message_of<DataError>([&] { read_bytes(folder / "b.gz"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::read_bytes(folder / "b.gz"); }),
              Contains("b.gz: cannot be read to its end: unexpected end of file"));
   std::fstream file(folder / "a.gz", std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(static_cast<std::streamoff>(size / 2));
   file << "damage";
   file.close();
-  CHECK_THAT(test::message_of<DataError>([&] { read_bytes(folder / "a.gz"); }), Contains("a.gz: cannot be read"));
-  CHECK_THAT(test::message_of<DataError>([&] { read_bytes(folder / "none"); }), Contains("there is no such file"));
-  CHECK_THAT(test::message_of<DataError>([&] { read_bytes(folder.path()); }), Contains("this is a folder"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::read_bytes(folder / "a.gz"); }),
+             Contains("a.gz: cannot be read"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::read_bytes(folder / "none"); }),
+             Contains("there is no such file"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::read_bytes(folder.path()); }),
+             Contains("this is a folder"));
 }
 
 TEST_CASE("CIFAR-10's batches become a set", "[import]") {
@@ -134,26 +139,26 @@ TEST_CASE("CIFAR-10's batches become a set", "[import]") {
     Bytes bytes = cifar_record(static_cast<std::uint8_t>(i), static_cast<std::uint8_t>(10 * i));
     const Bytes second = cifar_record(0, 1);
     bytes.insert(bytes.end(), second.begin(), second.end());
-    test::write_file(folder / fmt::format("data_batch_{}.bin", i), text(bytes));
+    unisono::test::write_file(folder / fmt::format("data_batch_{}.bin", i), text(bytes));
   }
-  test::write_file(folder / "test_batch.bin", text(cifar_record(9, 3)));
-  test::write_file(folder / "batches.meta.txt",
-                   "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
-  const auto summary = import_cifar10(folder.path(), {.path = folder / "a.h5"});
+  unisono::test::write_file(folder / "test_batch.bin", text(cifar_record(9, 3)));
+  unisono::test::write_file(folder / "batches.meta.txt",
+                            "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+  const auto summary = unisono::data::import_cifar10(folder.path(), {.path = folder / "a.h5"});
   CHECK(summary.train == 10);
   CHECK(summary.test == 1);
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(file.read<std::int64_t>("train/labels") == std::vector<std::int64_t>{1, 0, 2, 0, 3, 0, 4, 0, 5, 0});
   CHECK(file.shape("train/features").extent == std::vector<std::uint64_t>{10, 3, 32, 32});
-  CHECK(file.read<std::uint8_t>("train/features")[4 * kCifarPixels] == 30);
+  CHECK(file.read<std::uint8_t>("train/features")[4 * unisono::data::kCifarPixels] == 30);
   CHECK(file.read_attribute<std::vector<std::string>>("", "class_names")[9] == "truck");
 }
 
 TEST_CASE("CIFAR-10 bytes that are none are refused with place and reason", "[import]") {
   const auto refusal = [](const Bytes& bytes) {
-    return test::message_of<DataError>([&] {
-      CifarBatch batch;
-      parse_cifar(bytes, "f", batch);
+    return unisono::test::message_of<unisono::DataError>([&] {
+      unisono::data::CifarBatch batch;
+      unisono::data::parse_cifar(bytes, "f", batch);
     });
   };
   CHECK_THAT(refusal({}), Contains("f: has 0 bytes"));
@@ -163,7 +168,8 @@ TEST_CASE("CIFAR-10 bytes that are none are refused with place and reason", "[im
   two.insert(two.end(), bad.begin(), bad.end());
   CHECK_THAT(refusal(two), Contains("byte 3073: record 1 has the label 10"));
   const TempDir folder;
-  CHECK_THAT(test::message_of<DataError>([&] { import_cifar10(folder.path(), {.path = folder / "a.h5"}); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>(
+                 [&] { unisono::data::import_cifar10(folder.path(), {.path = folder / "a.h5"}); }),
              Contains("data_batch_1.bin: there is no such file"));
   CHECK_FALSE(std::filesystem::exists(folder / "a.h5"));
 }
@@ -175,11 +181,11 @@ TEST_CASE("Fashion-MNIST is imported as it is", "[import][data]") {
     return;
   }
   const TempDir folder;
-  const auto summary = import_idx(std::string(root) + "/fashion-mnist", {.path = folder / "a.h5"});
+  const auto summary = unisono::data::import_idx(std::string(root) + "/fashion-mnist", {.path = folder / "a.h5"});
   CHECK(summary.train == 60000);
   CHECK(summary.test == 10000);
   CHECK(summary.classes == 10);
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   // The first labels and the mean that the set's authors and many programs show: 9 0 0 3 0, and 0.2860.
   std::vector<std::int64_t> labels(5);
   file.read_rows("train/labels", 0, 5, labels.data());

@@ -6,10 +6,10 @@
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 
 namespace {
@@ -22,7 +22,7 @@ struct SparseGroup {
   std::int64_t columns = 0;
 };
 
-SparseGroup read_group(const hdf5::File& file, const std::string& name) {
+SparseGroup read_group(const unisono::data::hdf5::File& file, const std::string& name) {
   SparseGroup group;
   group.indptr = file.read<std::uint64_t>(name + "/features/indptr");
   group.indices = file.read<std::uint32_t>(name + "/features/indices");
@@ -34,45 +34,46 @@ SparseGroup read_group(const hdf5::File& file, const std::string& name) {
 }
 
 struct Imported {
-  SparseSummary summary;
+  unisono::data::SparseSummary summary;
   SparseGroup train, test;
   Texts class_names;
 };
 
-Imported import(const std::string& text, LibsvmOptions options = {}, const std::string& test_text = "") {
+Imported import(const std::string& text, unisono::data::LibsvmOptions options = {}, const std::string& test_text = "") {
   const TempDir folder;
-  test::write_file(folder / "t.svm", text);
+  unisono::test::write_file(folder / "t.svm", text);
   if (!test_text.empty()) {
-    test::write_file(folder / "s.svm", test_text);
+    unisono::test::write_file(folder / "s.svm", test_text);
     options.test_file = folder / "s.svm";
   }
   Imported imported;
-  imported.summary = import_libsvm({folder / "t.svm"}, options, {.path = folder / "a.h5"});
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  imported.summary = unisono::data::import_libsvm({folder / "t.svm"}, options, {.path = folder / "a.h5"});
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   imported.train = read_group(file, "train");
   if (imported.summary.test > 0) imported.test = read_group(file, "test");
   if (file.has_attribute("", "class_names")) imported.class_names = file.read_attribute<Texts>("", "class_names");
   return imported;
 }
 
-template <typename Thrown = DataError>
-std::string refusal(const std::string& text, const LibsvmOptions& options = {}, const std::string& test_text = "") {
-  return test::message_of<Thrown>([&] { import(text, options, test_text); });
+template <typename Thrown = unisono::DataError>
+std::string refusal(const std::string& text, const unisono::data::LibsvmOptions& options = {},
+                    const std::string& test_text = "") {
+  return unisono::test::message_of<Thrown>([&] { import(text, options, test_text); });
 }
 
 }  // namespace
 
 TEST_CASE("a line is a label, and values at indices", "[libsvm]") {
-  const LineReader line(bytes_of("", "f"));
-  LibsvmRow row;
-  CHECK(parse_libsvm(line, " +1 3:0.5\t7:-2e3  4294967295:+1 # a comment 9:9", row));
+  const unisono::data::LineReader line(unisono::data::bytes_of("", "f"));
+  unisono::data::LibsvmRow row;
+  CHECK(unisono::data::parse_libsvm(line, " +1 3:0.5\t7:-2e3  4294967295:+1 # a comment 9:9", row));
   CHECK(row.label == 1);
   CHECK(row.indices == std::vector<std::uint32_t>{3, 7, 4294967295});
   CHECK(row.values == std::vector<float>{0.5, -2000, 1});
-  CHECK(parse_libsvm(line, "-1.5#no values", row));
+  CHECK(unisono::data::parse_libsvm(line, "-1.5#no values", row));
   CHECK((row.label == -1.5 && row.indices.empty()));
-  CHECK_FALSE(parse_libsvm(line, "# a comment alone", row));
-  CHECK(parse_libsvm(line, "0 1:1e-60", row));
+  CHECK_FALSE(unisono::data::parse_libsvm(line, "# a comment alone", row));
+  CHECK(unisono::data::parse_libsvm(line, "0 1:1e-60", row));
   CHECK(row.values == std::vector<float>{0});
 }
 
@@ -131,8 +132,8 @@ TEST_CASE("columns and base may be said", "[libsvm]") {
              Contains("t.svm:2:3: has the index 0, but the first column has the index 1"));
   CHECK_THAT(refusal("1\n0\n"), Contains("no example has a value"));
   CHECK(import("1\n0\n", {.columns = 3}).train.indptr == std::vector<std::uint64_t>{0, 0, 0});
-  CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.base = "2"}), Contains("--base '2'"));
-  CHECK_THAT(refusal<ConfigError>("1 1:1\n", {.task = "ranks"}), Contains("--task 'ranks'"));
+  CHECK_THAT(refusal<unisono::ConfigError>("1 1:1\n", {.base = "2"}), Contains("--base '2'"));
+  CHECK_THAT(refusal<unisono::ConfigError>("1 1:1\n", {.task = "ranks"}), Contains("--task 'ranks'"));
 }
 
 TEST_CASE("what is wrong in a line is named by line and byte", "[libsvm]") {
@@ -160,12 +161,13 @@ TEST_CASE("examples of several files are dealt to groups, each to one", "[libsvm
   std::string first, second;
   for (int i = 0; i < 50; ++i) first += fmt::format("{} {}:{}\n", i % 3, i + 1, i);
   for (int i = 50; i < 100; ++i) second += fmt::format("{} {}:{}\n", i % 3, i + 1, i);
-  test::write_file(folder / "a", first);
-  test::write_file(folder / "b", second);
-  const auto summary = import_libsvm({folder / "a", folder / "b"}, {.validation_fraction = 0.2, .test_fraction = 0.1},
-                                     {.path = folder / "a.h5", .compression = 1});
+  unisono::test::write_file(folder / "a", first);
+  unisono::test::write_file(folder / "b", second);
+  const auto summary =
+      unisono::data::import_libsvm({folder / "a", folder / "b"}, {.validation_fraction = 0.2, .test_fraction = 0.1},
+                                   {.path = folder / "a.h5", .compression = 1});
   CHECK((summary.train == 70 && summary.validation == 20 && summary.test == 10));
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   std::vector<int> seen(100);
   for (const std::string name : {"train", "validation", "test"}) {
     const SparseGroup group = read_group(file, name);
@@ -187,11 +189,13 @@ TEST_CASE("a9a is imported as it is", "[libsvm][data]") {
   }
   const TempDir folder;
   const std::string data = std::string(root) + "/libsvm/";
-  const auto a9a = import_libsvm({data + "a9a"}, {.test_file = data + "a9a.t"}, {.path = folder / "a9a.h5"});
+  const auto a9a =
+      unisono::data::import_libsvm({data + "a9a"}, {.test_file = data + "a9a.t"}, {.path = folder / "a9a.h5"});
   CHECK((a9a.train == 32561 && a9a.test == 16281));
   CHECK((a9a.columns == 123 && a9a.base == 1 && a9a.all_ones));
   CHECK(a9a.classes == Texts{"-1", "1"});
-  const SparseGroup train = read_group(hdf5::File(folder / "a9a.h5", hdf5::File::Mode::read), "train");
+  const SparseGroup train =
+      read_group(unisono::data::hdf5::File(folder / "a9a.h5", unisono::data::hdf5::File::Mode::read), "train");
   CHECK(train.indices.size() == 451592);
   CHECK(std::count(train.labels.begin(), train.labels.end(), 1) == 7841);
 }

@@ -8,23 +8,25 @@
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 
 namespace {
 
 Texts split(const std::string& text, const std::string& delimiter) {
-  RatingFields fields;
-  const std::size_t count = split_rating(text, delimiter, fields);
+  unisono::data::RatingFields fields;
+  const std::size_t count = unisono::data::split_rating(text, delimiter, fields);
   return {fields.begin(), fields.begin() + static_cast<std::ptrdiff_t>(count)};
 }
 
-RatingsDialect dialect(const std::string& text, const std::string& delimiter = "auto",
-                       const std::string& header = "auto") {
-  return detect_ratings([&] { return std::make_unique<LineReader>(bytes_of(text, "f")); }, delimiter, header);
+unisono::data::RatingsDialect dialect(const std::string& text, const std::string& delimiter = "auto",
+                                      const std::string& header = "auto") {
+  return unisono::data::detect_ratings(
+      [&] { return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "f")); }, delimiter,
+      header);
 }
 
 struct RatingGroup {
@@ -33,40 +35,42 @@ struct RatingGroup {
 };
 
 struct Imported {
-  RatingsSummary summary;
+  unisono::data::RatingsSummary summary;
   RatingGroup train, validation, test;
   Texts users, items;
   std::string times;  ///< their type; empty: there are none
 };
 
-RatingGroup read_group(const hdf5::File& file, const std::string& name) {
+RatingGroup read_group(const unisono::data::hdf5::File& file, const std::string& name) {
   if (!file.exists(name)) return {};
   return {file.read<std::uint32_t>(name + "/users"), file.read<std::uint32_t>(name + "/items"),
           file.read<float>(name + "/ratings")};
 }
 
-Imported import(const std::string& text, RatingsOptions options = {}, const std::string& test_text = "") {
+Imported import(const std::string& text, unisono::data::RatingsOptions options = {},
+                const std::string& test_text = "") {
   const TempDir folder;
-  test::write_file(folder / "r.txt", text);
+  unisono::test::write_file(folder / "r.txt", text);
   if (!test_text.empty()) {
-    test::write_file(folder / "s.txt", test_text);
+    unisono::test::write_file(folder / "s.txt", test_text);
     options.test_file = folder / "s.txt";
   }
   Imported imported;
-  imported.summary = import_ratings({folder / "r.txt"}, options, {.path = folder / "a.h5"});
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  imported.summary = unisono::data::import_ratings({folder / "r.txt"}, options, {.path = folder / "a.h5"});
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   imported.train = read_group(file, "train");
   imported.validation = read_group(file, "validation");
   imported.test = read_group(file, "test");
   imported.users = file.read_strings("dictionary/users");
   imported.items = file.read_strings("dictionary/items");
-  if (file.exists("train/times")) imported.times = name_of(file.shape("train/times").type);
+  if (file.exists("train/times")) imported.times = unisono::data::hdf5::name_of(file.shape("train/times").type);
   return imported;
 }
 
-template <typename Thrown = DataError>
-std::string refusal(const std::string& text, const RatingsOptions& options = {}, const std::string& test_text = "") {
-  return test::message_of<Thrown>([&] { import(text, options, test_text); });
+template <typename Thrown = unisono::DataError>
+std::string refusal(const std::string& text, const unisono::data::RatingsOptions& options = {},
+                    const std::string& test_text = "") {
+  return unisono::test::message_of<Thrown>([&] { import(text, options, test_text); });
 }
 
 }  // namespace
@@ -91,10 +95,11 @@ TEST_CASE("delimiter and names on top are found", "[ratings]") {
   CHECK_FALSE(dialect("1 2 x\n1 2 3\n").header);  // two numbers in it: no names, but a mistake
   CHECK_FALSE(dialect("ann x 3\n").header);
   CHECK_FALSE(dialect("user,item,r\n1,2,3\n", "auto", "no").header);
-  CHECK_THAT(test::message_of<DataError>([] { dialect("1 2\n3 4\n"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("1 2\n3 4\n"); }),
              Contains("f: no delimiter found: neither '::' nor tabs"));
-  CHECK_THAT(test::message_of<DataError>([] { dialect("\n"); }), Contains("f: is empty"));
-  CHECK_THAT(test::message_of<ConfigError>([] { dialect("1 2 3\n", ":::"); }), Contains("--delimiter ':::'"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("\n"); }), Contains("f: is empty"));
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([] { dialect("1 2 3\n", ":::"); }),
+             Contains("--delimiter ':::'"));
 }
 
 TEST_CASE("users and items are numbered as they come first", "[ratings]") {
@@ -147,7 +152,7 @@ TEST_CASE("the latest ratings are left out, those of one time by their lines", "
 TEST_CASE("ratings are chosen at random, each for one group, alike for the same seed", "[ratings]") {
   std::string text;
   for (int i = 0; i < 100; ++i) text += fmt::format("u{} i{} {}\n", i % 7, i % 11, i);
-  const RatingsOptions options{.validation_fraction = 0.2, .test_fraction = 0.1, .seed = 3};
+  const unisono::data::RatingsOptions options{.validation_fraction = 0.2, .test_fraction = 0.1, .seed = 3};
   const auto set = import(text, options);
   CHECK((set.train.ratings.size() == 70 && set.validation.ratings.size() == 20 && set.test.ratings.size() == 10));
   std::multiset<float> all(set.train.ratings.begin(), set.train.ratings.end());
@@ -169,9 +174,10 @@ TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") 
   CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
   CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is not a number"));
   CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}), Contains("r.txt: has no ratings"));
-  CHECK_THAT(refusal<ConfigError>(good, {.split = "half"}), Contains("--split 'half'"));
-  CHECK_THAT(refusal<ConfigError>(good, {.split = "none", .test_fraction = 0.1}), Contains("--split none"));
-  CHECK_THAT(refusal<ConfigError>(good, {.split = "leave_one_out", .test_fraction = 0.1}), Contains("--test-fraction"));
+  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "half"}), Contains("--split 'half'"));
+  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "none", .test_fraction = 0.1}), Contains("--split none"));
+  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "leave_one_out", .test_fraction = 0.1}),
+             Contains("--test-fraction"));
 }
 
 TEST_CASE("LIBMF's demonstration is imported as it is", "[ratings][data]") {
@@ -182,6 +188,7 @@ TEST_CASE("LIBMF's demonstration is imported as it is", "[ratings][data]") {
   }
   const TempDir folder;
   const std::string data = std::string(root) + "/libmf-demo/real_matrix.";
-  const auto demo = import_ratings({data + "tr.txt"}, {.test_file = data + "te.txt"}, {.path = folder / "a.h5"});
+  const auto demo =
+      unisono::data::import_ratings({data + "tr.txt"}, {.test_file = data + "te.txt"}, {.path = folder / "a.h5"});
   CHECK((demo.train == 5000 && demo.test == 794 && !demo.times));
 }

@@ -7,10 +7,10 @@
 #include "sets.hpp"
 #include "unisono/data/import_sparse.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::TempDir;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 using Words = std::vector<std::int32_t>;
 using Offsets = std::vector<std::uint64_t>;
@@ -18,15 +18,15 @@ using Offsets = std::vector<std::uint64_t>;
 namespace {
 
 struct Imported {
-  TextSummary summary;
+  unisono::data::TextSummary summary;
   Words words, test_words;
   Offsets sentences;
   Texts dictionary;
   std::vector<std::int64_t> counts;
 };
 
-Imported read(const std::string& path, const TextSummary& summary) {
-  const hdf5::File file(path, hdf5::File::Mode::read);
+Imported read(const std::string& path, const unisono::data::TextSummary& summary) {
+  const unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::read);
   Imported imported;
   imported.summary = summary;
   imported.words = file.read<std::int32_t>("train/words");
@@ -37,15 +37,15 @@ Imported read(const std::string& path, const TextSummary& summary) {
   return imported;
 }
 
-Imported import(const std::string& text, const TextOptions& options) {
+Imported import(const std::string& text, const unisono::data::TextOptions& options) {
   const TempDir folder;
-  test::write_file(folder / "t.txt", text);
-  return read(folder / "a.h5", import_text({folder / "t.txt"}, options, {.path = folder / "a.h5"}));
+  unisono::test::write_file(folder / "t.txt", text);
+  return read(folder / "a.h5", unisono::data::import_text({folder / "t.txt"}, options, {.path = folder / "a.h5"}));
 }
 
-template <typename Thrown = DataError>
-std::string refusal(const std::string& text, const TextOptions& options) {
-  return test::message_of<Thrown>([&] { import(text, options); });
+template <typename Thrown = unisono::DataError>
+std::string refusal(const std::string& text, const unisono::data::TextOptions& options) {
+  return unisono::test::message_of<Thrown>([&] { import(text, options); });
 }
 
 }  // namespace
@@ -98,26 +98,29 @@ TEST_CASE("test sentences are chosen at random, and do not count", "[text]") {
 TEST_CASE("files of a folder come in alphabetical order, packed or not, and end sentences", "[text]") {
   const TempDir folder;
   std::filesystem::create_directories(folder / "texts/b");
-  test::write_file(folder / "texts/c", "b");
-  test::write_file(folder / "texts/b/a", "b b");
+  unisono::test::write_file(folder / "texts/c", "b");
+  unisono::test::write_file(folder / "texts/b/a", "b b");
   gzFile packed = gzopen((folder / "texts/a.gz").c_str(), "wb");
   gzputs(packed, "a b");
   gzclose(packed);
-  CHECK(list_files({folder / "texts"}) == Texts{folder / "texts/a.gz", folder / "texts/b/a", folder / "texts/c"});
-  const auto set =
-      read(folder / "a.h5", import_text({folder / "texts"}, {.minimum_count = 1}, {.path = folder / "a.h5"}));
+  CHECK(unisono::data::list_files({folder / "texts"}) ==
+        Texts{folder / "texts/a.gz", folder / "texts/b/a", folder / "texts/c"});
+  const auto set = read(
+      folder / "a.h5", unisono::data::import_text({folder / "texts"}, {.minimum_count = 1}, {.path = folder / "a.h5"}));
   CHECK(set.words == Words{1, 0, 0, 0, 0});
   CHECK(set.sentences == Offsets{0, 2, 4, 5});
   std::filesystem::create_directories(folder / "empty");
-  CHECK_THAT(test::message_of<DataError>([&] { list_files({folder / "empty"}); }), Contains("has no files"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::list_files({folder / "empty"}); }),
+             Contains("has no files"));
 }
 
 TEST_CASE("a text that is none, and options that make no sense, are refused", "[text]") {
   CHECK_THAT(refusal("a\nb caf\xE9", {}), Contains("t.txt:2:6: the byte 0xE9"));
-  CHECK_THAT(refusal<ConfigError>("a", {.minimum_count = 0}), Contains("--minimum-count 0"));
-  CHECK_THAT(refusal<ConfigError>("a", {.sentence_length = 0}), Contains("--sentence-length 0"));
-  CHECK_THAT(refusal<ConfigError>("a", {.test_fraction = 1}), Contains("a fraction of 1 of the sentences"));
-  CHECK_THAT(test::message_of<DataError>([] { import_text({"/none.txt"}, {}, {.path = "/tmp/none.h5"}); }),
+  CHECK_THAT(refusal<unisono::ConfigError>("a", {.minimum_count = 0}), Contains("--minimum-count 0"));
+  CHECK_THAT(refusal<unisono::ConfigError>("a", {.sentence_length = 0}), Contains("--sentence-length 0"));
+  CHECK_THAT(refusal<unisono::ConfigError>("a", {.test_fraction = 1}), Contains("a fraction of 1 of the sentences"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>(
+                 [] { unisono::data::import_text({"/none.txt"}, {}, {.path = "/tmp/none.h5"}); }),
              Contains("/none.txt: there is no such file"));
 }
 
@@ -128,8 +131,8 @@ TEST_CASE("the first 100 MB of a Wikipedia are counted right", "[text][data]") {
     return;
   }
   const TempDir folder;
-  const auto made = import_text({std::string(root) + "/wiki8/wiki8.gz"}, {}, {.path = folder / "a.h5"});
+  const auto made = unisono::data::import_text({std::string(root) + "/wiki8/wiki8.gz"}, {}, {.path = folder / "a.h5"});
   CHECK((made.in_all == 16939998 && made.distinct == 219470 && made.vocabulary == 67903));  // as wiki8's source says
-  const hdf5::File file(folder / "a.h5", hdf5::File::Mode::read);
+  const unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::read);
   CHECK(file.read_strings("dictionary/words", 0, 3) == Texts{"the", "of", "and"});
 }

@@ -9,11 +9,11 @@
 #include "unisono/data/dictionary.hpp"
 #include "unisono/data/hdf5.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using Catch::Matchers::Contains;
-using hdf5::File;
-using test::message_of;
-using test::TempDir;
+using unisono::data::hdf5::File;
+using unisono::test::message_of;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 
 namespace {
@@ -40,9 +40,10 @@ class Damaged {
     REQUIRE(at != std::string::npos);
     const std::string whole = content;
     content.replace(at + offset, bytes.size(), bytes);
-    test::write_file(path(), content);
-    const std::string message = message_of<DataError>([&] { File(path(), File::Mode::read).read_strings("list"); });
-    test::write_file(path(), whole);
+    unisono::test::write_file(path(), content);
+    const std::string message =
+        unisono::test::message_of<unisono::DataError>([&] { File(path(), File::Mode::read).read_strings("list"); });
+    unisono::test::write_file(path(), whole);
     return message;
   }
 
@@ -98,9 +99,10 @@ TEST_CASE("strings cannot be longer than their file, however often it names one"
   const std::string reference = number(1000, 4) + number(heap, 8);
   for (std::size_t at = content.find(reference); at != std::string::npos; at = content.find(reference, at + 1))
     std::memcpy(content.data() + at + 12, number(1, 4).data(), 4);
-  test::write_file(folder / "a.h5", content);
+  unisono::test::write_file(folder / "a.h5", content);
   const File file(folder / "a.h5", File::Mode::read);
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("list"); }), Contains("/list is damaged"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_strings("list"); }),
+             Contains("/list is damaged"));
 }
 
 TEST_CASE("names are bytes and offsets, read whole and in part", "[names]") {
@@ -119,8 +121,10 @@ TEST_CASE("names are bytes and offsets, read whole and in part", "[names]") {
   CHECK(file.read_strings("none").empty());
   CHECK(file.read<std::uint8_t>("dictionary/words/bytes").size() == 1 + 6 + 9);
   CHECK(file.read<std::uint64_t>("dictionary/words/offsets") == std::vector<std::uint64_t>{0, 1, 1, 7, 16});
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("dictionary/words", 3, 2); }), Contains("has 4 strings"));
-  CHECK_THAT(message_of<DataError>([&] { file.read_strings("other"); }), Contains("/other is not a list of strings"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_strings("dictionary/words", 3, 2); }),
+             Contains("has 4 strings"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_strings("other"); }),
+             Contains("/other is not a list of strings"));
 }
 
 TEST_CASE("names whose bytes or offsets were changed do not fit their checksum", "[names]") {
@@ -131,7 +135,8 @@ TEST_CASE("names whose bytes or offsets were changed do not fit their checksum",
       file.write_names("list", {"ab", "cd", "ef"});
       change(file);
     }
-    return message_of<DataError>([&] { File(folder / "a.h5", File::Mode::read).read_strings("list"); });
+    return unisono::test::message_of<unisono::DataError>(
+        [&] { File(folder / "a.h5", File::Mode::read).read_strings("list"); });
   };
   const auto write = [](const std::string& dataset, std::uint64_t row, auto value) {
     return [=](File& file) { file.write_rows(dataset, row, 1, &value); };
@@ -162,10 +167,10 @@ TEST_CASE("lists of strings in attributes have one length, and are read whatever
   }
   std::string content = read_all(folder / "a.h5");
   content.replace(content.find("GCOL") + 24, 8, number(UINT64_MAX, 8));
-  test::write_file(folder / "a.h5", content);
+  unisono::test::write_file(folder / "a.h5", content);
   const File file(folder / "a.h5", File::Mode::read);
   CHECK(file.read_attribute<Texts>("", "small") == small);  // not in the heap
-  CHECK_THAT(message_of<DataError>([&] { file.read_attribute<Texts>("", "large"); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { file.read_attribute<Texts>("", "large"); }),
              Contains("a.h5: / attribute 'large' is damaged"));
 }
 
@@ -177,17 +182,18 @@ TEST_CASE("a dictionary of an earlier version is read, a new one comes back whol
     file.write_strings("dictionary/words", {"a", "b"});
     file.write<std::int64_t>("dictionary/counts", {2, 1});
   }
-  const Dictionary dictionary = read_dictionary(old);
+  const unisono::data::Dictionary dictionary = unisono::data::read_dictionary(old);
   REQUIRE(dictionary.size() == 1);
   CHECK(dictionary[0].names == Texts{"a", "b"});
-  write_dictionary(made, dictionary);
-  CHECK(read_dictionary(made)[0].names == Texts{"a", "b"});
+  unisono::data::write_dictionary(made, dictionary);
+  CHECK(unisono::data::read_dictionary(made)[0].names == Texts{"a", "b"});
   const std::string content = read_all(made);
   for (std::size_t at = 0; at < content.size(); at += 7) {
     std::string changed = content;
     changed[at] = static_cast<char>(changed[at] ^ 4);
-    test::write_file(made, changed);
-    CHECK_THAT(message_of<DataError>([&] { read_dictionary(made); }), Contains("was changed or damaged"));
+    unisono::test::write_file(made, changed);
+    CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::read_dictionary(made); }),
+               Contains("was changed or damaged"));
   }
 }
 
@@ -202,8 +208,9 @@ TEST_CASE("extents that the file has no room for are refused before memory is as
     REQUIRE(content.find(from) != std::string::npos);
     for (std::size_t at = content.find(from); at != std::string::npos; at = content.find(from, at + to.size()))
       content.replace(at, to.size(), to);
-    test::write_file(folder / "a.h5", content);
-    return message_of<DataError>([&] { File(folder / "a.h5", File::Mode::read).read<float>("x"); });
+    unisono::test::write_file(folder / "a.h5", content);
+    return unisono::test::message_of<unisono::DataError>(
+        [&] { File(folder / "a.h5", File::Mode::read).read<float>("x"); });
   };
   const auto plain = [](File& file) { file.write("x", std::vector<float>(77, 1)); };
   CHECK_THAT(said(plain, number(77, 8), number(1ULL << 60, 8)), Contains("/x has shape [1152921504606846976]"));

@@ -9,20 +9,22 @@
 #include "order/schedule.hpp"
 #include "order/slice.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 
 namespace {
 
-std::vector<std::uint64_t> all_of(const KeyedPermutation& order) {
+std::vector<std::uint64_t> all_of(const unisono::data::KeyedPermutation& order) {
   std::vector<std::uint64_t> values;
   for (std::uint64_t i = 0; i < order.size(); ++i) values.push_back(order(i));
   return values;
 }
 
-KeyedPermutation keyed(std::uint64_t n, std::uint64_t seed) { return {n, RandomStream(seed, Purpose::test)}; }
+unisono::data::KeyedPermutation keyed(std::uint64_t n, std::uint64_t seed) {
+  return {n, unisono::RandomStream(seed, unisono::Purpose::test)};
+}
 
-std::vector<std::int64_t> rows_of(const RowRuns& runs) {
+std::vector<std::int64_t> rows_of(const unisono::data::RowRuns& runs) {
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < runs.size(); ++i) rows.push_back(runs.row(i));
   return rows;
@@ -74,7 +76,7 @@ TEST_CASE("parts are contiguous, as equal as whole numbers allow, and do not ove
     for (const std::int64_t parts : {1, 2, 3, 5, 64, 200}) {
       std::int64_t end = 0;
       for (std::int64_t i = 0; i < parts; ++i) {
-        const Range part = part_of(n, i, parts);
+        const unisono::data::Range part = unisono::data::part_of(n, i, parts);
         CHECK(part.first == end);
         CHECK(part.first == i * n / parts);
         CHECK((part.size() == n / parts || part.size() == n / parts + 1));
@@ -84,11 +86,11 @@ TEST_CASE("parts are contiguous, as equal as whole numbers allow, and do not ove
     }
   }
   const std::int64_t large = std::int64_t{1} << 60;
-  CHECK(part_of(large, 1000, 1024).first == large / 1024 * 1000);
+  CHECK(unisono::data::part_of(large, 1000, 1024).first == large / 1024 * 1000);
 }
 
 TEST_CASE("row runs count positions across gaps", "[order]") {
-  RowRuns runs;
+  unisono::data::RowRuns runs;
   runs.append(0, 2);
   runs.append(2, 1);  // joins the first
   runs.append(5, 3);
@@ -99,33 +101,33 @@ TEST_CASE("row runs count positions across gaps", "[order]") {
   REQUIRE(cut.size() == 2);
   CHECK((cut[0].first_row == 2 && cut[0].rows == 1 && cut[0].first_position == 2));
   CHECK((cut[1].first_row == 5 && cut[1].rows == 2 && cut[1].first_position == 3));
-  CHECK(runs.span({1, 4}) == Range{1, 6});
-  CHECK(runs.span({3, 3}) == Range{0, 0});
+  CHECK(runs.span({1, 4}) == unisono::data::Range{1, 6});
+  CHECK(runs.span({3, 3}) == unisono::data::Range{0, 0});
 }
 
 TEST_CASE("a validation split takes each row once, a fraction for validation, by the seed", "[order]") {
   for (const std::int64_t unit : {1, 7}) {
-    const auto split = split_validation(100, unit, 0.3, 5);
+    const auto split = unisono::data::split_validation(100, unit, 0.3, 5);
     std::set<std::int64_t> seen;
-    for (const RowRuns* part : {&split.train, &split.validation}) {
+    for (const unisono::data::RowRuns* part : {&split.train, &split.validation}) {
       const auto rows = rows_of(*part);
       CHECK(std::is_sorted(rows.begin(), rows.end()));
       seen.insert(rows.begin(), rows.end());
     }
     CHECK(seen.size() == 100);
-    CHECK(split.validation.size() == validation_units(100 / unit, 0.3) * unit);
-    CHECK(rows_of(split.validation) == rows_of(split_validation(100, unit, 0.3, 5).validation));
-    CHECK(rows_of(split.validation) != rows_of(split_validation(100, unit, 0.3, 6).validation));
+    CHECK(split.validation.size() == unisono::data::validation_units(100 / unit, 0.3) * unit);
+    CHECK(rows_of(split.validation) == rows_of(unisono::data::split_validation(100, unit, 0.3, 5).validation));
+    CHECK(rows_of(split.validation) != rows_of(unisono::data::split_validation(100, unit, 0.3, 6).validation));
   }
-  CHECK(split_validation(2, 1, 0.001, 1).validation.size() == 1);
-  CHECK(split_validation(2, 1, 0.999, 1).train.size() == 1);
+  CHECK(unisono::data::split_validation(2, 1, 0.001, 1).validation.size() == 1);
+  CHECK(unisono::data::split_validation(2, 1, 0.999, 1).train.size() == 1);
 }
 
 TEST_CASE("a stratified split takes the same fraction of each class", "[order]") {
   // 60, 30, 9 and 1 rows: a fifth of them are 12, 6, 1.8 and 0.2; of 20 in all, the largest remainder gets the rest.
   std::vector<std::int32_t> strata;
   for (int row = 0; row < 100; ++row) strata.push_back(row % 10 < 6 ? 0 : row % 10 < 9 ? 1 : row == 99 ? 3 : 2);
-  const auto split = split_stratified(strata, 0.2, 7);
+  const auto split = unisono::data::split_stratified(strata, 0.2, 7);
   std::array<int, 4> validating{}, training{};
   for (const std::int64_t row : rows_of(split.validation))
     ++validating[static_cast<std::size_t>(strata[static_cast<std::size_t>(row)])];
@@ -133,32 +135,32 @@ TEST_CASE("a stratified split takes the same fraction of each class", "[order]")
     ++training[static_cast<std::size_t>(strata[static_cast<std::size_t>(row)])];
   CHECK(validating == std::array{12, 6, 2, 0});
   CHECK(training == std::array{48, 24, 7, 1});
-  CHECK(rows_of(split.validation) == rows_of(split_stratified(strata, 0.2, 7).validation));
-  CHECK(rows_of(split.validation) != rows_of(split_stratified(strata, 0.2, 8).validation));
+  CHECK(rows_of(split.validation) == rows_of(unisono::data::split_stratified(strata, 0.2, 7).validation));
+  CHECK(rows_of(split.validation) != rows_of(unisono::data::split_stratified(strata, 0.2, 8).validation));
   // Classes of one row each: some validate all the same.
-  CHECK(split_stratified(std::vector<std::int32_t>{0, 1, 2, 3}, 0.25, 1).validation.size() == 1);
+  CHECK(unisono::data::split_stratified(std::vector<std::int32_t>{0, 1, 2, 3}, 0.25, 1).validation.size() == 1);
 }
 
 TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]") {
   // 10 examples, 4 a step, 2 micro-batches, rank 1 of 3: micro-batches [0, 2), [2, 4); slices [0, 0) [0, 1) [1, 2).
-  Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .accumulate = 2}, false);
+  unisono::data::Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .accumulate = 2}, false);
   CHECK(schedule.steps_per_epoch() == 3);
-  MicroBatch batch = schedule.current();
-  CHECK(batch.step_places == Range{0, 4});
-  CHECK(batch.places == Range{0, 1});
+  unisono::data::MicroBatch batch = schedule.current();
+  CHECK(batch.step_places == unisono::data::Range{0, 4});
+  CHECK(batch.places == unisono::data::Range{0, 1});
   CHECK(batch.micro_batch_size == 2);
   CHECK(batch.global_size == 4);
   CHECK(batch.rank_step_size == 2);
   CHECK_FALSE(batch.last_of_step);
   schedule.advance();
   batch = schedule.current();
-  CHECK(batch.places == Range{2, 3});
+  CHECK(batch.places == unisono::data::Range{2, 3});
   CHECK(batch.last_of_step);
   CHECK_FALSE(batch.last_of_epoch);
   schedule.seek({0, 2});  // the last step has 2 examples
   batch = schedule.current();
-  CHECK(batch.step_places == Range{8, 10});
-  CHECK(batch.places == Range{0, 0});  // [0, 1) is cut into [0, 0) [0, 0) [0, 1)
+  CHECK(batch.step_places == unisono::data::Range{8, 10});
+  CHECK(batch.places == unisono::data::Range{0, 0});  // [0, 1) is cut into [0, 0) [0, 0) [0, 1)
   CHECK(batch.micro_batch_size == 1);
   schedule.advance();
   CHECK(schedule.current().last_of_epoch);
@@ -168,7 +170,7 @@ TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]")
 }
 
 TEST_CASE("a step has no more micro-batches than examples", "[order]") {
-  Schedule schedule(5, {.batch_size = 4, .accumulate = 3}, false);
+  unisono::data::Schedule schedule(5, {.batch_size = 4, .accumulate = 3}, false);
   schedule.seek({0, 1});
   CHECK(schedule.current().micro_batch_size == 1);
   CHECK(schedule.current().last_of_step);
@@ -176,12 +178,12 @@ TEST_CASE("a step has no more micro-batches than examples", "[order]") {
 
 TEST_CASE("fixed parts: every rank makes the steps of the slowest, with the sizes of all", "[order]") {
   // 100 examples and 10 a step over 3 ranks: parts of 33, 33, 34 and 3, 3, 4 a step: 11, 11 and 9 steps.
-  std::vector<Schedule> ranks;
+  std::vector<unisono::data::Schedule> ranks;
   for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back(100, SourceOptions{.rank = rank, .size = 3, .batch_size = 10}, true);
-  CHECK(ranks[2].share() == Range{66, 100});
+    ranks.emplace_back(100, unisono::data::SourceOptions{.rank = rank, .size = 3, .batch_size = 10}, true);
+  CHECK(ranks[2].share() == unisono::data::Range{66, 100});
   for (int step = 0; step < 11; ++step) {
-    Index sum = 0;
+    unisono::Index sum = 0;
     for (auto& rank : ranks) {
       CHECK(rank.steps_per_epoch() == 11);
       sum += rank.current().places.size();

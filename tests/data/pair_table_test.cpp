@@ -8,25 +8,26 @@
 #include "cooccurrence/pair_runs.hpp"
 #include "support.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 
 namespace {
 
-std::vector<std::pair<std::uint64_t, std::uint64_t>> list(std::span<const PairSum> sums) {
+std::vector<std::pair<std::uint64_t, std::uint64_t>> list(std::span<const unisono::data::PairSum> sums) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> listed;
-  for (const PairSum& sum : sums) listed.emplace_back(sum.place, sum.weight);
+  for (const unisono::data::PairSum& sum : sums) listed.emplace_back(sum.place, sum.weight);
   return listed;
 }
 
 }  // namespace
 
 TEST_CASE("a place tells its pair, for any seed", "[cooccurrences]") {
-  const PairOrder order(1), other(2);
+  const unisono::data::PairOrder order(1), other(2);
   std::set<std::uint64_t> places;
-  RandomStream random(1, Purpose::test);
+  unisono::RandomStream random(1, unisono::Purpose::test);
   for (std::uint32_t i = 0; i < 1000; ++i) {
-    const WordPair pair = i < 500 ? WordPair{i / 25, i % 25} : WordPair{random.bits(), random.bits()};
+    const unisono::data::WordPair pair =
+        i < 500 ? unisono::data::WordPair{i / 25, i % 25} : unisono::data::WordPair{random.bits(), random.bits()};
     CHECK(order.pair_at(order.place_of(pair)) == pair);
     CHECK(order.place_of(pair) != other.place_of(pair));
     places.insert(order.place_of(pair));
@@ -39,9 +40,9 @@ TEST_CASE("a place tells its pair, for any seed", "[cooccurrences]") {
 }
 
 TEST_CASE("a table adds up weights, grows, and gives them out in order", "[cooccurrences]") {
-  PairTable table(64 << 20);
+  unisono::data::PairTable table(64 << 20);
   std::map<std::uint64_t, std::uint64_t> expected;
-  RandomStream random(2, Purpose::test);
+  unisono::RandomStream random(2, unisono::Purpose::test);
   for (int i = 0; i < 200000; ++i) {
     const std::uint64_t place = random.below(100000) * 0x9E3779B97F4A7C15;
     REQUIRE(table.add(place, static_cast<std::uint64_t>(i % 5 + 1)));
@@ -54,18 +55,20 @@ TEST_CASE("a table adds up weights, grows, and gives them out in order", "[coocc
 }
 
 TEST_CASE("places at the very end of the order, or all in one slot, find room or are refused", "[cooccurrences]") {
-  PairTable table(1 << 20);
+  unisono::data::PairTable table(1 << 20);
   std::uint64_t added = 0;
   while (table.add(~std::uint64_t{0} - added, 1)) ++added;
   CHECK(added > 4000);  // as many as the tail has slots for
   const auto sums = table.sort();
   CHECK(sums.size() == added);
-  CHECK(std::is_sorted(sums.begin(), sums.end(), [](const PairSum& a, const PairSum& b) { return a.place < b.place; }));
+  CHECK(std::is_sorted(sums.begin(), sums.end(), [](const unisono::data::PairSum& a, const unisono::data::PairSum& b) {
+    return a.place < b.place;
+  }));
 }
 
 TEST_CASE("a table that is full says so, and keeps to its memory", "[cooccurrences]") {
-  PairTable table(1 << 20);  // 65,536 slots in all
-  const PairOrder order(1);
+  unisono::data::PairTable table(1 << 20);  // 65,536 slots in all
+  const unisono::data::PairOrder order(1);
   std::uint32_t added = 0;
   while (table.add(order.place_of({0, added}), 1)) ++added;
   CHECK(added < 65536);
@@ -75,17 +78,18 @@ TEST_CASE("a table that is full says so, and keeps to its memory", "[cooccurrenc
 }
 
 TEST_CASE("runs are merged, and what is in several is added up", "[cooccurrences]") {
-  const test::TempDir folder;
-  PairRuns runs(folder / "a.h5");
-  const std::vector<PairSum> first{{1, 10}, {5, 20}, {~std::uint64_t{0}, 1}}, second{{0, 3}, {5, 4}}, third{{5, 1}};
+  const unisono::test::TempDir folder;
+  unisono::data::PairRuns runs(folder / "a.h5");
+  const std::vector<unisono::data::PairSum> first{{1, 10}, {5, 20}, {~std::uint64_t{0}, 1}}, second{{0, 3}, {5, 4}},
+      third{{5, 1}};
   runs.add(first);
   runs.add({});
   runs.add(second);
   runs.add(third);
   CHECK(runs.size() == 4);
   for (int times = 0; times < 2; ++times) {
-    std::vector<PairSum> merged;
-    runs.for_each(0, [&](const PairSum& sum) { merged.push_back(sum); });
+    std::vector<unisono::data::PairSum> merged;
+    runs.for_each(0, [&](const unisono::data::PairSum& sum) { merged.push_back(sum); });
     CHECK(list(merged) ==
           std::vector<std::pair<std::uint64_t, std::uint64_t>>{{0, 3}, {1, 10}, {5, 25}, {~std::uint64_t{0}, 1}});
   }

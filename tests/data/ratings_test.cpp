@@ -6,7 +6,7 @@
 #include "sparse/split.hpp"
 #include "sparse_sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using namespace unisono::test;
 
@@ -14,7 +14,7 @@ namespace {
 
 /// Ratings of which the first users and items have the most.
 std::string write_uneven(const std::string& path, std::size_t n, std::uint32_t users, std::uint32_t items) {
-  RandomStream random(3, Purpose::test);
+  unisono::RandomStream random(3, unisono::Purpose::test);
   std::vector<std::uint32_t> user, item;
   std::vector<float> rating;
   const auto draw = [&](std::uint32_t lines) {
@@ -26,7 +26,7 @@ std::string write_uneven(const std::string& path, std::size_t n, std::uint32_t u
     item.push_back(draw(items));
     rating.push_back(static_cast<float>(i));
   }
-  hdf5::File file(path, hdf5::File::Mode::create);
+  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
   file.write("train/users", user);
   file.write("train/items", item);
   file.write("train/ratings", rating);
@@ -48,19 +48,19 @@ bool share(const std::set<T>& a, const std::set<T>& b) {
 
 TEST_CASE("blocks of ratings share all users or none, all items or none", "[sparse][ratings]") {
   for (const double fraction : {0.0, 0.1}) {
-    const TempDir folder;
+    const unisono::test::TempDir folder;
     write_uneven(folder / "a.h5", 40000, 900, 300);
-    const auto set = open_dataset(settings_for(folder / "a.h5", true, fraction), 1);
+    const auto set = unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5", true, fraction), 1);
     const auto source = set->train({.batch_size = 40000});
-    const Batch batch = source->next();
-    const auto entries = std::get<SparseEntries>(*batch.set);
+    const unisono::data::Batch batch = source->next();
+    const auto entries = std::get<unisono::data::SparseEntries>(*batch.set);
     std::vector<Lines> blocks;
     std::int64_t same_user = 0;
-    for (const ExampleRange& range : batch.ranges) {
+    for (const unisono::data::ExampleRange& range : batch.ranges) {
       Lines& lines = blocks.emplace_back();
       lines.ratings = range.size();
       for (std::int64_t i = range.first; i < range.last; ++i) {
-        const SparseEntry& entry = entries[static_cast<std::size_t>(i)];
+        const unisono::SparseEntry& entry = entries[static_cast<std::size_t>(i)];
         lines.users.insert(entry.row);
         lines.items.insert(entry.column);
         if (i == range.first) continue;
@@ -87,7 +87,7 @@ TEST_CASE("blocks of ratings share all users or none, all items or none", "[spar
 }
 
 TEST_CASE("a user of more than a block's ratings is one block's, and nothing is lost", "[sparse][ratings]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   {
     std::vector<std::uint32_t> user(6000, 2), item(6000);
     std::vector<float> rating(6000);
@@ -96,34 +96,37 @@ TEST_CASE("a user of more than a block's ratings is one block's, and nothing is 
       item[i] = static_cast<std::uint32_t>(i % 7);
       rating[i] = static_cast<float>(i);
     }
-    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::create);
     file.write("train/users", user);
     file.write("train/items", item);
     file.write("train/ratings", rating);
   }
-  const auto set = open_dataset(settings_for(folder / "a.h5"), 1);
+  const auto set = unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5"), 1);
   CHECK(set->info().train == 6000);
   const auto source = set->train({.batch_size = 512});
-  const Contents all = sorted(joined(take_contents(*source, source->steps_per_epoch())));
-  CHECK((all == sorted(evaluated(*open_dataset(settings_for(folder / "a.h5", false), 1), Split::train))));
+  const unisono::test::Contents all =
+      unisono::test::sorted(unisono::test::joined(unisono::test::take_contents(*source, source->steps_per_epoch())));
+  CHECK((all == unisono::test::sorted(unisono::test::evaluated(
+                    *unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5", false), 1),
+                    unisono::data::Split::train))));
   CHECK((std::set<std::string>(all.begin(), all.end()).size() == 6000));
 }
 
 TEST_CASE("how many examples are held back", "[sparse]") {
-  CHECK(held_out_examples(1000, 0) == 0);
-  CHECK(held_out_examples(1000, 0.1) == 100);
-  CHECK(held_out_examples(1000, 0.0001) == 1);
-  CHECK(held_out_examples(1000, 0.9999) == 999);
-  CHECK(held_out_examples(2, 0.5) == 1);
-  CHECK(held_out_examples(1, 0.5) == 0);
+  CHECK(unisono::data::held_out_examples(1000, 0) == 0);
+  CHECK(unisono::data::held_out_examples(1000, 0.1) == 100);
+  CHECK(unisono::data::held_out_examples(1000, 0.0001) == 1);
+  CHECK(unisono::data::held_out_examples(1000, 0.9999) == 999);
+  CHECK(unisono::data::held_out_examples(2, 0.5) == 1);
+  CHECK(unisono::data::held_out_examples(1, 0.5) == 0);
 }
 
 TEST_CASE("units are cut into chunks, the last one of what is left", "[sparse]") {
-  LoadedSplit split;
-  cut_evenly({10, 20}, 4, split);
-  CHECK(split.chunks == std::vector<ExampleRange>{{10, 14}, {14, 18}, {18, 20}});
+  unisono::data::LoadedSplit split;
+  unisono::data::cut_evenly({10, 20}, 4, split);
+  CHECK(split.chunks == std::vector<unisono::data::ExampleRange>{{10, 14}, {14, 18}, {18, 20}});
   CHECK(split.chunk_examples == std::vector<std::int64_t>{4, 4, 2});
   CHECK(split.examples == 10);
-  cut_evenly({20, 20}, 4, split);
+  unisono::data::cut_evenly({20, 20}, 4, split);
   CHECK(split.chunks.size() == 3);
 }

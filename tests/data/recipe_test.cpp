@@ -11,52 +11,54 @@
 #include "unisono/data/import.hpp"
 #include "unisono/data/raw_input.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::message_of;
-using test::TempDir;
+using unisono::test::message_of;
+using unisono::test::TempDir;
 using Texts = std::vector<std::string>;
 
 namespace {
 
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
-Preprocessing size_and_colour(Unknown unknown = Unknown::error, bool other = false) {
-  Preprocessing fitted;
+unisono::data::Preprocessing size_and_colour(unisono::data::Unknown unknown = unisono::data::Unknown::error,
+                                             bool other = false) {
+  unisono::data::Preprocessing fitted;
   fitted.recipe.unknown = unknown;
-  fitted.columns = {{.name = "size", .fill = 2.5},
-                    {.name = "colour", .kind = ColumnKind::category, .levels = {"blue", "red"}, .other = other}};
+  fitted.columns = {
+      {.name = "size", .fill = 2.5},
+      {.name = "colour", .kind = unisono::data::ColumnKind::category, .levels = {"blue", "red"}, .other = other}};
   return fitted;
 }
 
-std::vector<float> encode(const Encoder& encoder, const std::vector<float>& raw) {
+std::vector<float> encode(const unisono::data::Encoder& encoder, const std::vector<float>& raw) {
   std::vector<float> features(static_cast<std::size_t>(encoder.width()), -7.0F);
   encoder.encode(raw.data(), features.data(), "f.h5: /train/features", 3);
   return features;
 }
 
 /// All examples of a split, [examples · features], in the set's order.
-std::vector<float> features_of(Dataset& set, Split split) {
+std::vector<float> features_of(unisono::data::Dataset& set, unisono::data::Split split) {
   std::vector<float> all;
   const auto source = set.evaluate(split, 0, 1, 3);
   while (const auto batch = source->next()) all.insert(all.end(), batch->features.begin(), batch->features.end());
   return all;
 }
 
-std::string import_text(const TempDir& folder, const std::string& text, const CsvOptions& options) {
-  test::write_file(folder / "t.csv", text);
-  import_csv(folder / "t.csv", options, {.path = folder / "t.h5", .overwrite = true});
+std::string import_text(const TempDir& folder, const std::string& text, const unisono::data::CsvOptions& options) {
+  unisono::test::write_file(folder / "t.csv", text);
+  unisono::data::import_csv(folder / "t.csv", options, {.path = folder / "t.h5", .overwrite = true});
   return folder / "t.h5";
 }
 
 }  // namespace
 
 TEST_CASE("a recipe and its fit are the same after a file", "[recipe]") {
-  Preprocessing fitted = size_and_colour(Unknown::other, true);
-  fitted.recipe.columns = {{.name = "size"}, {"colour", ColumnKind::category, {"", "blue", "größer"}}};
-  fitted.recipe.missing = Missing::median;
-  fitted.recipe.scaling = Scaling::min_max;
+  unisono::data::Preprocessing fitted = size_and_colour(unisono::data::Unknown::other, true);
+  fitted.recipe.columns = {{.name = "size"}, {"colour", unisono::data::ColumnKind::category, {"", "blue", "größer"}}};
+  fitted.recipe.missing = unisono::data::Missing::median;
+  fitted.recipe.scaling = unisono::data::Scaling::min_max;
   fitted.recipe.minimum_frequency = 3;
   fitted.recipe.header = false;
   fitted.recipe.fields = 4;
@@ -66,52 +68,73 @@ TEST_CASE("a recipe and its fit are the same after a file", "[recipe]") {
   fitted.class_names = {"cat", "dog"};
   fitted.bytes = true;
   fitted.scale = 1.0F / 255;
-  const Preprocessing read = preprocessing_from_json(to_json(fitted), "here");
+  const unisono::data::Preprocessing read =
+      unisono::data::preprocessing_from_json(unisono::data::to_json(fitted), "here");
   CHECK(read.recipe.columns == fitted.recipe.columns);
-  CHECK(to_json(read) == to_json(fitted));
+  CHECK(unisono::data::to_json(read) == unisono::data::to_json(fitted));
   CHECK(read.known);
   CHECK(read.scale == fitted.scale);
   CHECK(read.encoded_names() == Texts{"size", "colour=blue", "colour=red", "colour=other"});
-  CHECK_THAT(message_of<DataError>([] { recipe_from_json("{", "a.h5: /recipe"); }),
-             Contains("a.h5: /recipe cannot be"));
-  CHECK_THAT(message_of<DataError>([] { recipe_from_json(R"({"version": 2})", "r"); }), Contains("version 2"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([] { unisono::data::recipe_from_json("{", "a.h5: /recipe"); }),
+      Contains("a.h5: /recipe cannot be"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([] { unisono::data::recipe_from_json(R"({"version": 2})", "r"); }),
+      Contains("version 2"));
 }
 
 TEST_CASE("columns are found by name, levels by their text", "[recipe]") {
   // The file has another order of columns and levels, and a column that the model does not use.
-  const Recipe file{.columns = {{"colour", ColumnKind::category, {"red", "blue"}}, {.name = "id"}, {.name = "size"}}};
-  const Encoder encoder(size_and_colour(), file, "f.h5");
+  const unisono::data::Recipe file{
+      .columns = {{"colour", unisono::data::ColumnKind::category, {"red", "blue"}}, {.name = "id"}, {.name = "size"}}};
+  const unisono::data::Encoder encoder(size_and_colour(), file, "f.h5");
   CHECK(encode(encoder, {0, 99, 1.5}) == std::vector<float>{1.5, 0, 1});
   CHECK(encode(encoder, {1, 99, kMissing}) == std::vector<float>{2.5, 1, 0});
 }
 
 TEST_CASE("what the model does not know is refused by example, column and value, or is 'other'", "[recipe]") {
-  const Recipe file{.columns = {{.name = "size"}, {"colour", ColumnKind::category, {"red", "purple", ""}}}};
-  const Encoder strict(size_and_colour(), file, "f.h5");
-  CHECK_THAT(message_of<DataError>([&] {
+  const unisono::data::Recipe file{
+      .columns = {{.name = "size"}, {"colour", unisono::data::ColumnKind::category, {"red", "purple", ""}}}};
+  const unisono::data::Encoder strict(size_and_colour(), file, "f.h5");
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
                encode(strict, {1, 1});
              }),
              Contains("f.h5: /train/features: example 3: column 'colour': 'purple'") && Contains("blue, red"));
-  CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, 2}); }), Contains("the value is missing"));
-  CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, 5}); }), Contains("category number 5"));
-  CHECK_THAT(message_of<DataError>([&] { encode(strict, {1, kMissing}); }), Contains("column 'colour'"));
-  CHECK(encode(Encoder(size_and_colour(Unknown::other), file, "f"), {1, 1}) == std::vector<float>{1, 0, 0});
-  CHECK(encode(Encoder(size_and_colour(Unknown::other, true), file, "f"), {1, 1}) == std::vector<float>{1, 0, 0, 1});
-  Preprocessing whole = size_and_colour();
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               encode(strict, {1, 2});
+             }),
+             Contains("the value is missing"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               encode(strict, {1, 5});
+             }),
+             Contains("category number 5"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               encode(strict, {1, kMissing});
+             }),
+             Contains("column 'colour'"));
+  CHECK(encode(unisono::data::Encoder(size_and_colour(unisono::data::Unknown::other), file, "f"), {1, 1}) ==
+        std::vector<float>{1, 0, 0});
+  CHECK(encode(unisono::data::Encoder(size_and_colour(unisono::data::Unknown::other, true), file, "f"), {1, 1}) ==
+        std::vector<float>{1, 0, 0, 1});
+  unisono::data::Preprocessing whole = size_and_colour();
   whole.columns[0].fill.reset();
-  CHECK_THAT(message_of<DataError>([&] {
-               encode(Encoder(whole, file, "f"), {kMissing, 0});
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               encode(unisono::data::Encoder(whole, file, "f"), {kMissing, 0});
              }),
              Contains("column 'size': the value is missing"));
-  const Recipe renamed{.columns = {{.name = "Size"}, {"colour", ColumnKind::category, {"red"}}}};
-  CHECK_THAT(message_of<DataError>([&] { Encoder(size_and_colour(), renamed, "f.h5"); }),
+  const unisono::data::Recipe renamed{
+      .columns = {{.name = "Size"}, {"colour", unisono::data::ColumnKind::category, {"red"}}}};
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>(
+                 [&] { unisono::data::Encoder(size_and_colour(), renamed, "f.h5"); }),
              Contains("f.h5: has no column 'size'") && Contains("is it 'Size'?"));
-  const Recipe numbers{.columns = {{.name = "size"}, {.name = "colour"}}};
-  CHECK_THAT(message_of<DataError>([&] { Encoder(size_and_colour(), numbers, "f"); }), Contains("holds numbers"));
+  const unisono::data::Recipe numbers{.columns = {{.name = "size"}, {.name = "colour"}}};
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { unisono::data::Encoder(size_and_colour(), numbers, "f"); }),
+      Contains("holds numbers"));
 }
 
 TEST_CASE("levels that are numbers are found by their value", "[recipe]") {
-  const LevelIndex numbers({"", "1", "10", "2.5"}), words({"1", "x"});
+  const unisono::data::LevelIndex numbers({"", "1", "10", "2.5"}), words({"1", "x"});
   CHECK(numbers.find("1.0") == 1U);
   CHECK(numbers.find("+10") == 2U);
   CHECK(numbers.find("") == 0U);
@@ -122,20 +145,20 @@ TEST_CASE("levels that are numbers are found by their value", "[recipe]") {
 TEST_CASE("a run fits the recipe on its training rows alone", "[recipe]") {
   const TempDir folder;
   // The test rows would move every figure: mean 4 and deviation √5 are those of 1, 3, 5, 7.
-  test::write_file(folder / "s.csv", "x,w\n1000,c\n");
-  const CsvOptions options{.scale = "standard", .unknown = "other", .test_file = folder / "s.csv"};
-  DataSettings settings;
+  unisono::test::write_file(folder / "s.csv", "x,w\n1000,c\n");
+  const unisono::data::CsvOptions options{.scale = "standard", .unknown = "other", .test_file = folder / "s.csv"};
+  unisono::data::DataSettings settings;
   settings.path = import_text(folder, "x,w\n1,a\n3,b\n5,a\n7,a\n", options);
   settings.targets = "features";
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->preprocessing().encoded_names() == Texts{"x", "w=a", "w=b"});
   CHECK(set->info().features.size() == 3);
   const float s = std::sqrt(5.0F);
   const std::vector<float> expected{-3 / s, 1, 0, -1 / s, 0, 1, 1 / s, 1, 0, 3 / s, 1, 0};
-  const auto features = features_of(*set, Split::train);
+  const auto features = features_of(*set, unisono::data::Split::train);
   REQUIRE(features.size() == expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) CHECK(features[i] == Approx(expected[i]).margin(1e-6));
-  const auto test_features = features_of(*set, Split::test);
+  const auto test_features = features_of(*set, unisono::data::Split::test);
   CHECK(test_features[0] == Approx(996 / s));
   CHECK((test_features[1] == 0 && test_features[2] == 0));
 }
@@ -143,17 +166,19 @@ TEST_CASE("a run fits the recipe on its training rows alone", "[recipe]") {
 TEST_CASE("missing numbers become the training rows' mean or median, rare levels 'other'", "[recipe]") {
   const TempDir folder;
   const std::string text = "x,w\n1,a\n,a\n2,b\n9,\n";
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.targets = "features";
   settings.path = import_text(folder, text, {.missing = "mean"});
-  CHECK(features_of(*open_dataset(settings, 1), Split::train) ==  // x, w missing, a, b
+  CHECK(features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train) ==  // x, w missing, a, b
         std::vector<float>{1, 0, 1, 0, 4, 0, 1, 0, 2, 0, 0, 1, 9, 1, 0, 0});
   settings.path =
       import_text(folder, text, {.scale = "min_max", .missing = "median", .unknown = "other", .minimum_frequency = 2});
-  CHECK(features_of(*open_dataset(settings, 1), Split::train) ==  // x from 1 to 9, w a, other
+  CHECK(features_of(*unisono::data::open_dataset(settings, 1),
+                    unisono::data::Split::train) ==  // x from 1 to 9, w a, other
         std::vector<float>{0, 1, 0, 0.125, 1, 0, 0.125, 0, 1, 1, 0, 1});
   settings.path = import_text(folder, "x,w\n,a\n,b\n", {.missing = "mean"});
-  CHECK_THAT(message_of<DataError>([&] { open_dataset(settings, 1); }), Contains("column 'x' has no value"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(settings, 1); }),
+             Contains("column 'x' has no value"));
 }
 
 TEST_CASE("all ranks and readers have the same fit and features", "[recipe]") {
@@ -162,44 +187,49 @@ TEST_CASE("all ranks and readers have the same fit and features", "[recipe]") {
   for (int i = 0; i < 101; ++i)
     text += std::to_string(i * i % 37) + "," + std::string(1, static_cast<char>('a' + i % 5)) + "," +
             std::to_string(i % 3) + "\n";
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = import_text(folder, text, {.label = "y", .scale = "standard", .missing = "mean"});
   settings.validation_fraction = 0.2;
-  const auto alone = open_dataset(settings, 1);
-  const auto expected = features_of(*alone, Split::train);
-  test::ThreadRanks ranks(3);
+  const auto alone = unisono::data::open_dataset(settings, 1);
+  const auto expected = features_of(*alone, unisono::data::Split::train);
+  unisono::test::ThreadRanks ranks(3);
   std::array<bool, 3> same{};
   ranks.run([&](int rank) {
-    const auto set = open_dataset(settings, 1, ranks.share(rank));
+    const auto set = unisono::data::open_dataset(settings, 1, ranks.share(rank));
     same[static_cast<std::size_t>(rank)] =
-        to_json(set->preprocessing()) == to_json(alone->preprocessing()) && features_of(*set, Split::train) == expected;
+        unisono::data::to_json(set->preprocessing()) == unisono::data::to_json(alone->preprocessing()) &&
+        features_of(*set, unisono::data::Split::train) == expected;
   });
   CHECK(same == std::array{true, true, true});
   settings.reader = "streaming";
   settings.stratify = false;
-  const auto streamed = open_dataset(settings, 1);
+  const auto streamed = unisono::data::open_dataset(settings, 1);
   settings.reader = "resident";
-  CHECK(features_of(*streamed, Split::train) == features_of(*open_dataset(settings, 1), Split::train));
+  CHECK(features_of(*streamed, unisono::data::Split::train) ==
+        features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train));
 }
 
 TEST_CASE("a raw table is read as the training table was", "[recipe]") {
   const TempDir folder;
-  const Preprocessing fitted = [&] {
-    DataSettings settings;
+  const unisono::data::Preprocessing fitted = [&] {
+    unisono::data::DataSettings settings;
     settings.path = import_text(folder, "w,x,y\na,1,no\nb,2,yes\na,4,yes\n", {.label = "y"});
-    return open_dataset(settings, 1)->preprocessing();
+    return unisono::data::open_dataset(settings, 1)->preprocessing();
   }();
   const auto read = [&](const std::string& text) {
-    test::write_file(folder / "new.csv", text);
+    unisono::test::write_file(folder / "new.csv", text);
     const std::string left_out =
-        import_raw(folder / "new.csv", {SetKind::table, {}, fitted}, {.path = folder / "new.h5", .overwrite = true});
-    DataSettings settings;
+        unisono::data::import_raw(folder / "new.csv", {unisono::data::SetKind::table, {}, fitted},
+                                  {.path = folder / "new.h5", .overwrite = true});
+    unisono::data::DataSettings settings;
     settings.path = folder / "new.h5";
-    const auto set = open_dataset(settings, 1, {}, &fitted);
+    const auto set = unisono::data::open_dataset(settings, 1, {}, &fitted);
     CHECK(set->info().answers[2].labels == (left_out.empty() && text.find('y') != std::string::npos));
-    return features_of(*set, Split::test);
+    return features_of(*set, unisono::data::Split::test);
   };
-  const auto refusal = [&](const std::string& text) { return message_of<DataError>([&] { read(text); }); };
+  const auto refusal = [&](const std::string& text) {
+    return unisono::test::message_of<unisono::DataError>([&] { read(text); });
+  };
   CHECK(read("x,id,w\n7,9,b\n") == std::vector<float>{0, 1, 7});
   CHECK(read("y;x;w\nyes;7;b\nno;1;a\n") == std::vector<float>{0, 1, 7, 1, 0, 1});
   CHECK(read("y,x,w\nmaybe,7,b\n") == std::vector<float>{0, 1, 7});
@@ -214,13 +244,14 @@ TEST_CASE("a raw table is read as the training table was", "[recipe]") {
 
 TEST_CASE("columns without names are known by their places", "[recipe]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = import_text(folder, "9,1,2,0\n9,3,4,1\n9,5,6,1\n", {.label = "-1", .exclude = {"1"}});
-  const Preprocessing fitted = open_dataset(settings, 1)->preprocessing();
+  const unisono::data::Preprocessing fitted = unisono::data::open_dataset(settings, 1)->preprocessing();
   const auto refusal = [&](const std::string& text) {
-    test::write_file(folder / "new.csv", text);
-    return message_of<DataError>(
-        [&] { write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5", .overwrite = true}); });
+    unisono::test::write_file(folder / "new.csv", text);
+    return unisono::test::message_of<unisono::DataError>([&] {
+      unisono::data::write_raw_table(folder / "new.csv", fitted, {.path = folder / "new.h5", .overwrite = true});
+    });
   };
   CHECK(refusal("9,1,2,0\n").empty());
   CHECK(refusal("9,1,2\n").empty());  // the label was last
@@ -230,79 +261,85 @@ TEST_CASE("columns without names are known by their places", "[recipe]") {
 
 TEST_CASE("sets of other kinds than the model's are refused, whichever way round", "[recipe]") {
   const TempDir folder;
-  DataSettings with, without;
+  unisono::data::DataSettings with, without;
   with.path = import_text(folder, "x,z,y\n1,2,a\n3,4,b\n", {.label = "y"});
   without.path = folder / "plain.h5";
   {
-    hdf5::File file(without.path, hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(without.path, unisono::data::hdf5::File::Mode::create);
     file.create<float>("train/features", {2, 2});
     const std::vector<float> values{1, 2, 3, 4};
     file.write_rows("train/features", 0, 2, values.data());
     file.write("train/labels", std::vector<std::int64_t>{0, 1});
   }
-  const Preprocessing raw = open_dataset(with, 1)->preprocessing(), stored = open_dataset(without, 1)->preprocessing();
-  CHECK_THAT(message_of<DataError>([&] { open_dataset(with, 1, {}, &stored); }),
+  const unisono::data::Preprocessing raw = unisono::data::open_dataset(with, 1)->preprocessing(),
+                                     stored = unisono::data::open_dataset(without, 1)->preprocessing();
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(with, 1, {}, &stored); }),
              Contains("holds raw columns") && Contains("unisono data import csv"));
-  CHECK_THAT(message_of<DataError>([&] { open_dataset(without, 1, {}, &raw); }), Contains("has no recipe"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(without, 1, {}, &raw); }),
+             Contains("has no recipe"));
   {
-    hdf5::File file(without.path, hdf5::File::Mode::update);
+    unisono::data::hdf5::File file(without.path, unisono::data::hdf5::File::Mode::update);
     file.write_attribute("train/features", "feature_names", Texts{"z", "x"});
   }
-  CHECK(features_of(*open_dataset(without, 1, {}, &raw), Split::train) == std::vector<float>{2, 1, 4, 3});
-  const Preprocessing named = open_dataset(without, 1)->preprocessing();
+  CHECK(features_of(*unisono::data::open_dataset(without, 1, {}, &raw), unisono::data::Split::train) ==
+        std::vector<float>{2, 1, 4, 3});
+  const unisono::data::Preprocessing named = unisono::data::open_dataset(without, 1)->preprocessing();
   {
-    hdf5::File file(without.path, hdf5::File::Mode::update);
+    unisono::data::hdf5::File file(without.path, unisono::data::hdf5::File::Mode::update);
     file.write_attribute("train/features", "feature_names", Texts{"x", "z"});
   }
-  CHECK_THAT(message_of<DataError>([&] { open_dataset(without, 1, {}, &named); }),
-             Contains("feature 1 is 'x', but 'z'"));
+  CHECK_THAT(
+      unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(without, 1, {}, &named); }),
+      Contains("feature 1 is 'x', but 'z'"));
 }
 
 TEST_CASE("labels have the numbers that the model's classes have", "[recipe]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = import_text(folder, "x,y\n1,a\n2,b\n3,c\n", {.label = "y"});
-  const Preprocessing trained = open_dataset(settings, 1)->preprocessing();
+  const unisono::data::Preprocessing trained = unisono::data::open_dataset(settings, 1)->preprocessing();
   settings.path = import_text(folder, "x,y\n1,b\n2,c\n", {.label = "y"});
-  const auto set = open_dataset(settings, 1, {}, &trained);
+  const auto set = unisono::data::open_dataset(settings, 1, {}, &trained);
   CHECK(set->info().classes == 3);
-  const auto source = set->evaluate(Split::train, 0, 1, 2);
+  const auto source = set->evaluate(unisono::data::Split::train, 0, 1, 2);
   const auto batch = source->next();
   CHECK((batch->labels[0] == 1 && batch->labels[1] == 2));
   settings.path = import_text(folder, "x,y\n1,b\n2,d\n", {.label = "y"});
-  CHECK_THAT(message_of<DataError>([&] { features_of(*open_dataset(settings, 1, {}, &trained), Split::train); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               features_of(*unisono::data::open_dataset(settings, 1, {}, &trained), unisono::data::Split::train);
+             }),
              Contains("example 1 is of class 'd'"));
 }
 
 TEST_CASE("images with channels last are asked for, and turned", "[recipe]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
   settings.targets = "features";
   std::vector<float> values(2 * 6 * 5 * 3);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   {
-    hdf5::File file(settings.path, hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::create);
     file.create<float>("train/features", {2, 6, 5, 3});
     file.write_rows("train/features", 0, 2, values.data());
   }
-  CHECK_THAT(message_of<ConfigError>([&] { open_dataset(settings, 1); }),
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::open_dataset(settings, 1); }),
              Contains("data.layout = \"hwc\"") && Contains("6 × 5 with 3 channels"));
   settings.layout = "chw";
-  CHECK(open_dataset(settings, 1)->info().features == FeatureShape{6, 5, 3});
+  CHECK(unisono::data::open_dataset(settings, 1)->info().features == unisono::data::FeatureShape{6, 5, 3});
   settings.layout = "hwc";
-  const auto set = open_dataset(settings, 1);
-  CHECK(set->info().features == FeatureShape{3, 6, 5});
-  const auto features = features_of(*set, Split::train);
+  const auto set = unisono::data::open_dataset(settings, 1);
+  CHECK(set->info().features == unisono::data::FeatureShape{3, 6, 5});
+  const auto features = features_of(*set, unisono::data::Split::train);
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t pixel = 0; pixel < 30; ++pixel) CHECK(features[90 + c * 30 + pixel] == values[90 + pixel * 3 + c]);
   }
   settings.layout = "auto";
   {
-    hdf5::File file(settings.path, hdf5::File::Mode::update);
+    unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::update);
     file.write_attribute("train/features", "layout", std::string("hwc"));
   }
-  CHECK(open_dataset(settings, 1)->info().features == FeatureShape{3, 6, 5});
+  CHECK(unisono::data::open_dataset(settings, 1)->info().features == unisono::data::FeatureShape{3, 6, 5});
 }
 
 TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[recipe]") {
@@ -312,13 +349,15 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
     text += std::string(1, '\0') + header + values;
     return std::vector<std::uint8_t>(text.begin(), text.end());
   };
-  const auto bytes = parse_npy(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", "\1\2\3\4"), "a.npy");
+  const auto bytes =
+      unisono::data::parse_npy(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (2, 2), }", "\1\2\3\4"), "a.npy");
   CHECK((bytes.bytes && bytes.extent == std::vector<std::int64_t>{2, 2} && bytes.values_of_bytes[3] == 4));
-  const auto integers =
-      parse_npy(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }", std::string("\xFE\xFF", 2)), "a.npy");
+  const auto integers = unisono::data::parse_npy(
+      npy("{'descr': '<i2', 'fortran_order': False, 'shape': (1,), }", std::string("\xFE\xFF", 2)), "a.npy");
   CHECK((!integers.bytes && integers.values == std::vector<float>{-2}));
   const auto refusal = [&](const std::string& header, const std::string& values) {
-    return message_of<DataError>([&] { parse_npy(npy(header, values), "a.npy"); });
+    return unisono::test::message_of<unisono::DataError>(
+        [&] { unisono::data::parse_npy(npy(header, values), "a.npy"); });
   };
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': True, 'shape': (1,), }", "1234"), Contains("Fortran order"));
   CHECK_THAT(refusal("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "1234"),
@@ -326,9 +365,10 @@ TEST_CASE("arrays of NumPy are read, and refused where they are damaged", "[reci
   CHECK_THAT(refusal("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", "1"), Contains("type '|O'"));
   CHECK_THAT(refusal("{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999,), }", "1"),
              Contains("a.npy"));
-  CHECK_THAT(message_of<DataError>([&] { parse_npy(npy("{}", ""), "a.npy"); }), Contains("has no valid 'descr'"));
-  CHECK_THAT(message_of<DataError>([] {
-               parse_npy(std::vector<std::uint8_t>{1, 2}, "a.npy");
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::parse_npy(npy("{}", ""), "a.npy"); }),
+             Contains("has no valid 'descr'"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([] {
+               unisono::data::parse_npy(std::vector<std::uint8_t>{1, 2}, "a.npy");
              }),
              Contains("is not a .npy file"));
 }

@@ -6,11 +6,11 @@
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 
 TEST_CASE("rows are shared out exactly, and alike for the same seed", "[import]") {
-  const RowSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}),
+  const unisono::data::RowSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}),
       other(10, {0.2, 0.3});
   std::array<int, 3> counts{};
   bool same = true, different = false;
@@ -20,15 +20,16 @@ TEST_CASE("rows are shared out exactly, and alike for the same seed", "[import]"
     different = different || split.of(row) != other.of(row);
   }
   CHECK(counts == std::array<int, 3>{5, 2, 3});
-  CHECK((split.size(Split::train) == 5 && split.size(Split::validation) == 2 && split.size(Split::test) == 3));
+  CHECK((split.size(unisono::data::Split::train) == 5 && split.size(unisono::data::Split::validation) == 2 &&
+         split.size(unisono::data::Split::test) == 3));
   CHECK(same);
   CHECK(different);
-  CHECK(share_of(7, 0.5) == 4);
+  CHECK(unisono::data::share_of(7, 0.5) == 4);
 }
 
 TEST_CASE("shares that leave nothing are refused", "[import]") {
-  const auto refusal = [](const Shares& shares, const std::string& file) {
-    return test::message_of<ConfigError>([&] { check_shares(shares, "rows", file); });
+  const auto refusal = [](const unisono::data::Shares& shares, const std::string& file) {
+    return unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::check_shares(shares, "rows", file); });
   };
   CHECK_THAT(refusal({0.5, 0.5}, ""), Catch::Contains("leave no rows"));
   CHECK_THAT(refusal({1, 0}, ""), Catch::Contains("a fraction of 1 of the rows"));

@@ -5,10 +5,10 @@
 #include "sets.hpp"
 #include "unisono/data/describe.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Matchers::Contains;
-using test::message_of;
+using unisono::test::message_of;
 
 namespace {
 
@@ -28,22 +28,22 @@ void flip(const std::string& path, std::uint64_t at) {
 }
 
 std::string said(const std::string& path, int rank = 0, int ranks = 1) {
-  return message_of<DataError>([&] { check_seal(path, rank, ranks); });
+  return unisono::test::message_of<unisono::DataError>([&] { unisono::data::check_seal(path, rank, ranks); });
 }
 
 /// So many bytes, most of them a hole.
-std::string sealed(const test::TempDir& folder, std::uint64_t bytes) {
+std::string sealed(const unisono::test::TempDir& folder, std::uint64_t bytes) {
   const std::string path = folder / "a.bin";
-  test::write_file(path, "content");
+  unisono::test::write_file(path, "content");
   std::filesystem::resize_file(path, bytes);
-  seal_set(path);
+  unisono::data::seal_set(path);
   return path;
 }
 
 }  // namespace
 
 TEST_CASE("a set of up to 256 MiB is checked whole", "[seal]") {
-  const test::TempDir folder;
+  const unisono::test::TempDir folder;
   for (const std::uint64_t bytes : {std::uint64_t{7}, kSegment - 1, kSegment, kSegment + 1, 4 * kSegment}) {
     const std::string path = sealed(folder, bytes);
     const std::uint64_t all = std::filesystem::file_size(path);
@@ -59,7 +59,7 @@ TEST_CASE("a set of up to 256 MiB is checked whole", "[seal]") {
 }
 
 TEST_CASE("the ranks of a node share the check", "[seal]") {
-  const test::TempDir folder;
+  const unisono::test::TempDir folder;
   const std::string path = sealed(folder, 3 * kSegment);
   flip(path, kSegment + 5);
   CHECK(said(path, 0, 2).empty());
@@ -68,7 +68,7 @@ TEST_CASE("the ranks of a node share the check", "[seal]") {
 }
 
 TEST_CASE("of a larger set, four segments are checked, the first and the last among them", "[seal]") {
-  const test::TempDir folder;
+  const unisono::test::TempDir folder;
   const std::string path = sealed(folder, 7 * kSegment);
   const auto finds = [&](std::uint64_t segment) {
     flip(path, segment * kSegment + 9);
@@ -81,14 +81,14 @@ TEST_CASE("of a larger set, four segments are checked, the first and the last am
 }
 
 TEST_CASE("sets that were made are sealed, and refused when they were changed", "[seal]") {
-  const test::TempDir folder;
+  const unisono::test::TempDir folder;
   const std::string path = folder / "a.h5";
   {
-    SetWriter writer({.path = path});
-    test::write_group<float>(writer.file(), "train", 10, {});
+    unisono::data::SetWriter writer({.path = path});
+    unisono::test::write_group<float>(writer.file(), "train", 10, {});
     writer.finish();
   }
-  CHECK_FALSE(describe_set(path).empty());
+  CHECK_FALSE(unisono::data::describe_set(path).empty());
   const std::uint64_t all = std::filesystem::file_size(path);
   std::filesystem::copy(path, folder / "b.h5");
   for (const std::uint64_t cut : {1, 24, 32}) {  // of 33 bytes of checksum
@@ -97,18 +97,20 @@ TEST_CASE("sets that were made are sealed, and refused when they were changed", 
   }
   std::filesystem::resize_file(folder / "b.h5", all - 33);
   CHECK(said(folder / "b.h5").empty());
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = path;
   flip(path, std::filesystem::file_size(path) / 2);
-  CHECK_THAT(message_of<DataError>([&] { describe_set(path); }), Contains("was changed or damaged"));
-  CHECK_THAT(message_of<DataError>([&] { inspect_dataset(settings); }), Contains("was changed or damaged"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::describe_set(path); }),
+             Contains("was changed or damaged"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::inspect_dataset(settings); }),
+             Contains("was changed or damaged"));
   std::vector<std::string> messages(2);
-  test::ThreadRanks ranks(2);
+  unisono::test::ThreadRanks ranks(2);
   ranks.run([&](int rank) {
-    const NodeShare share = ranks.share(rank);
+    const unisono::data::NodeShare share = ranks.share(rank);
     try {
-      open_dataset(settings, 1, share);
-    } catch (const Error& error) {
+      unisono::data::open_dataset(settings, 1, share);
+    } catch (const unisono::Error& error) {
       messages[static_cast<std::size_t>(rank)] = error.what();
     }
   });
@@ -116,17 +118,18 @@ TEST_CASE("sets that were made are sealed, and refused when they were changed", 
 }
 
 TEST_CASE("a set that was opened to write has no seal any more, and is read as it is", "[seal]") {
-  const test::TempDir folder;
+  const unisono::test::TempDir folder;
   const std::string path = folder / "a.h5";
   {
-    SetWriter writer({.path = path});
-    test::write_group<float>(writer.file(), "train", 10, {});
+    unisono::data::SetWriter writer({.path = path});
+    unisono::test::write_group<float>(writer.file(), "train", 10, {});
     writer.finish();
   }
   const auto with_seal = std::filesystem::file_size(path);
-  hdf5::File(path, hdf5::File::Mode::update).write_attribute("", "classes", std::int64_t{5});
+  unisono::data::hdf5::File(path, unisono::data::hdf5::File::Mode::update)
+      .write_attribute("", "classes", std::int64_t{5});
   CHECK(std::filesystem::file_size(path) != with_seal);
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = path;
-  CHECK(inspect_dataset(settings).classes == 5);
+  CHECK(unisono::data::inspect_dataset(settings).classes == 5);
 }

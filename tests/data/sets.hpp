@@ -25,7 +25,7 @@ struct CountingSet {
 };
 
 template <typename T>
-void write_group(hdf5::File& file, const std::string& name, std::int64_t examples, const CountingSet& set) {
+void write_group(data::hdf5::File& file, const std::string& name, std::int64_t examples, const CountingSet& set) {
   std::vector<std::uint64_t> extent{static_cast<std::uint64_t>(examples)};
   extent.insert(extent.end(), set.shape.begin(), set.shape.end());
   std::size_t size = static_cast<std::size_t>(examples);
@@ -42,7 +42,7 @@ void write_group(hdf5::File& file, const std::string& name, std::int64_t example
 
 template <typename T = float>
 std::string write_set(const std::string& path, const CountingSet& set) {
-  hdf5::File file(path, hdf5::File::Mode::create);
+  data::hdf5::File file(path, data::hdf5::File::Mode::create);
   if (set.train > 0) write_group<T>(file, "train", set.train, set);
   if (set.validation > 0) write_group<T>(file, "validation", set.validation, set);
   if (set.test > 0) write_group<T>(file, "test", set.test, set);
@@ -56,8 +56,8 @@ class ThreadRanks {
   explicit ThreadRanks(int ranks) : ranks_(ranks), barrier_(ranks), texts_(static_cast<std::size_t>(ranks)) {}
 
   /// \param window false: no memory is to be shared
-  NodeShare share(int rank, bool window = true) {
-    NodeShare share;
+  data::NodeShare share(int rank, bool window = true) {
+    data::NodeShare share;
     share.node_rank = rank;
     share.node_size = ranks_;
     share.barrier = [this] { barrier_.arrive_and_wait(); };
@@ -92,12 +92,12 @@ class ThreadRanks {
 };
 
 /// The examples of the next `steps` steps, each the concatenation of its micro-batches.
-inline std::vector<std::vector<std::uint64_t>> take_steps(BatchSource& source, std::int64_t steps) {
+inline std::vector<std::vector<std::uint64_t>> take_steps(data::BatchSource& source, std::int64_t steps) {
   std::vector<std::vector<std::uint64_t>> taken;
   while (static_cast<std::int64_t>(taken.size()) < steps) {
     std::vector<std::uint64_t> step;
     for (bool last = false; !last;) {
-      const Batch batch = source.next();
+      const data::Batch batch = source.next();
       step.insert(step.end(), batch.examples.begin(), batch.examples.end());
       last = batch.last_of_step;
     }

@@ -7,10 +7,10 @@
 #include "sparse/schema.hpp"
 #include "sparse_sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::test;
 using Catch::Contains;
-using hdf5::File;
+using unisono::data::hdf5::File;
 
 namespace {
 
@@ -19,14 +19,15 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// What opening a set says that `make` wrote.
 std::string message(const std::function<void(File&)>& make, double validation_fraction = 0) {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   {
     File file(folder / "a.h5", File::Mode::create);
     make(file);
   }
   const bool shuffle = GENERATE(true, false);
-  std::string text =
-      message_of<DataError>([&] { open_dataset(settings_for(folder / "a.h5", shuffle, validation_fraction), 1); });
+  std::string text = unisono::test::message_of<unisono::DataError>([&] {
+    unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5", shuffle, validation_fraction), 1);
+  });
   if (!text.empty()) CHECK_THAT(text, Contains(folder / "a.h5"));
   return text;
 }
@@ -247,7 +248,7 @@ TEST_CASE("texts that are none", "[sparse]") {
 }
 
 TEST_CASE("the place of what is wrong is named behind the first piece, too", "[sparse]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   std::vector<std::int64_t> numbers(600'000);
   std::iota(numbers.begin(), numbers.end(), 0);
   std::vector<float> floats(numbers.begin(), numbers.end());
@@ -256,34 +257,35 @@ TEST_CASE("the place of what is wrong is named behind the first piece, too", "[s
   file.write("numbers", numbers);
   file.write("floats", floats);
   const auto nothing = [](std::int64_t, auto) {};
-  CHECK_THAT(message_of<DataError>([&] {
-               data::visit_numbers(file, "numbers", {10, 600'000}, 599'999, nothing);
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               unisono::data::visit_numbers(file, "numbers", {10, 600'000}, 599'999, nothing);
              }),
              Contains("value 599999 is 599999, but must lie in [0, 599999)"));
-  CHECK_THAT(message_of<DataError>([&] {
-               data::visit_floats(file, "floats", {7, 600'000}, nothing);
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
+               unisono::data::visit_floats(file, "floats", {7, 600'000}, nothing);
              }),
              Contains("value 500000 is not finite"));
   std::int64_t next = 17;
-  data::visit_numbers(file, "numbers", {17, 600'000}, 600'000, [&](std::int64_t first, auto values) {
+  unisono::data::visit_numbers(file, "numbers", {17, 600'000}, 600'000, [&](std::int64_t first, auto values) {
     CHECK(first == next);
     for (const std::int64_t value : values) next += value == next ? 1 : 0;
   });
   CHECK(next == 600'000);
   numbers[400'000] = 1;
   file.write("other", numbers);
-  CHECK_THAT(message_of<DataError>([&] { data::read_offsets(file, "other", 599'999, 599'999); }),
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>(
+                 [&] { unisono::data::read_offsets(file, "other", 599'999, 599'999); }),
              Contains("value 400000 is 1, less than the one before it"));
 }
 
 TEST_CASE("kinds of sets are told by their datasets", "[sparse]") {
-  for (const Kind& kind : kinds()) {
+  for (const unisono::test::Kind& kind : unisono::test::kinds()) {
     for (const std::string group : {"train", "validation", "test"}) {
-      const TempDir folder;
+      const unisono::test::TempDir folder;
       File file(folder / "a.h5", File::Mode::create);
-      CHECK(data::kind_of(file) == SetKind::table);
+      CHECK(unisono::data::kind_of(file) == unisono::data::SetKind::table);
       kind.write(file, group, 5);
-      CHECK(data::kind_of(file) == kind.kind);
+      CHECK(unisono::data::kind_of(file) == kind.kind);
     }
   }
 }

@@ -20,16 +20,16 @@ namespace unisono::test {
 using Contents = std::vector<std::string>;
 
 /// Writes a group of so many rows, entries or sentences. \return what they should be in memory
-using WriteGroup = Contents (*)(hdf5::File& file, const std::string& group, std::int64_t units);
+using WriteGroup = Contents (*)(data::hdf5::File& file, const std::string& group, std::int64_t units);
 
 struct Kind {
   std::string name;
-  SetKind kind;
+  data::SetKind kind;
   WriteGroup write;
 };
 
 /// Rows of 0 to 3 columns of 11, a target each.
-inline Contents write_rows_group(hdf5::File& file, const std::string& group, std::int64_t rows, bool data) {
+inline Contents write_rows_group(data::hdf5::File& file, const std::string& group, std::int64_t rows, bool data) {
   Contents contents;
   std::vector<std::uint64_t> indptr{0};
   std::vector<std::uint32_t> indices;
@@ -55,8 +55,8 @@ inline Contents write_rows_group(hdf5::File& file, const std::string& group, std
 }
 
 /// Entries of different pairs, where there are not too many, in no order.
-inline Contents write_entries_group(hdf5::File& file, const std::array<std::string, 3>& datasets, std::int64_t entries,
-                                    std::uint32_t rows, std::uint32_t columns) {
+inline Contents write_entries_group(data::hdf5::File& file, const std::array<std::string, 3>& datasets,
+                                    std::int64_t entries, std::uint32_t rows, std::uint32_t columns) {
   RandomStream random(5, Purpose::test, static_cast<std::uint64_t>(entries));
   Contents contents;
   std::vector<std::uint32_t> row, column;
@@ -73,26 +73,26 @@ inline Contents write_entries_group(hdf5::File& file, const std::array<std::stri
   return contents;
 }
 
-inline void write_names(hdf5::File& file, const std::string& dictionary, std::size_t n) {
+inline void write_names(data::hdf5::File& file, const std::string& dictionary, std::size_t n) {
   if (file.exists(dictionary)) return;
   std::vector<std::string> names;
   for (std::size_t i = 0; i < n; ++i) names.push_back(fmt::format("n{}", i));
   file.write_strings(dictionary, names);
 }
 
-inline Contents write_ratings_group(hdf5::File& file, const std::string& group, std::int64_t entries) {
+inline Contents write_ratings_group(data::hdf5::File& file, const std::string& group, std::int64_t entries) {
   write_names(file, "dictionary/users", 70);
   write_names(file, "dictionary/items", 40);
   return write_entries_group(file, {group + "/users", group + "/items", group + "/ratings"}, entries, 70, 40);
 }
 
-inline Contents write_cooccurrences_group(hdf5::File& file, const std::string& group, std::int64_t entries) {
+inline Contents write_cooccurrences_group(data::hdf5::File& file, const std::string& group, std::int64_t entries) {
   write_names(file, "dictionary/words", 30);
   return write_entries_group(file, {group + "/rows", group + "/columns", group + "/counts"}, entries, 30, 30);
 }
 
 /// Sentences of 1 to 6 words.
-inline Contents write_text_group(hdf5::File& file, const std::string& group, std::int64_t sentences) {
+inline Contents write_text_group(data::hdf5::File& file, const std::string& group, std::int64_t sentences) {
   constexpr std::size_t kWords = 50;
   RandomStream random(5, Purpose::test, static_cast<std::uint64_t>(sentences));
   Contents contents;
@@ -114,24 +114,24 @@ inline Contents write_text_group(hdf5::File& file, const std::string& group, std
 }
 
 inline const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> all = {{"rows", SetKind::sparse,
-                                         [](hdf5::File& file, const std::string& group, std::int64_t n) {
+  static const std::vector<Kind> all = {{"rows", data::SetKind::sparse,
+                                         [](data::hdf5::File& file, const std::string& group, std::int64_t n) {
                                            return write_rows_group(file, group, n, true);
                                          }},
-                                        {"rows of ones", SetKind::sparse,
-                                         [](hdf5::File& file, const std::string& group, std::int64_t n) {
+                                        {"rows of ones", data::SetKind::sparse,
+                                         [](data::hdf5::File& file, const std::string& group, std::int64_t n) {
                                            return write_rows_group(file, group, n, false);
                                          }},
-                                        {"ratings", SetKind::ratings, write_ratings_group},
-                                        {"text", SetKind::text, write_text_group},
-                                        {"co-occurrences", SetKind::cooccurrences, write_cooccurrences_group}};
+                                        {"ratings", data::SetKind::ratings, write_ratings_group},
+                                        {"text", data::SetKind::text, write_text_group},
+                                        {"co-occurrences", data::SetKind::cooccurrences, write_cooccurrences_group}};
   return all;
 }
 
 /// What stands in memory as row, entry or sentence i.
-inline std::string content(const ExampleSet& set, std::int64_t i) {
+inline std::string content(const data::ExampleSet& set, std::int64_t i) {
   const auto at = static_cast<std::size_t>(i);
-  if (const auto* entries = std::get_if<SparseEntries>(&set)) {
+  if (const auto* entries = std::get_if<data::SparseEntries>(&set)) {
     const SparseEntry& entry = (*entries)[at];
     return fmt::format("({}, {}) {}", entry.row, entry.column, entry.value);
   }
@@ -139,7 +139,7 @@ inline std::string content(const ExampleSet& set, std::int64_t i) {
     const auto words = text->words.subspan(text->sentences[at], text->sentences[at + 1] - text->sentences[at]);
     return fmt::format("{}", fmt::join(words.begin(), words.end(), " "));
   }
-  const auto& [rows, answers, weights] = std::get<LabelledRows>(set);
+  const auto& [rows, answers, weights] = std::get<data::LabelledRows>(set);
   const std::size_t first = rows.offsets[at], count = rows.offsets[at + 1] - first;
   const auto columns = rows.columns.subspan(first, count);
   std::vector<float> values(count, 1.0F);
@@ -149,23 +149,23 @@ inline std::string content(const ExampleSet& set, std::int64_t i) {
                      fmt::join(values.begin(), values.end(), ","), answers[at]);
 }
 
-inline Contents contents_of(const Batch& batch) {
+inline Contents contents_of(const data::Batch& batch) {
   Contents contents;
-  for (const ExampleRange& range : batch.ranges) {
+  for (const data::ExampleRange& range : batch.ranges) {
     for (std::int64_t i = range.first; i < range.last; ++i) contents.push_back(content(*batch.set, i));
   }
   return contents;
 }
 
 /// The next `steps` steps of a source.
-inline std::vector<Contents> take_contents(BatchSource& source, std::int64_t steps) {
+inline std::vector<Contents> take_contents(data::BatchSource& source, std::int64_t steps) {
   std::vector<Contents> taken;
   for (std::int64_t i = 0; i < steps; ++i) taken.push_back(contents_of(source.next()));
   return taken;
 }
 
 /// A rank's part of a split, or with one rank all of it.
-inline Contents evaluated(Dataset& set, Split split, int rank = 0, int size = 1, Index batch_size = 7) {
+inline Contents evaluated(data::Dataset& set, data::Split split, int rank = 0, int size = 1, Index batch_size = 7) {
   Contents contents;
   const auto source = set.evaluate(split, rank, size, batch_size);
   while (const auto batch = source->next()) {
@@ -186,8 +186,8 @@ inline Contents sorted(Contents contents) {
   return contents;
 }
 
-inline DataSettings settings_for(const std::string& path, bool shuffle = true, double validation_fraction = 0) {
-  DataSettings settings;
+inline data::DataSettings settings_for(const std::string& path, bool shuffle = true, double validation_fraction = 0) {
+  data::DataSettings settings;
   settings.path = path;
   settings.shuffle = shuffle;
   settings.validation_fraction = validation_fraction;
@@ -195,9 +195,9 @@ inline DataSettings settings_for(const std::string& path, bool shuffle = true, d
 }
 
 /// Opened as for a trained model.
-inline std::unique_ptr<Dataset> open_trained(const DataSettings& settings, std::uint64_t seed) {
-  const Preprocessing none;
-  return open_dataset(settings, seed, {}, &none);
+inline std::unique_ptr<data::Dataset> open_trained(const data::DataSettings& settings, std::uint64_t seed) {
+  const data::Preprocessing none;
+  return data::open_dataset(settings, seed, {}, &none);
 }
 
 }  // namespace unisono::test

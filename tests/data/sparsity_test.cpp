@@ -5,24 +5,24 @@
 
 #include "sparse_sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::test;
 
 namespace {
 
 /// What each training example touches; users are even numbers, items odd ones.
 std::vector<std::vector<std::int64_t>> touched(const std::string& path) {
-  const auto set = open_dataset(settings_for(path, false), 1);
+  const auto set = unisono::data::open_dataset(unisono::test::settings_for(path, false), 1);
   const auto source = set->train({.batch_size = set->info().train});
-  const Batch batch = source->next();
+  const unisono::data::Batch batch = source->next();
   std::vector<std::vector<std::int64_t>> all;
-  for (const ExampleRange& range : batch.ranges) {
+  for (const unisono::data::ExampleRange& range : batch.ranges) {
     for (std::int64_t i = range.first; i < range.last; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      if (const auto* entries = std::get_if<SparseEntries>(batch.set)) {
+      if (const auto* entries = std::get_if<unisono::data::SparseEntries>(batch.set)) {
         all.push_back({2 * std::int64_t{(*entries)[at].row}, 2 * std::int64_t{(*entries)[at].column} + 1});
       } else {
-        const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
+        const unisono::SparseRows& rows = std::get<unisono::data::LabelledRows>(*batch.set).rows;
         all.emplace_back(rows.columns.begin() + static_cast<std::ptrdiff_t>(rows.offsets[at]),
                          rows.columns.begin() + static_cast<std::ptrdiff_t>(rows.offsets[at + 1]));
       }
@@ -36,9 +36,9 @@ bool meet(const std::vector<std::int64_t>& a, const std::vector<std::int64_t>& b
 }
 
 /// By the definition, looking at every pair.
-Sparsity by_pairs(const std::vector<std::vector<std::int64_t>>& examples) {
+unisono::data::Sparsity by_pairs(const std::vector<std::vector<std::int64_t>>& examples) {
   const auto n = static_cast<double>(examples.size());
-  Sparsity sparsity;
+  unisono::data::Sparsity sparsity;
   for (const auto& one : examples) {
     sparsity.omega = std::max(sparsity.omega, static_cast<std::int64_t>(one.size()));
     double neighbours = 0;
@@ -55,11 +55,11 @@ Sparsity by_pairs(const std::vector<std::vector<std::int64_t>>& examples) {
 }
 
 /// A set's figures, which must be those of their definition.
-Sparsity checked(const std::string& path) {
-  const Sparsity expected = by_pairs(touched(path));
-  DataSettings settings;
+unisono::data::Sparsity checked(const std::string& path) {
+  const unisono::data::Sparsity expected = by_pairs(touched(path));
+  unisono::data::DataSettings settings;
   settings.path = path;
-  const auto sparsity = sparsity_of(settings);
+  const auto sparsity = unisono::data::sparsity_of(settings);
   REQUIRE(sparsity);
   CHECK(sparsity->omega == expected.omega);
   CHECK(sparsity->delta == Approx(expected.delta));
@@ -71,16 +71,16 @@ Sparsity checked(const std::string& path) {
 }  // namespace
 
 TEST_CASE("the sparsity figures of rows are those of their definition", "[sparse]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   {
-    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
-    write_rows_group(file, "train", 60, true);  // so few that all are watched
+    unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::create);
+    unisono::test::write_rows_group(file, "train", 60, true);  // so few that all are watched
   }
   CHECK(checked(folder / "a.h5").omega == 3);
 }
 
 TEST_CASE("… and those of ratings, each pair being rated once", "[sparse]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   {
     std::vector<std::uint32_t> users, items;
     for (std::uint32_t user = 0; user < 20; ++user) {
@@ -90,7 +90,7 @@ TEST_CASE("… and those of ratings, each pair being rated once", "[sparse]") {
         items.push_back(item);
       }
     }
-    hdf5::File file(folder / "a.h5", hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(folder / "a.h5", unisono::data::hdf5::File::Mode::create);
     file.write("train/users", users);
     file.write("train/items", items);
     file.write("train/ratings", std::vector<float>(users.size(), 1.0F));
@@ -99,19 +99,19 @@ TEST_CASE("… and those of ratings, each pair being rated once", "[sparse]") {
 }
 
 TEST_CASE("sets without such figures", "[sparse]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   {
-    hdf5::File file(folder / "text.h5", hdf5::File::Mode::create);
-    write_text_group(file, "train", 10);
-    hdf5::File empty(folder / "empty.h5", hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(folder / "text.h5", unisono::data::hdf5::File::Mode::create);
+    unisono::test::write_text_group(file, "train", 10);
+    unisono::data::hdf5::File empty(folder / "empty.h5", unisono::data::hdf5::File::Mode::create);
     empty.write("train/features/indptr", std::vector<std::uint64_t>(4));
     empty.write("train/features/indices", std::vector<std::uint32_t>{});
     empty.write_attribute("train/features", "columns", std::int64_t{11});
     empty.write("train/targets", std::vector<float>(3));
   }
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = folder / "text.h5";
-  CHECK_FALSE(sparsity_of(settings));
+  CHECK_FALSE(unisono::data::sparsity_of(settings));
   settings.path = folder / "empty.h5";
-  CHECK(sparsity_of(settings)->omega == 0);
+  CHECK(unisono::data::sparsity_of(settings)->omega == 0);
 }

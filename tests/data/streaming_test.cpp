@@ -10,16 +10,17 @@
 #include "stream/lane_order.hpp"
 #include "stream/streaming_feed.hpp"
 
-using namespace unisono;
 using namespace unisono::data;
-using test::TempDir;
+using namespace unisono::data;
+using unisono::test::TempDir;
 
 namespace {
 
 /// Blocks of so many rows, the last one shorter.
-LaneSettings lanes(std::int64_t examples, std::int64_t block_rows, std::int64_t batch, LaneShape shape) {
-  LaneSettings settings;
-  settings.blocks = blocks_of(RowRuns(examples), {0, examples}, block_rows);
+unisono::data::LaneSettings lanes(std::int64_t examples, std::int64_t block_rows, std::int64_t batch,
+                                  unisono::data::LaneShape shape) {
+  unisono::data::LaneSettings settings;
+  settings.blocks = unisono::data::blocks_of(unisono::data::RowRuns(examples), {0, examples}, block_rows);
   settings.examples = examples;
   settings.batch = batch;
   settings.shape = shape;
@@ -33,24 +34,24 @@ struct Taken {
   std::int64_t cell_rows = 0;
 };
 
-Taken take_epoch(const LaneSettings& settings, int rank, int size, Index accumulate = 1) {
-  const LaneOrder order(settings, 2);
-  Schedule schedule(settings.examples,
-                    {.rank = rank, .size = size, .batch_size = settings.batch, .accumulate = accumulate}, false);
+Taken take_epoch(const unisono::data::LaneSettings& settings, int rank, int size, unisono::Index accumulate = 1) {
+  const unisono::data::LaneOrder order(settings, 2);
+  unisono::data::Schedule schedule(
+      settings.examples, {.rank = rank, .size = size, .batch_size = settings.batch, .accumulate = accumulate}, false);
   schedule.seek({2, 0});
   Taken taken;
   std::set<std::pair<std::int64_t, std::int64_t>> cells;
   taken.steps.emplace_back();
   for (bool last = false; !last; schedule.advance()) {
-    const MicroBatch batch = schedule.current();
+    const unisono::data::MicroBatch batch = schedule.current();
     last = batch.last_of_epoch;
-    for (const LanePart& part : order.parts(batch)) {
+    for (const unisono::data::LanePart& part : order.parts(batch)) {
       for (std::int64_t position = part.positions.first; position < part.positions.last; ++position) {
-        const Cell cell = order.cell_at(part.lane, position);
+        const unisono::data::Cell cell = order.cell_at(part.lane, position);
         if (cells.insert({cell.lane, cell.group}).second) taken.cell_rows += cell.rows.size();
         const auto place = order.virtual_row(part.lane, position) - cell.rows.first;
         auto row = static_cast<std::int64_t>(order.shuffle_of(cell)(static_cast<std::uint64_t>(place)));
-        for (const Range& rows : order.file_rows(cell)) {
+        for (const unisono::data::Range& rows : order.file_rows(cell)) {
           if (row < rows.size()) {
             taken.steps.back().push_back(rows.first + row);
             break;
@@ -69,7 +70,7 @@ constexpr std::uint64_t kWidth = 65536;
 constexpr std::int64_t kBlockBytes = 16 * 65536;
 
 std::string write_wide_set(const std::string& path, std::int64_t examples) {
-  hdf5::File file(path, hdf5::File::Mode::create);
+  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
   std::vector<std::uint8_t> features(static_cast<std::size_t>(examples) * kWidth);
   std::vector<std::int64_t> labels(static_cast<std::size_t>(examples));
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -139,10 +140,10 @@ TEST_CASE("a step has examples of all lanes, and neighbours in the file are apar
 TEST_CASE("without shuffling lanes keep the file's order", "[streaming]") {
   auto settings = lanes(23, 4, 5, {1, 2});
   settings.shuffle = false;
-  const LaneOrder order(settings, 0);
+  const unisono::data::LaneOrder order(settings, 0);
   std::int64_t row = 0;
   for (std::int64_t position = 0; position < 23; ++position) {
-    const Cell cell = order.cell_at(0, position);
+    const unisono::data::Cell cell = order.cell_at(0, position);
     const auto rows = order.file_rows(cell);
     CHECK(order.virtual_row(0, position) == row++);
     CHECK(rows.front().first == cell.rows.first);
@@ -151,25 +152,25 @@ TEST_CASE("without shuffling lanes keep the file's order", "[streaming]") {
 
 TEST_CASE("lanes fill the window", "[streaming]") {
   // 100 blocks fit: 50 cells of a block for the batch, 50 for the next ones.
-  CHECK(choose_lanes(100, 1, 1000, 64).lanes == 50);
-  CHECK(choose_lanes(100, 1, 1000, 64).group_blocks == 1);
-  CHECK(choose_lanes(1000, 1, 10000, 64).lanes == 64);
-  CHECK(choose_lanes(1000, 1, 10000, 64).group_blocks == 7);
-  CHECK(choose_lanes(1, 10, 5, 64).lanes == 1);
-  CHECK(choose_lanes(1000, 1, 3, 64).lanes == 3);
-  CHECK(choose_lanes(1000, 1, 0, 64).lanes == 1);
+  CHECK(unisono::data::choose_lanes(100, 1, 1000, 64).lanes == 50);
+  CHECK(unisono::data::choose_lanes(100, 1, 1000, 64).group_blocks == 1);
+  CHECK(unisono::data::choose_lanes(1000, 1, 10000, 64).lanes == 64);
+  CHECK(unisono::data::choose_lanes(1000, 1, 10000, 64).group_blocks == 7);
+  CHECK(unisono::data::choose_lanes(1, 10, 5, 64).lanes == 1);
+  CHECK(unisono::data::choose_lanes(1000, 1, 3, 64).lanes == 3);
+  CHECK(unisono::data::choose_lanes(1000, 1, 0, 64).lanes == 1);
 }
 
 TEST_CASE("streaming: P ranks equal one, every example once, features and labels in their places", "[streaming]") {
   const TempDir folder;
   const std::int64_t examples = 150;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", examples);
   settings.reader = "streaming";
   settings.window_bytes = 8 * kBlockBytes;  // of 10
   settings.partition = GENERATE("global", "fixed");
   settings.validation_fraction = GENERATE(0.0, 0.3);
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   CHECK_FALSE(set->info().resident);
   CHECK(set->info().bytes_per_node == 8 * kBlockBytes);
   const auto epoch = [&](int ranks) {
@@ -178,7 +179,7 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
       const auto source = set->train({.rank = rank, .size = ranks, .batch_size = 12, .seed = 5});
       steps.resize(static_cast<std::size_t>(source->steps_per_epoch()));
       for (auto& step : steps) {
-        const Batch batch = source->next();
+        const unisono::data::Batch batch = source->next();
         for (std::size_t i = 0; i < batch.examples.size(); ++i) {
           const std::uint64_t row = batch.examples[i];
           CHECK(batch.features[i * kWidth] == static_cast<float>(row & 255));
@@ -208,7 +209,7 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
     CHECK(std::set<std::uint64_t>(all.begin(), all.end()) == seen);
   }
   if (settings.validation_fraction == 0) return;
-  const auto evaluation = set->evaluate(Split::validation, 0, 1, 5);
+  const auto evaluation = set->evaluate(unisono::data::Split::validation, 0, 1, 5);
   while (const auto batch = evaluation->next()) {
     for (const auto row : batch->examples) CHECK(seen.insert(row).second);
   }
@@ -217,17 +218,17 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
 
 TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came there", "[streaming]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", 100);
   settings.reader = "streaming";
   settings.window_bytes = 6 * kBlockBytes;
-  const auto set = open_dataset(settings, 1);
-  const SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .accumulate = 2, .seed = 3};
+  const auto set = unisono::data::open_dataset(settings, 1);
+  const unisono::data::SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .accumulate = 2, .seed = 3};
   const auto through = set->train(options), sent = set->train(options);
-  const auto all = test::take_steps(*through, 30);
+  const auto all = unisono::test::take_steps(*through, 30);
   for (const std::int64_t step : {0, 7, 11, 20, 4}) {
     sent->seek({step / 12, step % 12});
-    const auto rest = test::take_steps(*sent, 6);
+    const auto rest = unisono::test::take_steps(*sent, 6);
     for (std::size_t i = 0; i < 6; ++i) CHECK(rest[i] == all[static_cast<std::size_t>(step) + i]);
   }
 }
@@ -235,19 +236,20 @@ TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came
 TEST_CASE("streaming stays within its window, and ranks read their share", "[streaming]") {
   const TempDir folder;
   const std::int64_t examples = 640, blocks = 40;
-  const hdf5::File file(write_wide_set(folder / "a.h5", examples), hdf5::File::Mode::read);
-  const SetSchema schema = read_schema(file, {});
-  const GroupSchema& group = schema.any_group();
-  REQUIRE(block_rows(group) == 16);
-  LaneSettings settings = lanes(examples, 16, 8, {8, 1});
+  const unisono::data::hdf5::File file(write_wide_set(folder / "a.h5", examples),
+                                       unisono::data::hdf5::File::Mode::read);
+  const unisono::data::SetSchema schema = unisono::data::read_schema(file, {});
+  const unisono::data::GroupSchema& group = schema.any_group();
+  REQUIRE(unisono::data::block_rows(group) == 16);
+  unisono::data::LaneSettings settings = lanes(examples, 16, 8, {8, 1});
   const std::int64_t window = 16 * kBlockBytes + 4096;
   for (const int ranks : {1, 2, 4}) {
     std::int64_t read = 0, peak = 0;
     for (int rank = 0; rank < ranks; ++rank) {
-      Schedule schedule(examples, {.rank = rank, .size = ranks, .batch_size = 8}, false);
-      StreamingFeed feed(file, group, settings, schedule, window);
+      unisono::data::Schedule schedule(examples, {.rank = rank, .size = ranks, .batch_size = 8}, false);
+      unisono::data::StreamingFeed feed(file, group, settings, schedule, window);
       feed.seek({0, 0});
-      std::vector<RawExample> gathered;
+      std::vector<unisono::data::RawExample> gathered;
       for (; schedule.current().epoch < 2; schedule.advance()) feed.gather(schedule.current(), gathered);
       read += feed.reader().bytes_read();
       peak += feed.reader().peak_bytes();
@@ -261,13 +263,13 @@ TEST_CASE("streaming stays within its window, and ranks read their share", "[str
 
 TEST_CASE("streaming: a rank without examples neither reads nor hangs", "[streaming]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", 20);
   settings.reader = "streaming";
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.rank = 0, .size = 3, .batch_size = 2});
   for (int step = 0; step < 25; ++step) {
-    const Batch batch = source->next();
+    const unisono::data::Batch batch = source->next();
     CHECK(batch.size == 0);
     CHECK(batch.global_size == 2);
   }
@@ -275,10 +277,10 @@ TEST_CASE("streaming: a rank without examples neither reads nor hangs", "[stream
 
 TEST_CASE("streaming: an error while reading reaches the one who asks for the batch", "[streaming]") {
   const TempDir folder;
-  DataSettings settings;
+  unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
   {
-    hdf5::File file(settings.path, hdf5::File::Mode::create);
+    unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::create);
     std::vector<float> features(100, 1);
     features[77] = std::numeric_limits<float>::quiet_NaN();
     file.create<float>("train/features", {100, 1});
@@ -286,7 +288,7 @@ TEST_CASE("streaming: an error while reading reaches the one who asks for the ba
     file.write("train/labels", std::vector<float>(100));
   }
   settings.reader = "streaming";
-  const auto set = open_dataset(settings, 1);
+  const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 10});
-  CHECK_THAT(test::message_of<DataError>([&] { source->next(); }), Catch::Contains("example 77"));
+  CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { source->next(); }), Catch::Contains("example 77"));
 }

@@ -4,7 +4,7 @@
 #include "sparse/split.hpp"
 #include "sparse_sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using namespace unisono::test;
 
@@ -14,7 +14,7 @@ namespace {
 std::string write_sentences(const std::string& path, const std::vector<std::uint64_t>& lengths) {
   std::vector<std::uint64_t> bounds{0};
   for (const std::uint64_t length : lengths) bounds.push_back(bounds.back() + length);
-  hdf5::File file(path, hdf5::File::Mode::create);
+  unisono::data::hdf5::File file(path, unisono::data::hdf5::File::Mode::create);
   file.write("train/words", std::vector<std::int32_t>(bounds.back()));
   file.write("train/sentences", bounds);
   file.write_strings("dictionary/words", {"a"});
@@ -24,11 +24,11 @@ std::string write_sentences(const std::string& path, const std::vector<std::uint
 }  // namespace
 
 TEST_CASE("a step of a text takes whole sentences, of about its words", "[sparse][text]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   std::vector<std::uint64_t> lengths;
   for (std::uint64_t i = 0; i < 4000; ++i) lengths.push_back(i % 11);  // empty ones among them
   write_sentences(folder / "a.h5", lengths);
-  const auto set = open_dataset(settings_for(folder / "a.h5"), 1);
+  const auto set = unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5"), 1);
   const auto source = set->train({.batch_size = 1000});
   const std::int64_t words = source->examples_per_epoch();
   CHECK(words == set->info().train);
@@ -38,10 +38,10 @@ TEST_CASE("a step of a text takes whole sentences, of about its words", "[sparse
   std::vector<int> seen(lengths.size());
   std::int64_t all = 0;
   for (std::int64_t step = 0; step < source->steps_per_epoch(); ++step) {
-    const Batch batch = source->next();
+    const unisono::data::Batch batch = source->next();
     CHECK(std::abs(batch.size - words / source->steps_per_epoch()) <= most + 1);
     std::int64_t own = 0;
-    for (const ExampleRange& range : batch.ranges) {
+    for (const unisono::data::ExampleRange& range : batch.ranges) {
       for (std::int64_t i = range.first; i < range.last; ++i) {
         ++seen[static_cast<std::size_t>(i)];
         own += static_cast<std::int64_t>(lengths[static_cast<std::size_t>(i)]);
@@ -58,16 +58,16 @@ TEST_CASE("a step of a text takes whole sentences, of about its words", "[sparse
 }
 
 TEST_CASE("one long sentence is one step", "[sparse][text]") {
-  const TempDir folder;
+  const unisono::test::TempDir folder;
   write_sentences(folder / "a.h5", {30000});
-  const auto set = open_dataset(settings_for(folder / "a.h5"), 1);
+  const auto set = unisono::data::open_dataset(unisono::test::settings_for(folder / "a.h5"), 1);
   const auto source = set->train({.batch_size = 100});
   CHECK(source->steps_per_epoch() == 1);
   CHECK(source->next().size == 30000);
   CHECK(source->next().epoch == 1);
   // Of two ranks one has nothing to do.
   const auto second = set->train({.rank = 1, .size = 2, .batch_size = 100});
-  const Batch batch = second->next();
+  const unisono::data::Batch batch = second->next();
   CHECK(batch.size == 0);
   CHECK(batch.ranges.empty());
   CHECK(batch.global_size == 30000);

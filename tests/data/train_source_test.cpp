@@ -4,7 +4,7 @@
 
 #include "sets.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::test;
 
 namespace {
@@ -12,26 +12,27 @@ namespace {
 using Steps = std::vector<std::vector<std::uint64_t>>;
 
 /// What `lanes` sources of every `lanes`-th step yield, in the order of the steps.
-Steps take_in_lanes(Dataset& set, SourceOptions options, int lanes, std::int64_t steps, const DataCursor& start = {}) {
-  std::vector<std::unique_ptr<BatchSource>> sources;
+Steps take_in_lanes(unisono::data::Dataset& set, unisono::data::SourceOptions options, int lanes, std::int64_t steps,
+                    const unisono::data::DataCursor& start = {}) {
+  std::vector<std::unique_ptr<unisono::data::BatchSource>> sources;
   for (int lane = 0; lane < lanes; ++lane) {
     options.lane = lane;
     options.lanes = lanes;
     sources.push_back(set.train(options));
     if (start.epoch + start.step > 0) {
-      take_steps(*sources.back(), 1);
+      unisono::test::take_steps(*sources.back(), 1);
       sources.back()->seek(start);
     }
   }
   Steps taken;
   for (std::int64_t step = 0; step < steps; ++step) {
-    taken.push_back(take_steps(*sources[static_cast<std::size_t>(step % lanes)], 1).front());
+    taken.push_back(unisono::test::take_steps(*sources[static_cast<std::size_t>(step % lanes)], 1).front());
   }
   return taken;
 }
 
-DataSettings settings_of(const std::string& path, const std::string& reader) {
-  DataSettings settings;
+unisono::data::DataSettings settings_of(const std::string& path, const std::string& reader) {
+  unisono::data::DataSettings settings;
   settings.path = path;
   settings.reader = reader;
   return settings;
@@ -40,15 +41,15 @@ DataSettings settings_of(const std::string& path, const std::string& reader) {
 }  // namespace
 
 TEST_CASE("lanes share the steps of one source", "[source]") {
-  const TempDir folder;
-  write_set(folder / "a.h5", {.train = 103});
-  const auto set = open_dataset(settings_of(folder / "a.h5", "resident"), 1);
-  for (const Index accumulate : {1, 3}) {
+  const unisono::test::TempDir folder;
+  unisono::test::write_set(folder / "a.h5", {.train = 103});
+  const auto set = unisono::data::open_dataset(settings_of(folder / "a.h5", "resident"), 1);
+  for (const unisono::Index accumulate : {1, 3}) {
     for (const int size : {1, 2}) {
-      const SourceOptions options{
+      const unisono::data::SourceOptions options{
           .rank = size - 1, .size = size, .batch_size = 10, .accumulate = accumulate, .seed = 1};
       const auto whole = set->train(options);
-      const Steps all = take_steps(*whole, 33);  // three epochs of 11
+      const Steps all = unisono::test::take_steps(*whole, 33);  // three epochs of 11
       for (const int lanes : {1, 2, 3, 12}) {
         CAPTURE(accumulate, size, lanes);
         CHECK(take_in_lanes(*set, options, lanes, 33) == all);
@@ -59,9 +60,9 @@ TEST_CASE("lanes share the steps of one source", "[source]") {
 }
 
 TEST_CASE("a streamed set has no lanes", "[source]") {
-  const TempDir folder;
-  write_set(folder / "a.h5", {});
-  const auto set = open_dataset(settings_of(folder / "a.h5", "streaming"), 1);
-  CHECK_THAT(message_of<ConfigError>([&] { set->train({.lane = 1, .lanes = 2}); }),
+  const unisono::test::TempDir folder;
+  unisono::test::write_set(folder / "a.h5", {});
+  const auto set = unisono::data::open_dataset(settings_of(folder / "a.h5", "streaming"), 1);
+  CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([&] { set->train({.lane = 1, .lanes = 2}); }),
              Catch::Contains("set data.reader = \"resident\""));
 }

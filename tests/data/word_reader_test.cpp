@@ -5,33 +5,33 @@
 #include "support.hpp"
 #include "unisono/base/errors.hpp"
 
-using namespace unisono;
+using namespace unisono::data;
 using namespace unisono::data;
 using Catch::Contains;
-using test::message_of;
+using unisono::test::message_of;
 
 namespace {
 
 /// Words, each with a blank behind it; "|" where a line ends.
 std::string read(const std::string& text) {
-  WordReader reader(bytes_of(text, "f"));
+  unisono::data::WordReader reader(unisono::data::bytes_of(text, "f"));
   std::string words;
   for (;;) {
     switch (reader.next()) {
-      case WordReader::Token::word:
+      case unisono::data::WordReader::Token::word:
         words += std::string(reader.word()) + " ";
         break;
-      case WordReader::Token::line_end:
+      case unisono::data::WordReader::Token::line_end:
         words += "|";
         break;
-      case WordReader::Token::end:
+      case unisono::data::WordReader::Token::end:
         return words;
     }
   }
 }
 
 std::string refusal(const std::string& text) {
-  return message_of<DataError>([&] { read(text); });
+  return unisono::test::message_of<unisono::DataError>([&] { read(text); });
 }
 
 }  // namespace

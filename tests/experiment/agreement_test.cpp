@@ -5,7 +5,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -13,7 +13,7 @@ using Catch::Matchers::Contains;
 /// What ranks with these hashes throw; empty: nothing.
 std::string disagreement(const std::vector<std::uint64_t>& hashes) {
   try {
-    run_as_threads(static_cast<int>(hashes.size()), [&](Communicator& world) {
+    comm::run_as_threads(static_cast<int>(hashes.size()), [&](comm::Communicator& world) {
       require_same(world, "config", hashes[static_cast<std::size_t>(world.rank())], "do something");
     });
     return "";
@@ -40,4 +40,4 @@ TEST_CASE("of two ranks the first is right", "[agreement]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

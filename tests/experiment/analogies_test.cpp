@@ -6,11 +6,11 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 UnitRows rows_of(const std::vector<float>& values, Index width) {
-  const VectorTable table{
+  const models::VectorTable table{
       .name = "words", .rows = static_cast<Index>(values.size()) / width, .width = width, .parts = {{0, width}}};
   std::vector<std::int32_t> all(static_cast<std::size_t>(table.rows));
   std::iota(all.begin(), all.end(), 0);
@@ -39,7 +39,7 @@ std::int32_t by_definition(const UnitRows& words, const Analogy& question) {
 
 TEST_CASE("rows have length 1, in the order asked for; zeros stay zeros", "[analogies]") {
   const std::vector<float> values = {3, 4, /**/ 0, 0, /**/ 0, -2};
-  const VectorTable table{.name = "words", .rows = 3, .width = 2, .parts = {{0, 2}}};
+  const models::VectorTable table{.name = "words", .rows = 3, .width = 2, .parts = {{0, 2}}};
   const std::vector<std::int32_t> order = {2, 0, 1};
   const UnitRows rows = unit_rows(table, values, order);
   CHECK(rows.count == 3);
@@ -75,4 +75,4 @@ TEST_CASE("blocks of words and shares of questions change nothing", "[analogies]
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using List = std::vector<Scored>;
@@ -18,4 +18,4 @@ TEST_CASE("the best are kept, the largest first, and of equals the lower rows", 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,7 +5,7 @@
 
 #include "sample_checkpoint.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 CheckpointHeader header_with_all() {
@@ -46,4 +46,4 @@ TEST_CASE("a checkpoint of before there was any of that is read with nothing dec
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

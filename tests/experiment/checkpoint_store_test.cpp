@@ -10,7 +10,7 @@
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -28,11 +28,11 @@ std::vector<std::string> names_in(const std::string& folder) {
 
 void write(CheckpointStore& store, const SampleModel& model, std::int64_t step, bool best = false) {
   SampleState state(model);
-  store.write(sample_header(model, step), state.held(), best);
+  store.write(testing::sample_header(model, step), state.held(), best);
 }
 
 void damage(const std::string& path) {
-  std::string bytes = bytes_of(path);
+  std::string bytes = testing::bytes_of(path);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   std::ofstream(path, std::ios::binary) << bytes;
 }
@@ -41,7 +41,7 @@ TEST_CASE("the last checkpoints are kept, and the best one", "[checkpoint_store]
   const SampleModel model;
   for (const int ranks : {1, 3}) {
     const ScratchFolder folder;
-    run_as_threads(ranks, [&](Communicator& world) {
+    comm::run_as_threads(ranks, [&](comm::Communicator& world) {
       CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
       for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == 20);
       store.finish();
@@ -56,7 +56,7 @@ TEST_CASE("a run that stops early goes back to its best checkpoint, which is the
   const SampleModel model;
   for (const std::int64_t best : {20, 30}) {  // one that was removed, and one that is still there
     const ScratchFolder folder;
-    run_as_threads(2, [&](Communicator& world) {
+    comm::run_as_threads(2, [&](comm::Communicator& world) {
       CheckpointStore store(world, folder.path("c"), {.keep = 2, .best = {}});
       for (const std::int64_t step : {10, 20, 30, 40}) write(store, model, step, step == best);
       store.go_back_to_best(best);
@@ -73,7 +73,7 @@ TEST_CASE("ranks go on with their steps while a checkpoint is written, until all
           "[checkpoint_store]") {
   const SampleModel model;
   const ScratchFolder folder;
-  run_as_threads(2, [&](Communicator& world) {
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
     CheckpointStore store(world, folder.path(), {});
     write(store, model, 10);
     for (int step = 0; step < 5000 && names_in(folder.path()).empty(); step = static_cast<int>(world.max(step)) + 1) {
@@ -87,7 +87,7 @@ TEST_CASE("ranks go on with their steps while a checkpoint is written, until all
 TEST_CASE("what is not finished when a run ends with an error leaves nothing behind", "[checkpoint_store]") {
   const SampleModel model;
   const ScratchFolder folder;
-  run_as_threads(2, [&](Communicator& world) {
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
     CheckpointStore store(world, folder.path(), {});
     write(store, model, 10);
   });
@@ -96,7 +96,7 @@ TEST_CASE("what is not finished when a run ends with an error leaves nothing beh
 
 TEST_CASE("the newest checkpoint is the one of the latest step, also beyond nine digits", "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   Log log(0, false);
   CheckpointStore store(*world, folder.path(), {.keep = 3, .best = {}});
@@ -108,7 +108,7 @@ TEST_CASE("the newest checkpoint is the one of the latest step, also beyond nine
 
 TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   Log log(0, false);
   log.add_file(folder.path("log.txt"));
@@ -116,12 +116,12 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
   for (const std::int64_t step : {10, 20, 30}) write(store, model, step);
   store.finish();
   damage(folder.path("c/step-000000030.h5"));
-  run_as_threads(2, [&](Communicator& ranks) {
+  comm::run_as_threads(2, [&](comm::Communicator& ranks) {
     Log quiet(ranks.rank(), false);
     EXPECT(CheckpointStore(ranks, folder.path("c"), {}).newest(quiet)->header.step == 20);
   });
   CHECK(store.newest(log)->header.step == 20);
-  CHECK_THAT(bytes_of(folder.path("log.txt")), Contains("step-000000030.h5 is damaged"));
+  CHECK_THAT(testing::bytes_of(folder.path("log.txt")), Contains("step-000000030.h5 is damaged"));
 
   damage(folder.path("c/step-000000020.h5"));
   damage(folder.path("c/step-000000010.h5"));
@@ -132,7 +132,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it, by name", 
 TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are written after it",
           "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   CheckpointStore store(*world, folder.path(), {.keep = 2, .best = {}});
   for (const std::int64_t step : {10, 45}) write(store, model, step);
@@ -145,7 +145,7 @@ TEST_CASE("a damaged checkpoint of a later step never outlives the ones that are
 
 TEST_CASE("the best checkpoint is the last resort", "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   Log log(0, false);
   CheckpointStore store(*world, folder.path(), {.keep = 1, .best = {}});
@@ -158,7 +158,7 @@ TEST_CASE("the best checkpoint is the last resort", "[checkpoint_store]") {
 
 TEST_CASE("what an interrupted writing left is removed, and never taken for a checkpoint", "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   Log log(0, false);
   folder.file("step-000000050.h5.tmp", "half");
@@ -170,7 +170,7 @@ TEST_CASE("what an interrupted writing left is removed, and never taken for a ch
 
 TEST_CASE("an error of the writing comes with the next checkpoint, which can be written", "[checkpoint_store]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
   CheckpointStore store(*world, folder.path("c"), {});
   write(store, model, 10);
@@ -182,4 +182,4 @@ TEST_CASE("an error of the writing comes with the next checkpoint, which can be 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,7 +13,7 @@
 #include "stored_checkpoint.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -51,7 +51,7 @@ void expect_sample(const CheckpointHeader& read, const CheckpointHeader& written
 }
 
 /// Collective: what a checkpoint says of a state, read into its vectors.
-void read_state(Communicator& world, const std::string& path, const HeldState& state) {
+void read_state(comm::Communicator& world, const std::string& path, const HeldState& state) {
   const StoredCheckpoint stored = open_checkpoint(world, path);
   for (const HeldVector& vector : state) read_vector(world, stored, {vector.group}, vector);
 }
@@ -61,13 +61,13 @@ TEST_CASE("a checkpoint holds everything that was written, bit for bit, on any n
   const SampleModel model;
   const std::string path = folder.path("a.h5");
   for (const int writers : {1, 2, 3}) {
-    run_as_threads(writers, [&](Communicator& world) {
+    comm::run_as_threads(writers, [&](comm::Communicator& world) {
       SampleState state(model);
-      write_checkpoint(world, path, sample_header(model), state.held());
+      testing::write_checkpoint(world, path, testing::sample_header(model), state.held());
     });
     CHECK_FALSE(std::filesystem::exists(path + ".tmp"));
     for (const int readers : {1, 2, 3}) {
-      run_as_threads(readers, [&](Communicator& world) {
+      comm::run_as_threads(readers, [&](comm::Communicator& world) {
         SampleState state(model);
         state.clear();
         read_state(world, path, state.held());
@@ -75,7 +75,7 @@ TEST_CASE("a checkpoint holds everything that was written, bit for bit, on any n
         const StoredCheckpoint stored = open_checkpoint(world, path);
         EXPECT(stored.seen_by_all);
         EXPECT(stored.optimizer_states == 1);
-        expect_sample(stored.header, sample_header(model));
+        expect_sample(stored.header, testing::sample_header(model));
       });
     }
     std::filesystem::remove(path);
@@ -87,7 +87,7 @@ TEST_CASE("vectors that only a device reads are written and read through plain m
   const SampleModel model;
   const std::string path = folder.path("a.h5");
   for (const int ranks : {1, 2}) {
-    run_as_threads(ranks, [&](Communicator& world) {
+    comm::run_as_threads(ranks, [&](comm::Communicator& world) {
       FarAllocator far;
       SampleState state(model);
       Buffer parameters(model.parameters.size(), far);
@@ -95,7 +95,7 @@ TEST_CASE("vectors that only a device reads are written and read through plain m
       HeldState held = state.held();
       held[0].values = parameters.view();
       held[0].memory = &far;
-      write_checkpoint(world, path, sample_header(model), held);
+      testing::write_checkpoint(world, path, testing::sample_header(model), held);
 
       SampleState read(model);  // into plain vectors
       read.clear();
@@ -114,7 +114,7 @@ TEST_CASE("vectors that only a device reads are written and read through plain m
 
 /// All numbers of a checkpoint, by their names in the file.
 std::map<std::string, std::vector<float>> numbers_in(const std::string& path, const SampleModel& model) {
-  const hdf5::File file(path, hdf5::File::Mode::read);
+  const data::hdf5::File file(path, data::hdf5::File::Mode::read);
   std::map<std::string, std::vector<float>> numbers;
   SampleState state(model);
   for (const HeldVector& vector : state.held()) {
@@ -129,12 +129,12 @@ std::map<std::string, std::vector<float>> numbers_in(const std::string& path, co
 TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank writes", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  write_sample(folder.path("1.h5"), model);
+  testing::write_sample(folder.path("1.h5"), model);
   for (const int writers : {2, 3, 5}) {
     const std::string path = folder.path(std::to_string(writers) + ".h5");
-    run_as_threads(writers, [&](Communicator& world) {
+    comm::run_as_threads(writers, [&](comm::Communicator& world) {
       SampleState state(model);
-      write_checkpoint(world, path, sample_header(model), state.held());
+      testing::write_checkpoint(world, path, testing::sample_header(model), state.held());
     });
     CHECK(numbers_in(path, model) == numbers_in(folder.path("1.h5"), model));
     CHECK(std::filesystem::file_size(path) == std::filesystem::file_size(folder.path("1.h5")));
@@ -161,7 +161,7 @@ struct StridedPart {
   /// The floats at which a row of this part begins, here and in the whole vector.
   template <typename Visit>
   void for_each_row(Visit visit) const {
-    for (const HeldRows& rows : held.rows) {
+    for (const strategies::HeldRows& rows : held.rows) {
       const Block& block = held.layout.blocks()[rows.block];
       for (Index k = 0; k < rows.count; ++k) {
         visit(static_cast<std::size_t>(rows.offset + k * block.row_stride()),
@@ -180,14 +180,14 @@ TEST_CASE("rows that are spread over ranks are written by their holders, and rea
   const std::string path = folder.path("a.h5");
   std::vector<float> whole(static_cast<std::size_t>(layout.size()));
   for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i);
-  run_as_threads(3, [&](Communicator& world) {
+  comm::run_as_threads(3, [&](comm::Communicator& world) {
     StridedPart part(layout, world.rank(), world.size());
     part.for_each_row(
         [&](std::size_t here, std::size_t there, std::size_t n) { std::copy_n(&whole[there], n, &part.values[here]); });
-    write_checkpoint(world, path, sample_header(SampleModel()), {part.held});
+    testing::write_checkpoint(world, path, testing::sample_header(SampleModel()), {part.held});
   });
   for (const int readers : {1, 2, 4}) {
-    run_as_threads(readers, [&](Communicator& world) {
+    comm::run_as_threads(readers, [&](comm::Communicator& world) {
       StridedPart part(layout, world.rank(), world.size());
       read_state(world, path, {part.held});
       part.for_each_row([&](std::size_t here, std::size_t there, std::size_t n) {
@@ -196,7 +196,7 @@ TEST_CASE("rows that are spread over ranks are written by their holders, and rea
     });
   }
   std::vector<float> read(whole.size());
-  read_state(*make_self_communicator(), path, {whole_vector("parameters", layout, read)});
+  read_state(*comm::make_self_communicator(), path, {whole_vector("parameters", layout, read)});
   for (const Block& block : layout.blocks()) {
     for (Index row = 0; row < block.shape.front(); ++row) {
       const auto at = static_cast<std::size_t>(block.offset + row * block.row_stride());
@@ -208,10 +208,10 @@ TEST_CASE("rows that are spread over ranks are written by their holders, and rea
 TEST_CASE("where not all ranks see the file, rank 0 writes and reads for all", "[checkpoint]") {
   const ScratchFolder shared, other;
   const SampleModel model;
-  run_as_threads(3, [&](Communicator& world) {
+  comm::run_as_threads(3, [&](comm::Communicator& world) {
     const std::string path = (world.rank() == 2 ? other : shared).path("a.h5");
     SampleState state(model);
-    write_checkpoint(world, path, sample_header(model), state.held());
+    testing::write_checkpoint(world, path, testing::sample_header(model), state.held());
     EXPECT(std::filesystem::exists(path) == (world.rank() != 2));
     state.clear();
     EXPECT(!open_checkpoint(world, path).seen_by_all);
@@ -221,7 +221,7 @@ TEST_CASE("where not all ranks see the file, rank 0 writes and reads for all", "
   // Another file of this name and size is none of the ranks' business.
   std::filesystem::copy(shared.path("a.h5"), other.path("a.h5"));
   std::fstream(other.path("a.h5"), std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).put('x');
-  run_as_threads(2, [&](Communicator& world) {
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
     const std::string path = (world.rank() == 1 ? other : shared).path("a.h5");
     EXPECT(!open_checkpoint(world, path).seen_by_all);
   });
@@ -231,8 +231,8 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
   const ScratchFolder shared, other;
   const SampleModel model;
   std::atomic<int> refused{0};
-  write_sample(shared.path("b.h5"), model);
-  run_as_threads(2, [&](Communicator& world) {
+  testing::write_sample(shared.path("b.h5"), model);
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
     const ScratchFolder& folder = world.is_root() ? shared : other;
     StridedPart part(model.statistics, world.rank(), world.size());
     const auto expect_refused = [&](const auto& work) {
@@ -242,7 +242,8 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
         refused += std::string(error.what()).find("file system that all nodes share") != std::string::npos ? 1 : 0;
       }
     };
-    expect_refused([&] { write_checkpoint(world, folder.path("a.h5"), sample_header(model), {part.held}); });
+    expect_refused(
+        [&] { testing::write_checkpoint(world, folder.path("a.h5"), testing::sample_header(model), {part.held}); });
     const StoredCheckpoint stored = open_checkpoint(world, folder.path("b.h5"));
     expect_refused([&] { read_vector(world, stored, {"statistics"}, part.held); });
   });
@@ -253,10 +254,10 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
 TEST_CASE("blocks lie in a checkpoint in canonical order, so that another backend can read them", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  write_sample(folder.path("a.h5"), model);
+  testing::write_sample(folder.path("a.h5"), model);
 
   // Stored [KH, KW, O, I] counts 1, 2, 3, …; so canonical [o][i][h][w] holds 1 + ((2h + w) 3 + o) 2 + i.
-  const hdf5::File file(folder.path("a.h5"), hdf5::File::Mode::read);
+  const data::hdf5::File file(folder.path("a.h5"), data::hdf5::File::Mode::read);
   CHECK(file.shape("parameters/convolution1.weight").extent == std::vector<std::uint64_t>{3, 2, 2, 2});
   std::vector<float> values(24);
   file.read_rows<float>("parameters/convolution1.weight", 0, 3, values.data());
@@ -277,17 +278,17 @@ TEST_CASE("each rank's optimizer state is kept where ranks have their own, and t
   const ScratchFolder folder;
   const SampleModel model;
   const std::string path = folder.path("a.h5");
-  run_as_threads(2, [&](Communicator& world) {
-    std::vector<float> own = counted(model.parameters, world.is_root() ? 10 : 20);
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
+    std::vector<float> own = testing::counted(model.parameters, world.is_root() ? 10 : 20);
     HeldState state;
     for (int rank = 0; rank < world.size(); ++rank) {
       state.push_back(whole_vector(optimizer_group(rank, "velocity"), model.parameters, own));
       state.back().common = false;
       if (rank != world.rank()) state.back().rows.clear();
     }
-    write_checkpoint(world, path, sample_header(model), state);
+    testing::write_checkpoint(world, path, testing::sample_header(model), state);
   });
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const StoredCheckpoint stored = open_checkpoint(*world, path);
   CHECK(stored.optimizer_states == 2);
   const auto read = [&](const std::vector<std::string>& groups) {
@@ -295,16 +296,17 @@ TEST_CASE("each rank's optimizer state is kept where ranks have their own, and t
     read_vector(*world, stored, groups, whole_vector("", model.parameters, values));
     return values;
   };
-  CHECK(read({optimizer_group(0, "velocity")}) == counted(model.parameters, 10));
-  CHECK(read({optimizer_group(1, "velocity")}) == counted(model.parameters, 20));
-  CHECK(read({optimizer_group(0, "velocity"), optimizer_group(1, "velocity")}) == counted(model.parameters, 15));
+  CHECK(read({optimizer_group(0, "velocity")}) == testing::counted(model.parameters, 10));
+  CHECK(read({optimizer_group(1, "velocity")}) == testing::counted(model.parameters, 20));
+  CHECK(read({optimizer_group(0, "velocity"), optimizer_group(1, "velocity")}) ==
+        testing::counted(model.parameters, 15));
 }
 
 TEST_CASE("any flipped byte of a checkpoint is found", "[checkpoint]") {
   const ScratchFolder folder;
   const SampleModel model;
-  write_sample(folder.path("good.h5"), model);
-  const std::string good = bytes_of(folder.path("good.h5"));
+  testing::write_sample(folder.path("good.h5"), model);
+  const std::string good = testing::bytes_of(folder.path("good.h5"));
   // Every 97th byte, a prime, so that all kinds of places are hit: HDF5's own, header, config, values, the checksum.
   std::size_t found = 0, tried = 0;
   const auto flip = [&](std::size_t at) {
@@ -321,10 +323,10 @@ TEST_CASE("any flipped byte of a checkpoint is found", "[checkpoint]") {
 
 TEST_CASE("a truncated checkpoint is found, wherever it ends", "[checkpoint]") {
   const ScratchFolder folder;
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   const SampleModel model;
-  write_sample(folder.path("good.h5"), model);
-  const std::string good = bytes_of(folder.path("good.h5"));
+  testing::write_sample(folder.path("good.h5"), model);
+  const std::string good = testing::bytes_of(folder.path("good.h5"));
   for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{24}, std::size_t{25}, good.size() / 2,
                                    good.size() - 25, good.size() - 1}) {
     const std::string path = folder.file("bad.h5", good.substr(0, length));
@@ -338,7 +340,7 @@ TEST_CASE("a checkpoint of another model is refused by the block that differs", 
   const ScratchFolder folder;
   const SampleModel model, wider(4);
   const std::string path = folder.path("a.h5");
-  write_sample(path, model);
+  testing::write_sample(path, model);
   CHECK_THROWS_WITH(require_same_model(path, wider.parameters, model.statistics),
                     Contains("convolution1.weight is 3×2×2×2, but the config's model has 4×2×2×2"));
 
@@ -359,17 +361,17 @@ TEST_CASE("where a checkpoint cannot be written, all ranks say so, and what was 
   const SampleModel model;
   const auto fails = [&](const std::string& path) {
     std::atomic<int> said{0};
-    run_as_threads(3, [&](Communicator& world) {
+    comm::run_as_threads(3, [&](comm::Communicator& world) {
       SampleState state(model);
       try {
-        write_checkpoint(world, path, sample_header(model, 2), state.held());
+        testing::write_checkpoint(world, path, testing::sample_header(model, 2), state.held());
       } catch (const OutputError& error) {
         said += std::string(error.what()).find(path + " could not be written") != std::string::npos ? 1 : 0;
       }
     });
     return said == 3;
   };
-  write_sample(folder.path("a.h5"), model, 1);
+  testing::write_sample(folder.path("a.h5"), model, 1);
   std::filesystem::create_directory(folder.path("a.h5.tmp"));  // in the way of the file written aside
   CHECK(fails(folder.path("a.h5")));
   CHECK(read_header(folder.path("a.h5")).step == 1);
@@ -380,4 +382,4 @@ TEST_CASE("where a checkpoint cannot be written, all ranks say so, and what was 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("balanced weights are n / (K n_k), over the classes that have examples", "[weights]") {
@@ -15,4 +15,4 @@ TEST_CASE("balanced weights are n / (K n_k), over the classes that have examples
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("fields are quoted where they must be", "[csv_field]") {
@@ -14,4 +14,4 @@ TEST_CASE("fields are quoted where they must be", "[csv_field]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

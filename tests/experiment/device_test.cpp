@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -37,7 +37,7 @@ TEST_CASE("every rank needs a GPU of its own, unless it may be shared", "[device
 }
 
 TEST_CASE("the CPU computes where nothing else is asked for", "[device]") {
-  const auto world = make_self_communicator();
+  const auto world = comm::make_self_communicator();
   Log log;
   const auto backend = make_backend(*world, Config{}, 1, log);
   CHECK(backend->device() == nullptr);
@@ -45,4 +45,4 @@ TEST_CASE("the CPU computes where nothing else is asked for", "[device]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

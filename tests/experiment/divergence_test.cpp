@@ -3,14 +3,14 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::int64_t kStepsPerEpoch = 10;
-const LossSums kFirst{.loss = 128, .examples = 64};  // 2 each
+const kernels::LossSums kFirst{.loss = 128, .examples = 64};  // 2 each
 
 /// Of one example.
-LossSums one(double loss) { return {.loss = loss, .examples = 1}; }
+kernels::LossSums one(double loss) { return {.loss = loss, .examples = 1}; }
 
 TEST_CASE("a loss diverges when every report of an epoch is above so many times the first one", "[divergence]") {
   DivergenceState state;
@@ -62,7 +62,7 @@ TEST_CASE("large targets that come late make a large loss, and no divergence", "
   DivergenceState state;
   Divergence divergence(10, kStepsPerEpoch, state);
   divergence.offer_first_loss(kFirst, 0, false);
-  LossSums sums{.loss = 500, .examples = 1, .squared_error = 500, .target_squared_sum = 600, .values = 1};
+  kernels::LossSums sums{.loss = 500, .examples = 1, .squared_error = 500, .target_squared_sum = 600, .values = 1};
   divergence.report(sums, 20);
   CHECK_FALSE(divergence.is_above());
   sums.target_squared_sum = 40;
@@ -90,4 +90,4 @@ TEST_CASE("a resumed run goes on with the loss that its checkpoint kept", "[dive
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,7 +8,7 @@
 #include "figures/ranking.hpp"
 #include "figures/top_k.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("precision, recall and F1 of a confusion matrix", "[figures]") {
@@ -107,4 +107,4 @@ TEST_CASE("outputs are read as classes", "[figures]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,7 +6,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -24,7 +24,7 @@ std::string written(void (*format)(const NamedRows&, NewFile&), const Names& nam
   NewFile file(folder.path("out"), false);
   format(rows, file);
   file.finish();
-  return bytes_of(folder.path("out"));
+  return testing::bytes_of(folder.path("out"));
 }
 
 std::string float_bytes(float value) {
@@ -72,10 +72,10 @@ TEST_CASE("a file of names has a line each", "[formats]") {
   NewFile file(folder.path("names"), false);
   write_names({"Toy Story", "b"}, file);
   file.finish();
-  CHECK(bytes_of(folder.path("names")) == "Toy Story\nb\n");
+  CHECK(testing::bytes_of(folder.path("names")) == "Toy Story\nb\n");
   NewFile other(folder.path("other"), false);
   CHECK_THROWS_WITH(write_names({"a\nb"}, other), Contains("has several lines"));
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 ParameterLayout two_blocks() {
@@ -24,8 +24,8 @@ TEST_CASE("of a whole vector all rows of every block are held, where the layout 
 
 TEST_CASE("some of the rows held are found by the block's stride, and by the step between them", "[held_rows]") {
   const ParameterLayout layout = two_blocks();
-  const HeldRows third{.block = 1, .first = 2, .step = 3, .count = 3, .offset = 100};  // rows 2, 5, 8
-  const HeldRows some = some_of(third, layout.blocks()[1], {1, 3});                    // rows 5, 8
+  const strategies::HeldRows third{.block = 1, .first = 2, .step = 3, .count = 3, .offset = 100};  // rows 2, 5, 8
+  const strategies::HeldRows some = some_of(third, layout.blocks()[1], {1, 3});                    // rows 5, 8
   CHECK(some.first == 5);
   CHECK(some.step == 3);
   CHECK(some.count == 2);
@@ -38,7 +38,7 @@ TEST_CASE("writers share the rows that all hold, each row to one of them", "[hel
   for (const int writers : {1, 2, 4, 11}) {
     std::vector<Index> next(layout.blocks().size(), 0);
     for (int writer = 0; writer < writers; ++writer) {
-      for (const HeldRows& rows : rows_to_write(vector, writer, writers)) {
+      for (const strategies::HeldRows& rows : rows_to_write(vector, writer, writers)) {
         CHECK(rows.first == next[rows.block]);
         next[rows.block] += rows.count;
       }
@@ -60,4 +60,4 @@ TEST_CASE("rows that no other rank holds are all written by the one that has the
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 ParameterLayout layout_of(const std::vector<Block>& blocks) {
@@ -42,4 +42,4 @@ TEST_CASE("an update rule's own state is not taken from another run", "[initiali
   CHECK(fitting.foreign.empty());
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

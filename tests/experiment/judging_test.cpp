@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Tells a metric of the validation set, epoch by epoch; ten steps each.
@@ -13,8 +13,8 @@ class Epochs {
 
   bool next(const std::string& name, double value, bool larger_is_better = false) {
     header_.step += 10;
-    const std::vector<Metric> metrics = {{name, value, larger_is_better}};
-    return judging_.judge([&](Split split) { return split == Split::validation ? &metrics : nullptr; });
+    const std::vector<models::Metric> metrics = {{name, value, larger_is_better}};
+    return judging_.judge([&](data::Split split) { return split == data::Split::validation ? &metrics : nullptr; });
   }
 
  private:
@@ -22,7 +22,7 @@ class Epochs {
   Judging& judging_;
 };
 
-const Criterion kLoss{Split::validation, "loss"}, kAccuracy{Split::validation, "accuracy"};
+const Criterion kLoss{data::Split::validation, "loss"}, kAccuracy{data::Split::validation, "accuracy"};
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST_CASE("the best model is the one whose metric is the best so far, in its own sense", "[judging]") {
@@ -65,12 +65,12 @@ TEST_CASE("a metric that never is a number stops no run", "[judging]") {
 
 TEST_CASE("a run asks for the splits that it is judged by", "[judging]") {
   CheckpointHeader header;
-  const Judging judging({.best = Criterion{Split::test, "loss"}, .stopping = Criterion{Split::train, "loss"}}, {},
-                        header);
-  CHECK(judging.needs(Split::test));
-  CHECK(judging.needs(Split::train));
-  CHECK_FALSE(judging.needs(Split::validation));
+  const Judging judging(
+      {.best = Criterion{data::Split::test, "loss"}, .stopping = Criterion{data::Split::train, "loss"}}, {}, header);
+  CHECK(judging.needs(data::Split::test));
+  CHECK(judging.needs(data::Split::train));
+  CHECK_FALSE(judging.needs(data::Split::validation));
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,21 +5,21 @@
 
 #include "expect.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("losses of all ranks add up, counts exactly", "[losses]") {
-  run_as_threads(3, [](Communicator& world) {
+  comm::run_as_threads(3, [](comm::Communicator& world) {
     const auto rank = world.rank();
-    const LossSums sums = sum_over_ranks(world, {.loss = 0.5 * rank,
-                                                 .examples = (std::int64_t{1} << 50) + rank,
-                                                 .correct = rank,
-                                                 .correct_top5 = 2 * rank,
-                                                 .squared_error = 1,
-                                                 .absolute_error = 2,
-                                                 .target_sum = 3,
-                                                 .target_squared_sum = 4,
-                                                 .values = 10 * rank});
+    const kernels::LossSums sums = sum_over_ranks(world, {.loss = 0.5 * rank,
+                                                          .examples = (std::int64_t{1} << 50) + rank,
+                                                          .correct = rank,
+                                                          .correct_top5 = 2 * rank,
+                                                          .squared_error = 1,
+                                                          .absolute_error = 2,
+                                                          .target_sum = 3,
+                                                          .target_squared_sum = 4,
+                                                          .values = 10 * rank});
     EXPECT(sums.loss == 1.5);
     EXPECT(sums.examples == 3 * (std::int64_t{1} << 50) + 3);
     EXPECT(sums.correct == 3);
@@ -33,16 +33,16 @@ TEST_CASE("losses of all ranks add up, counts exactly", "[losses]") {
 }
 
 TEST_CASE("the ranks' mean seconds add up to the mean total", "[losses]") {
-  run_as_threads(2, [](Communicator& world) {
-    const Seconds own{.compute = 1.0 + world.rank(),
-                      .exposed_communication = 2,
-                      .straggler_wait = 0.5,
-                      .input = 0.25,
-                      .optimizer = 3,
-                      .evaluation = 4,
-                      .checkpoint = 5,
-                      .other = 1.0 - world.rank()};
-    const Seconds mean = mean_over_ranks(world, own);
+  comm::run_as_threads(2, [](comm::Communicator& world) {
+    const strategies::Seconds own{.compute = 1.0 + world.rank(),
+                                  .exposed_communication = 2,
+                                  .straggler_wait = 0.5,
+                                  .input = 0.25,
+                                  .optimizer = 3,
+                                  .evaluation = 4,
+                                  .checkpoint = 5,
+                                  .other = 1.0 - world.rank()};
+    const strategies::Seconds mean = mean_over_ranks(world, own);
     EXPECT(mean.compute == 1.5);
     EXPECT(mean.other == 0.5);
     EXPECT(mean.sum() == own.sum());
@@ -52,7 +52,7 @@ TEST_CASE("the ranks' mean seconds add up to the mean total", "[losses]") {
 }
 
 TEST_CASE("a model is judged by its accuracy, else by its loss", "[losses]") {
-  const Metric loss{"loss", 0.3, false}, accuracy{"accuracy", 0.9, true}, rmse{"rmse", 2, false};
+  const models::Metric loss{"loss", 0.3, false}, accuracy{"accuracy", 0.9, true}, rmse{"rmse", 2, false};
   CHECK(decisive({loss, accuracy}).name == "accuracy");
   CHECK(decisive({loss, rmse}).name == "loss");
   CHECK(is_better(accuracy, 0.8));
@@ -62,4 +62,4 @@ TEST_CASE("a model is judged by its accuracy, else by its loss", "[losses]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("cosines are of directions alone", "[nearest]") {
@@ -16,7 +16,7 @@ TEST_CASE("cosines are of directions alone", "[nearest]") {
 
 TEST_CASE("the nearest are others, in the order of their cosines", "[nearest]") {
   const std::vector<float> parameters = {1, 0, /**/ 1, 1, /**/ 0, 5, /**/ 0, 0, /**/ -1, 0, /**/ 2, 2};
-  const VectorTable table{.name = "words", .rows = 6, .width = 2, .parts = {{0, 2}}};
+  const models::VectorTable table{.name = "words", .rows = 6, .width = 2, .parts = {{0, 2}}};
   const auto found = nearest(table, parameters, {0, 2}, 3);
   REQUIRE(found.size() == 2);
   REQUIRE(found[0].size() == 3);
@@ -29,4 +29,4 @@ TEST_CASE("the nearest are others, in the order of their cosines", "[nearest]") 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

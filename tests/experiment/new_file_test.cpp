@@ -6,7 +6,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -29,7 +29,7 @@ TEST_CASE("a file appears when it is finished, and not before", "[new_file]") {
   }
   CHECK(std::filesystem::is_empty(folder.path()));
   write(path, false, "whole");
-  CHECK(bytes_of(path) == "whole");
+  CHECK(testing::bytes_of(path) == "whole");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
@@ -38,9 +38,9 @@ TEST_CASE("a file that is there is replaced only where that was asked for", "[ne
   const std::string path = folder.file("a.txt", "earlier");
   CHECK_THROWS_WITH(NewFile(path, false),
                     Contains("a.txt: already exists; choose another --output, or add --overwrite"));
-  CHECK(bytes_of(path) == "earlier");
+  CHECK(testing::bytes_of(path) == "earlier");
   write(path, true, "later");
-  CHECK(bytes_of(path) == "later");
+  CHECK(testing::bytes_of(path) == "later");
 }
 
 TEST_CASE("what cannot be written is said", "[new_file]") {
@@ -50,4 +50,4 @@ TEST_CASE("what cannot be written is said", "[new_file]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

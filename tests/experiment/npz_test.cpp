@@ -5,7 +5,7 @@
 
 #include "scratch_folder.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("an .npy header says its shape, and its length is a multiple of 64", "[npz]") {
@@ -41,4 +41,4 @@ TEST_CASE("an .npz is a zip archive whose directory finds each array", "[npz]") 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("a rank's share of the cores is fair, however the launcher bound the ranks", "[placement]") {
@@ -48,4 +48,4 @@ TEST_CASE("memory, CPU and build are known", "[placement]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,7 +8,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -32,12 +32,12 @@ TEST_CASE("predictions lie in the set's order, however the ranks' parts came", "
     return SinkOptions{.path = folder.path(name), .examples = 3, .outputs = 2, .classes = classes, .ranks = 2};
   };
   write_three(*make_prediction_sink(options("a.csv", kTwoClasses)));
-  CHECK(bytes_of(folder.path("a.csv")) == "example,class,p0,p1\n0,1,0,1\n1,1,0.125,3\n2,0,0.5,0.25\n");
+  CHECK(testing::bytes_of(folder.path("a.csv")) == "example,class,p0,p1\n0,1,0,1\n1,1,0.125,3\n2,0,0.5,0.25\n");
   write_three(*make_prediction_sink(options("b.csv", {})));
-  CHECK(bytes_of(folder.path("b.csv")) == "example,y0,y1\n0,0,1\n1,0.125,3\n2,0.5,0.25\n");
+  CHECK(testing::bytes_of(folder.path("b.csv")) == "example,y0,y1\n0,0,1\n1,0.125,3\n2,0.5,0.25\n");
 
   write_three(*make_prediction_sink(options("c.h5", kTwoClasses)));
-  const hdf5::File file(folder.path("c.h5"), hdf5::File::Mode::read);
+  const data::hdf5::File file(folder.path("c.h5"), data::hdf5::File::Mode::read);
   std::vector<float> values(6);
   std::vector<std::int32_t> classes(3);
   file.read_rows<float>("predictions", 0, 3, values.data());
@@ -52,7 +52,7 @@ TEST_CASE("a table can say what its examples are", "[prediction_sink]") {
   SinkOptions options{.path = folder.path("a.csv"), .examples = 3, .outputs = 2, .ranks = 2, .label_names = ",user"};
   options.label = [](std::int64_t example) { return ",u" + std::to_string(10 * example); };
   write_three(*make_prediction_sink(options));
-  CHECK(bytes_of(options.path) == "example,user,y0,y1\n0,u0,0,1\n1,u10,0.125,3\n2,u20,0.5,0.25\n");
+  CHECK(testing::bytes_of(options.path) == "example,user,y0,y1\n0,u0,0,1\n1,u10,0.125,3\n2,u20,0.5,0.25\n");
 }
 
 TEST_CASE("classes have their names, and labels stand beside them", "[prediction_sink]") {
@@ -71,13 +71,13 @@ TEST_CASE("classes have their names, and labels stand beside them", "[prediction
                       .answer = "label",
                       .answer_width = 1};
   write(options);
-  CHECK(bytes_of(options.path) ==
+  CHECK(testing::bytes_of(options.path) ==
         "example,label,label_name,class,class_name,margin0,margin1\n"
         "0,1,\"yes, sir\",1,\"yes, sir\",-1,1\n"
         "1,1,\"yes, sir\",0,no,2,-2\n");
   options.path = folder.path("a.h5");
   write(options);
-  const hdf5::File file(options.path, hdf5::File::Mode::read);
+  const data::hdf5::File file(options.path, data::hdf5::File::Mode::read);
   CHECK(file.read<std::int32_t>("labels") == std::vector<std::int32_t>{1, 1});
   CHECK(file.read<std::int32_t>("classes") == std::vector<std::int32_t>{1, 0});
   CHECK(file.read_strings("class_names") == options.class_names);
@@ -99,13 +99,13 @@ TEST_CASE("one output is the probability of the second class; targets stand befo
                       .answer = "target",
                       .answer_width = 1};
   write(options, {1, 1});
-  CHECK(bytes_of(options.path) == "example,target,class,p1\n0,1,0,0.25\n1,1,1,0.75\n");
+  CHECK(testing::bytes_of(options.path) == "example,target,class,p1\n0,1,0,0.25\n1,1,1,0.75\n");
   options = {.path = folder.path("b.csv"), .examples = 2, .outputs = 1, .answer = "target", .answer_width = 2};
   write(options, {1, 2, 3, 4});
-  CHECK(bytes_of(options.path) == "example,target0,target1,y0\n0,1,2,0.25\n1,3,4,0.75\n");
+  CHECK(testing::bytes_of(options.path) == "example,target0,target1,y0\n0,1,2,0.25\n1,3,4,0.75\n");
   options.path = folder.path("b.h5");
   write(options, {1, 2, 3, 4});
-  const hdf5::File file(options.path, hdf5::File::Mode::read);
+  const data::hdf5::File file(options.path, data::hdf5::File::Mode::read);
   CHECK(file.read<float>("targets") == std::vector<float>{1, 2, 3, 4});
 }
 
@@ -114,14 +114,14 @@ TEST_CASE("a file that is not finished never appears under its name", "[predicti
   for (const char* name : {"a.csv", "a.h5"}) {
     SinkOptions options{.path = folder.path(name), .examples = 3, .outputs = 2, .ranks = 2};
     write_three(*make_prediction_sink(options));
-    const std::string earlier = bytes_of(folder.path(name));
+    const std::string earlier = testing::bytes_of(folder.path(name));
     CHECK_THROWS_WITH(make_prediction_sink(options), Contains("add --overwrite"));
-    CHECK(bytes_of(folder.path(name)) == earlier);
+    CHECK(testing::bytes_of(folder.path(name)) == earlier);
     options.overwrite = true;
     make_prediction_sink(options);
-    CHECK(bytes_of(folder.path(name)) == earlier);
+    CHECK(testing::bytes_of(folder.path(name)) == earlier);
     write_three(*make_prediction_sink(options));  // earlier predictions are replaced
-    CHECK(bytes_of(folder.path(name)).size() == earlier.size());
+    CHECK(testing::bytes_of(folder.path(name)).size() == earlier.size());
   }
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
@@ -132,7 +132,7 @@ TEST_CASE("a file that holds no predictions is left alone", "[prediction_sink]")
     folder.file(name, "a set of one's own");
     const SinkOptions options{.path = folder.path(name), .overwrite = true, .ranks = 1};
     CHECK_THROWS_WITH(make_prediction_sink(options), Contains("does not hold predictions"));
-    CHECK(bytes_of(folder.path(name)) == "a set of one's own");
+    CHECK(testing::bytes_of(folder.path(name)) == "a set of one's own");
   }
 }
 
@@ -145,4 +145,4 @@ TEST_CASE("an unknown ending and a folder that is not there are refused", "[pred
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

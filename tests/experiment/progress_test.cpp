@@ -5,7 +5,7 @@
 #include <limits>
 #include <thread>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -46,4 +46,4 @@ TEST_CASE("the bar says where the run stands, and never wraps", "[progress]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -29,7 +29,7 @@ TEST_CASE("a table of recommendations has a line for each", "[recommendation_sin
   const ScratchFolder folder;
   for (const bool overwrite : {false, true}) {
     write_two(folder.path("top.csv"), overwrite);
-    CHECK(bytes_of(folder.path("top.csv")) ==
+    CHECK(testing::bytes_of(folder.path("top.csv")) ==
           "user,rank,item,score\n\"bob, jr.\",1,tea,4.5\nann,1,coffee,3\nann,2,tea,-1\n");
   }
   CHECK_THROWS_WITH(write_two(folder.path("top.csv")), Contains("already exists"));
@@ -39,7 +39,7 @@ TEST_CASE("a table of recommendations has a line for each", "[recommendation_sin
 TEST_CASE("an HDF5 file of recommendations has a row for each user", "[recommendation_sink]") {
   const ScratchFolder folder;
   for (const bool overwrite : {false, true}) write_two(folder.path("top.h5"), overwrite);
-  const hdf5::File file(folder.path("top.h5"), hdf5::File::Mode::read);
+  const data::hdf5::File file(folder.path("top.h5"), data::hdf5::File::Mode::read);
   CHECK(file.read<std::int32_t>("users") == std::vector<std::int32_t>{1, 0});
   CHECK(file.read<std::int32_t>("items") == std::vector<std::int32_t>{0, -1, 1, 0});
   const auto scores = file.read<float>("scores");
@@ -54,8 +54,8 @@ TEST_CASE("other files are left alone", "[recommendation_sink]") {
   const std::string path = folder.file("ratings.csv", "user,item,rating\n");
   CHECK_THROWS_AS(write_two(path, true), OutputError);
   CHECK_THROWS_WITH(write_two(path, true), Contains("exists and does not hold predictions, so it is not replaced"));
-  CHECK(bytes_of(path) == "user,item,rating\n");
+  CHECK(testing::bytes_of(path) == "user,item,rating\n");
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,15 +5,15 @@
 #include "scratch_folder.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using testing::ScratchFolder;
 
 /// Two users and four items; user 1 has rated items 3 and 0 for training.
-std::unique_ptr<Dataset> ratings(const std::string& path) {
+std::unique_ptr<data::Dataset> ratings(const std::string& path) {
   {
-    hdf5::File file(path, hdf5::File::Mode::create);
+    data::hdf5::File file(path, data::hdf5::File::Mode::create);
     file.write("train/users", std::vector<std::uint32_t>{1, 1});
     file.write("train/items", std::vector<std::uint32_t>{3, 0});
     file.write("train/ratings", std::vector<float>{5, 4});
@@ -22,29 +22,29 @@ std::unique_ptr<Dataset> ratings(const std::string& path) {
     file.write("test/ratings", std::vector<float>{5});
     file.flush();
   }
-  DataSettings settings;
+  data::DataSettings settings;
   settings.path = path;
-  return open_dataset(settings, 1);
+  return data::open_dataset(settings, 1);
 }
 
 /// Predicts 10 · user + θ[item].
-class Tens final : public Model {
+class Tens final : public models::Model {
  public:
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return layout_; }
-  void initialise(std::uint64_t, ModelState) const override {}
-  void loss_and_gradient(const Batch&, float, ModelState, MutableView, Write, const GradientReady&,
-                         LossSums&) override {}
-  void evaluate(const Batch&, ModelState, LossSums&) override {}
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override {
-    const auto entries = std::get<SparseEntries>(*batch.set);
+  void initialise(std::uint64_t, models::ModelState) const override {}
+  void loss_and_gradient(const data::Batch&, float, models::ModelState, MutableView, kernels::Write,
+                         const models::GradientReady&, kernels::LossSums&) override {}
+  void evaluate(const data::Batch&, models::ModelState, kernels::LossSums&) override {}
+  void predict(const data::Batch& batch, models::ModelState state, MutableView outputs) override {
+    const auto entries = std::get<data::SparseEntries>(*batch.set);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       outputs[i] = 10 * static_cast<float>(entries[i].row) + state.parameters[entries[i].column];
     }
   }
   Index output_size() const override { return 1; }
-  std::vector<Metric> metrics(const LossSums&) const override { return {}; }
-  std::vector<LayerSummary> summary(Index) const override { return {}; }
+  std::vector<models::Metric> metrics(const kernels::LossSums&) const override { return {}; }
+  std::vector<models::LayerSummary> summary(Index) const override { return {}; }
   double flops_per_example() const override { return 0; }
   Index workspace_bytes(Index) const override { return 0; }
 
@@ -59,7 +59,7 @@ TEST_CASE("what a user rated for training is known, and nothing else", "[rated_i
   CHECK(rated.of(0).empty());
   CHECK(std::vector<std::uint32_t>(rated.of(1).begin(), rated.of(1).end()) == std::vector<std::uint32_t>{0, 3});
   CHECK(rated.of(2).empty());
-  const RatedItems liked(*set, 3, Split::train, 4.5), tested(*set, 3, Split::test);
+  const RatedItems liked(*set, 3, data::Split::train, 4.5), tested(*set, 3, data::Split::test);
   CHECK(std::vector<std::uint32_t>(liked.of(1).begin(), liked.of(1).end()) == std::vector<std::uint32_t>{3});
   CHECK(tested.of(0).size() == 1);
   CHECK(tested.of(1).empty());
@@ -87,4 +87,4 @@ TEST_CASE("a user's best items are those that the user has not rated", "[recomme
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

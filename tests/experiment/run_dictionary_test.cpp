@@ -6,7 +6,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -14,7 +14,7 @@ using testing::bytes_of;
 using testing::ScratchFolder;
 
 void write_words(const std::string& path, const std::string& word) {
-  write_dictionary(path, {{.table = "words", .names = {word}, .counts = {1}}});
+  data::write_dictionary(path, {{.table = "words", .names = {word}, .counts = {1}}});
 }
 
 std::string first_word(const StoredCheckpoint& checkpoint, const Config& config) {
@@ -25,11 +25,11 @@ TEST_CASE("a run keeps its set's names once", "[run_dictionary]") {
   const ScratchFolder folder;
   write_words(folder.path("set.h5"), "first");
   keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
-  const std::string kept = bytes_of(folder.path("dictionary.h5"));
+  const std::string kept = testing::bytes_of(folder.path("dictionary.h5"));
   write_words(folder.path("set.h5"), "second");
   keep_dictionary(folder.path("set.h5"), folder.path("dictionary.h5"));
-  CHECK(bytes_of(folder.path("dictionary.h5")) == kept);
-  CHECK(read_dictionary(folder.path("dictionary.h5")).at(0).names.at(0) == "first");
+  CHECK(testing::bytes_of(folder.path("dictionary.h5")) == kept);
+  CHECK(data::read_dictionary(folder.path("dictionary.h5")).at(0).names.at(0) == "first");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);  // nothing was left aside
 }
 
@@ -71,4 +71,4 @@ TEST_CASE("… and takes no others for them", "[run_dictionary]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

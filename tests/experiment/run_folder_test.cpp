@@ -7,7 +7,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -20,7 +20,7 @@ TEST_CASE("a folder with results is refused, with what to do, and stays as it is
   CHECK_THROWS_AS(RunFolder(scratch.path(), Existing::refuse), OutputError);
   CHECK_THROWS_WITH(RunFolder(scratch.path(), Existing::refuse),
                     Contains("--resume") && Contains("--overwrite") && Contains("--output"));
-  CHECK(bytes_of(scratch.path("summary.json")) == "{}");
+  CHECK(testing::bytes_of(scratch.path("summary.json")) == "{}");
 }
 
 TEST_CASE("overwriting removes a run's results when told to, and nothing else", "[run_folder]") {
@@ -34,7 +34,7 @@ TEST_CASE("overwriting removes a run's results when told to, and nothing else", 
   folder.clear();
   CHECK_FALSE(std::filesystem::exists(folder.summary()));
   CHECK_FALSE(std::filesystem::exists(checkpoints_of(folder.path())));
-  CHECK(bytes_of(scratch.path("notes.txt")) == "mine");
+  CHECK(testing::bytes_of(scratch.path("notes.txt")) == "mine");
 }
 
 TEST_CASE("a folder is made with those above it, and goes again where the run came to nothing", "[run_folder]") {
@@ -50,7 +50,7 @@ TEST_CASE("a folder is made with those above it, and goes again where the run ca
     const RunFolder folder(scratch.path("a/b"), Existing::refuse);
     write_text_file(folder.config(), "name = \"b\"");
   }
-  CHECK(bytes_of(scratch.path("a/b/config.toml")) == "name = \"b\"");
+  CHECK(testing::bytes_of(scratch.path("a/b/config.toml")) == "name = \"b\"");
 }
 
 TEST_CASE("there must be something to resume", "[run_folder]") {
@@ -85,4 +85,4 @@ TEST_CASE("a text file is replaced as a whole or not at all", "[run_folder]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

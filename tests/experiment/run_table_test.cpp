@@ -9,7 +9,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -98,4 +98,4 @@ TEST_CASE("other folders are no runs", "[run_table]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -48,8 +48,8 @@ inline std::vector<float> counted(const ParameterLayout& layout, float first) {
   return values;
 }
 
-inline CheckpointHeader sample_header(const SampleModel& model, std::int64_t step = 7) {
-  CheckpointHeader header;
+inline experiment::CheckpointHeader sample_header(const SampleModel& model, std::int64_t step = 7) {
+  experiment::CheckpointHeader header;
   header.step = step;
   header.cursor = {.epoch = 1, .step = 3};
   header.optimizer_steps = step;
@@ -87,29 +87,31 @@ struct SampleState {
   void clear() {
     for (auto* values : {&parameters, &statistics, &velocity}) std::fill(values->begin(), values->end(), 0.0F);
   }
-  HeldState held() {
-    return {whole_vector("parameters", model.parameters, parameters),
-            whole_vector("statistics", model.statistics, statistics),
-            whole_vector("optimizer/0/velocity", model.parameters, velocity)};
+  experiment::HeldState held() {
+    return {experiment::whole_vector("parameters", model.parameters, parameters),
+            experiment::whole_vector("statistics", model.statistics, statistics),
+            experiment::whole_vector("optimizer/0/velocity", model.parameters, velocity)};
   }
 };
 
 /// Collective, to its end.
-inline void write_checkpoint(Communicator& world, const std::string& path, const CheckpointHeader& header,
-                             const HeldState& state) {
+inline void write_checkpoint(comm::Communicator& world, const std::string& path,
+                             const experiment::CheckpointHeader& header, const experiment::HeldState& state) {
   Buffer copy;
-  CheckpointWriting writing(world, path, header, state, copy,
-                            [path](const std::string& aside) { sync_and_rename(aside, path); });
+  experiment::CheckpointWriting writing(world, path, header, state, copy,
+                                        [path](const std::string& aside) { sync_and_rename(aside, path); });
   while (!writing.advance()) writing.wait_a_little();
 }
 
 /// By one rank, with this step.
 inline void write_sample(const std::string& path, const SampleModel& model, std::int64_t step = 7) {
   SampleState state(model);
-  write_checkpoint(*make_self_communicator(), path, sample_header(model, step), state.held());
+  write_checkpoint(*comm::make_self_communicator(), path, sample_header(model, step), state.held());
 }
 
 /// What is wrong with a file, or nothing.
-inline std::string damage_of(const std::string& path) { return broken_seal(*make_self_communicator(), path, 1); }
+inline std::string damage_of(const std::string& path) {
+  return experiment::broken_seal(*comm::make_self_communicator(), path, 1);
+}
 
 }  // namespace unisono::testing

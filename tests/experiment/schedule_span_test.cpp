@@ -4,7 +4,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -58,4 +58,4 @@ TEST_CASE("a run says where it and its schedule have different lengths", "[sched
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

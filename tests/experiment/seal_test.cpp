@@ -9,7 +9,7 @@
 #include "shared_file.hpp"
 #include "unisono/base/raw_file.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -22,7 +22,7 @@ std::string sealed_file(const ScratchFolder& folder, int ranks) {
   const std::string path = folder.file("a", "first");
   std::filesystem::resize_file(path, 2 * kSegment + 1000);
   append_open_trailer(path, 1);
-  run_as_threads(ranks, [&](Communicator& world) {
+  comm::run_as_threads(ranks, [&](comm::Communicator& world) {
     const auto hashes = gather_hashes(world, hash_segments(path, world.rank(), ranks), ranks);
     EXPECT(hashes.size() == 3);
     if (world.is_root()) seal_file(path, hashes);
@@ -40,7 +40,7 @@ void flip(const std::string& path, std::uint64_t at) {
 
 std::string damage_found_by(int ranks, const std::string& path) {
   std::string damage;
-  run_as_threads(ranks, [&](Communicator& world) {
+  comm::run_as_threads(ranks, [&](comm::Communicator& world) {
     const std::string found = broken_seal(world, path, ranks);
     if (world.is_root()) damage = found;
   });
@@ -75,7 +75,7 @@ TEST_CASE("ranks know one file by its size and its end", "[seal]") {
   const ScratchFolder folder, other;
   const auto seen = [&](bool everywhere) {
     bool all = false;
-    run_as_threads(2, [&](Communicator& world) {
+    comm::run_as_threads(2, [&](comm::Communicator& world) {
       const bool found = all_see(world, (world.is_root() || everywhere ? folder : other).path("a"));
       if (world.is_root()) all = found;
     });
@@ -92,4 +92,4 @@ TEST_CASE("ranks know one file by its size and its end", "[seal]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,7 +5,7 @@
 
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// All TOML files of a folder of the project.
@@ -38,4 +38,4 @@ TEST_CASE("the effective config of every config that is shipped describes the sa
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

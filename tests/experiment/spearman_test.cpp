@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("only the order counts", "[spearman]") {
@@ -24,4 +24,4 @@ TEST_CASE("what never varies correlates with nothing", "[spearman]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

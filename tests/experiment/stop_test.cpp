@@ -13,7 +13,7 @@
 #include "expect.hpp"
 #include "unisono/experiment/train.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("signals mean the wish to stop while somebody listens", "[stop]") {
@@ -59,7 +59,7 @@ TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]
   const StopSignals signals;
   std::atomic<std::int64_t> stopped_at{0};
   std::raise(SIGUSR1);
-  run_as_threads(3, [&](Communicator& world) {
+  comm::run_as_threads(3, [&](comm::Communicator& world) {
     StopAgreement agreement(world, signals, 100);
     std::int64_t step = 101;
     while (agreement.agreed(step) == 0) ++step;
@@ -71,7 +71,7 @@ TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]
 
 TEST_CASE("ranks that nobody stops agree seldom, and at the same steps", "[stop]") {
   const StopSignals signals;
-  run_as_threads(2, [&](Communicator& world) {
+  comm::run_as_threads(2, [&](comm::Communicator& world) {
     StopAgreement agreement(world, signals, 0);
     // Ranks of different speed: were their next steps not agreed, they would wait for each other for ever.
     for (std::int64_t step = 1; step <= 40; ++step) {
@@ -82,4 +82,4 @@ TEST_CASE("ranks that nobody stops agree seldom, and at the same steps", "[stop]
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -30,4 +30,4 @@ TEST_CASE("advice is given on what takes long, in runs of more than a moment", "
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,18 +2,19 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 TEST_CASE("the ranks' parts of the micro-batches make up the step", "[synthetic_source]") {
-  const ModelInputs inputs{.features = {.channels = 2, .height = 3, .width = 1}, .classes = 4, .target_size = 0};
+  const models::ModelInputs inputs{
+      .features = {.channels = 2, .height = 3, .width = 1}, .classes = 4, .target_size = 0};
   constexpr int kRanks = 3;
   Index examples = 0;
   for (int rank = 0; rank < kRanks; ++rank) {
     SyntheticSource source(inputs, {.rank = rank, .size = kRanks, .batch_size = 11, .accumulate = 2, .seed = 1});
     Index step = 0;
     for (int micro = 0; micro < 2; ++micro) {
-      const Batch batch = source.next();
+      const data::Batch batch = source.next();
       CHECK(batch.global_size == 11);
       CHECK(batch.micro_batch_size == (micro == 0 ? 5 : 6));
       CHECK(batch.last_of_step == (micro == 1));
@@ -30,17 +31,18 @@ TEST_CASE("the ranks' parts of the micro-batches make up the step", "[synthetic_
 }
 
 TEST_CASE("steps come again from memory, without end", "[synthetic_source]") {
-  const ModelInputs inputs{.features = {.channels = 1, .height = 1, .width = 1}, .classes = 0, .target_size = 1};
+  const models::ModelInputs inputs{
+      .features = {.channels = 1, .height = 1, .width = 1}, .classes = 0, .target_size = 1};
   SyntheticSource source(inputs, {.rank = 0, .size = 1, .batch_size = 2, .accumulate = 1, .seed = 1});
   const float first = source.next().features[0];
   CHECK(source.next().features[0] != first);
   source.next();
   source.next();
-  const Batch again = source.next();
+  const data::Batch again = source.next();
   CHECK(again.features[0] == first);
   CHECK(again.targets.size() == 2);
   CHECK(again.labels.empty());
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Rows = std::vector<std::int32_t>;
@@ -25,4 +25,4 @@ TEST_CASE("the most frequent words come first, of equals the lower rows", "[voca
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::experiment {
 
 TEST_CASE("the first step alone makes the average, and early ones are soon forgotten", "[weight_average]") {
   CHECK(kept_share(0.999, 0, 1) == 0);
@@ -18,4 +18,4 @@ TEST_CASE("steps without an average count for the next one", "[weight_average]")
   CHECK(kept_share(0.9, 0, 5) == 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

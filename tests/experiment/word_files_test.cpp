@@ -5,7 +5,7 @@
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -53,4 +53,4 @@ TEST_CASE("what is wrong with pairs is said with file and line", "[word_files]")
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,15 +13,15 @@ namespace {
 void check(std::span<const std::uint8_t> bytes) {
   using namespace unisono;
   using namespace unisono::data;
-  CifarBatch batch;
+  unisono::data::CifarBatch batch;
   try {
-    parse_cifar(bytes, "fuzzed", batch);
-  } catch (const DataError&) {
+    unisono::data::parse_cifar(bytes, "fuzzed", batch);
+  } catch (const unisono::DataError&) {
     return;
   }
-  if (batch.labels.empty() || batch.pixels.size() != batch.labels.size() * kCifarPixels) std::abort();
-  if (bytes.size() != batch.labels.size() * kCifarRecord) std::abort();
-  if (*std::max_element(batch.labels.begin(), batch.labels.end()) >= kCifarClasses) std::abort();
+  if (batch.labels.empty() || batch.pixels.size() != batch.labels.size() * unisono::data::kCifarPixels) std::abort();
+  if (bytes.size() != batch.labels.size() * unisono::data::kCifarRecord) std::abort();
+  if (*std::max_element(batch.labels.begin(), batch.labels.end()) >= unisono::data::kCifarClasses) std::abort();
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace {
 using namespace unisono;
 using namespace unisono::data;
 
-CsvOptions options_of(std::uint8_t choice) {
-  CsvOptions options;
+unisono::data::CsvOptions options_of(std::uint8_t choice) {
+  unisono::data::CsvOptions options;
   if ((choice & 3) == 1) options.label = "-1";
   if ((choice & 3) == 2) options.target = "1";
   if ((choice & 3) == 3) options.categorical = {"1"};
@@ -26,23 +26,26 @@ CsvOptions options_of(std::uint8_t choice) {
   return options;
 }
 
-void check(const std::string& text, const CsvOptions& options) {
-  const OpenTable open = [&text] { return std::make_unique<LineReader>(bytes_of(text, "fuzzed")); };
-  const CsvTable table = scan_table(open, {}, options);
+void check(const std::string& text, const unisono::data::CsvOptions& options) {
+  const unisono::data::OpenTable open = [&text] {
+    return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed"));
+  };
+  const unisono::data::CsvTable table = unisono::data::scan_table(open, {}, options);
   const std::size_t width = table.feature_names().size();
-  CsvRow row;
+  unisono::data::CsvRow row;
   std::int64_t rows = 0;
-  for_each_row(open, table.dialect, [&](const LineReader& line, const std::vector<std::string>& fields) {
-    encode_row(table, line, fields, row);
-    ++rows;
-    if (row.features.size() != width || !std::isfinite(row.target)) std::abort();
-    for (const float value : row.features) {
-      if (!std::isfinite(value)) std::abort();
-    }
-    const CsvColumn* label = table.column_of(ColumnRole::label);
-    if (label != nullptr && (row.label < 0 || row.label >= static_cast<std::int64_t>(label->texts.size())))
-      std::abort();
-  });
+  unisono::data::for_each_row(
+      open, table.dialect, [&](const unisono::data::LineReader& line, const std::vector<std::string>& fields) {
+        unisono::data::encode_row(table, line, fields, row);
+        ++rows;
+        if (row.features.size() != width || !std::isfinite(row.target)) std::abort();
+        for (const float value : row.features) {
+          if (!std::isfinite(value)) std::abort();
+        }
+        const unisono::data::CsvColumn* label = table.column_of(unisono::data::ColumnRole::label);
+        if (label != nullptr && (row.label < 0 || row.label >= static_cast<std::int64_t>(label->texts.size())))
+          std::abort();
+      });
   if (rows != table.rows || rows == 0) std::abort();
 }
 
@@ -52,9 +55,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   try {
     check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0]));
-  } catch (const DataError& error) {
+  } catch (const unisono::DataError& error) {
     if (std::string(error.what()).find("fuzzed") == std::string::npos) std::abort();  // says no place
-  } catch (const ConfigError&) {
+  } catch (const unisono::ConfigError&) {
   }
   return 0;
 }

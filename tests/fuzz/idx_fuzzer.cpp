@@ -10,13 +10,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace unisono;
   using namespace unisono::data;
   try {
-    const IdxArray array = parse_idx({data, size}, "fuzzed");
+    const unisono::data::IdxArray array = unisono::data::parse_idx({data, size}, "fuzzed");
     std::uint64_t count = 1;
     for (const std::int64_t extent : array.extent) count *= static_cast<std::uint64_t>(extent);
     if (array.extent.empty() || count != array.values.size()) std::abort();
     if (!array.values.empty() && (array.values.data() < data || array.values.data() + count != data + size))
       std::abort();
-  } catch (const DataError&) {
+  } catch (const unisono::DataError&) {
   }
   return 0;
 }

@@ -14,23 +14,25 @@ namespace {
 using namespace unisono;
 using namespace unisono::data;
 
-LibsvmOptions options_of(std::uint8_t choice) {
-  LibsvmOptions options;
+unisono::data::LibsvmOptions options_of(std::uint8_t choice) {
+  unisono::data::LibsvmOptions options;
   if ((choice & 1) != 0) options.base = (choice & 2) != 0 ? "0" : "1";
   if ((choice & 4) != 0) options.task = (choice & 8) != 0 ? "classes" : "regression";
   if ((choice & 16) != 0) options.columns = 10;
   return options;
 }
 
-void check(const std::string& text, const LibsvmOptions& options) {
-  LibsvmFindings found;
-  std::vector<LibsvmRow> rows;
-  read_libsvm(std::make_unique<LineReader>(bytes_of(text, "fuzzed")), options, found, nullptr,
-              [&](const LibsvmRow& row) { rows.push_back(row); });
-  const auto classes = decide_classes(found, options);
-  const std::int64_t base = decide_base(found, options), columns = decide_columns(found, options, "fuzzed");
+void check(const std::string& text, const unisono::data::LibsvmOptions& options) {
+  unisono::data::LibsvmFindings found;
+  std::vector<unisono::data::LibsvmRow> rows;
+  unisono::data::read_libsvm(std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed")),
+                             options, found, nullptr,
+                             [&](const unisono::data::LibsvmRow& row) { rows.push_back(row); });
+  const auto classes = unisono::data::decide_classes(found, options);
+  const std::int64_t base = unisono::data::decide_base(found, options),
+                     columns = unisono::data::decide_columns(found, options, "fuzzed");
   if (rows.empty() || columns < 1) std::abort();
-  for (const LibsvmRow& row : rows) {
+  for (const unisono::data::LibsvmRow& row : rows) {
     if (!std::isfinite(static_cast<float>(row.label)) || row.indices.size() != row.values.size()) std::abort();
     if (!classes.empty() && !classes.contains(row.label)) std::abort();
     for (std::size_t i = 0; i < row.indices.size(); ++i) {
@@ -46,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   try {
     check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), options_of(data[0]));
-  } catch (const DataError& error) {
+  } catch (const unisono::DataError& error) {
     const std::string message = error.what();
     if (!message.starts_with("fuzzed")) std::abort();  // says no place
   }

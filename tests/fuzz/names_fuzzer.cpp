@@ -17,17 +17,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int file = memfd_create("names", MFD_CLOEXEC);
   if (file < 0 || write(file, data, size) != static_cast<ssize_t>(size)) std::abort();
   try {
-    hdf5::check_structure("/proc/self/fd/" + std::to_string(file));
-  } catch (const DataError&) {
+    unisono::data::hdf5::check_structure("/proc/self/fd/" + std::to_string(file));
+  } catch (const unisono::DataError&) {
   }
   try {
-    const RawFile raw("fuzzed", file);
-    hdf5::HeapReader heap(raw, 0);
+    const unisono::RawFile raw("fuzzed", file);
+    unisono::data::hdf5::HeapReader heap(raw, 0);
     std::size_t bytes = 0;
-    for (std::size_t at = 0; at + hdf5::HeapReference::kBytes <= size; at += hdf5::HeapReference::kBytes)
-      bytes += heap.string_at(hdf5::decode_reference(reinterpret_cast<const std::byte*>(data) + at)).size();
+    for (std::size_t at = 0; at + unisono::data::hdf5::HeapReference::kBytes <= size;
+         at += unisono::data::hdf5::HeapReference::kBytes)
+      bytes +=
+          heap.string_at(unisono::data::hdf5::decode_reference(reinterpret_cast<const std::byte*>(data) + at)).size();
     if (bytes > size) std::abort();
-  } catch (const DataError&) {
+  } catch (const unisono::DataError&) {
   }
   close(file);
   return 0;

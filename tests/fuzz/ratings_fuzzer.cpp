@@ -18,18 +18,21 @@ using namespace unisono::data;
 void check(const std::string& text, std::uint8_t choice) {
   constexpr const char* delimiters[] = {"auto", "auto", "tab", "::", ",", " ", ";", "x"};
   constexpr const char* headers[] = {"auto", "auto", "yes", "no"};
-  const auto open = [&text] { return std::make_unique<LineReader>(bytes_of(text, "fuzzed")); };
-  const RatingsDialect dialect = detect_ratings(open, delimiters[choice & 7], headers[choice >> 3 & 3]);
+  const auto open = [&text] {
+    return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed"));
+  };
+  const unisono::data::RatingsDialect dialect =
+      unisono::data::detect_ratings(open, delimiters[choice & 7], headers[choice >> 3 & 3]);
   if (dialect.fields != 3 && dialect.fields != 4) std::abort();
   const auto lines = open();
   std::string line;
   if (dialect.header) lines->next(line);
   while (lines->next(line)) {
-    const Rating rating = parse_rating(*lines, line, dialect);
+    const unisono::data::Rating rating = unisono::data::parse_rating(*lines, line, dialect);
     if (!std::isfinite(rating.value) || !std::isfinite(rating.time)) std::abort();
     for (const std::string_view id : {rating.user, rating.item}) {
       if (id.empty() || id.data() < line.data() || id.data() + id.size() > line.data() + line.size()) std::abort();
-      if (find_invalid_utf8(id) != std::string_view::npos) std::abort();
+      if (unisono::data::find_invalid_utf8(id) != std::string_view::npos) std::abort();
     }
   }
 }
@@ -40,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   try {
     check(std::string(reinterpret_cast<const char*>(data) + 1, size - 1), data[0]);
-  } catch (const DataError& error) {
+  } catch (const unisono::DataError& error) {
     if (!std::string(error.what()).starts_with("fuzzed")) std::abort();  // says no place
   }
   return 0;

@@ -20,17 +20,17 @@ using namespace unisono::data;
 std::vector<std::string> read(const std::string& text) {
   std::vector<std::string> tokens;
   try {
-    WordReader reader(bytes_of(text, "fuzzed"));
-    for (auto token = reader.next(); token != WordReader::Token::end; token = reader.next())
-      tokens.emplace_back(token == WordReader::Token::word ? reader.word() : "\n");
-  } catch (const DataError& error) {
+    unisono::data::WordReader reader(unisono::data::bytes_of(text, "fuzzed"));
+    for (auto token = reader.next(); token != unisono::data::WordReader::Token::end; token = reader.next())
+      tokens.emplace_back(token == unisono::data::WordReader::Token::word ? reader.word() : "\n");
+  } catch (const unisono::DataError& error) {
     tokens.emplace_back(error.what());
     if (!tokens.back().starts_with("fuzzed:")) std::abort();  // says no place
   }
   return tokens;
 }
 
-void check(const std::string& text, Lowercase& lowercase) {
+void check(const std::string& text, unisono::data::Lowercase& lowercase) {
   const std::vector<std::string> tokens = read(text);
   if (!tokens.empty() && tokens.back().starts_with("fuzzed:")) return;
   std::size_t at = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
@@ -38,7 +38,8 @@ void check(const std::string& text, Lowercase& lowercase) {
     at = text.find_first_not_of(" \t\r\f\v", at);
     if (at == std::string::npos || text.compare(at, token.size(), token) != 0) std::abort();
     at += token.size();
-    if (find_invalid_utf8(token) != std::string::npos || find_invalid_utf8(lowercase(token)) != std::string::npos)
+    if (unisono::data::find_invalid_utf8(token) != std::string::npos ||
+        unisono::data::find_invalid_utf8(lowercase(token)) != std::string::npos)
       std::abort();
   }
   if (text.find_first_not_of(" \t\r\f\v", at) != std::string::npos) std::abort();  // something was left out
@@ -47,7 +48,7 @@ void check(const std::string& text, Lowercase& lowercase) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static Lowercase lowercase;
+  static unisono::data::Lowercase lowercase;
   const std::string text(reinterpret_cast<const char*>(data), size);
   check(text, lowercase);
   if (size % 16 > 0) return 0;  // the rest takes its time

@@ -14,7 +14,7 @@ constexpr std::int64_t kMostSteps = 64;          // a damaged extent may tell of
 constexpr std::int64_t kMostColumns = 16 << 20;  // a model takes memory for each, and so do their counts
 
 /// Every value of a batch is looked at, so that memory that is not there is noticed.
-double look_at(const Batch& batch) {
+double look_at(const data::Batch& batch) {
   double sum = 0;
   for (const float value : batch.features) sum += static_cast<double>(value);
   for (const float value : batch.targets) sum += static_cast<double>(value);
@@ -23,18 +23,18 @@ double look_at(const Batch& batch) {
 }
 
 void read_batches(const std::string& path, const std::string& reader) {
-  DataSettings settings;
+  data::DataSettings settings;
   settings.path = path;
   settings.reader = reader;
-  const auto set = open_dataset(settings, 1);
+  const auto set = data::open_dataset(settings, 1);
   if (set->info().columns < kMostColumns) set->occurrences();
   const auto source = set->train({.batch_size = 16});
   volatile double sum = 0;
   for (std::int64_t step = 0; step < std::min(source->steps_per_epoch(), kMostSteps); ++step)
     sum = sum + look_at(source->next());
-  for (const Split split : {Split::validation, Split::test}) {
+  for (const data::Split split : {data::Split::validation, data::Split::test}) {
     if (set->info().answers[static_cast<std::size_t>(split)].labels == false &&
-        (split == Split::validation ? set->info().validation : set->info().test) == 0)
+        (split == data::Split::validation ? set->info().validation : set->info().test) == 0)
       continue;
     const auto evaluation = set->evaluate(split, 0, 1, 16);
     for (std::int64_t step = 0; step < kMostSteps; ++step) {
@@ -57,12 +57,12 @@ int use_set(const std::string& path) {
     } catch (const ConfigError&) {  // a sparse set is not streamed
     }
   };
-  attempt([&] { read_dictionary(path); });
-  attempt([&] { describe_set(path); });
+  attempt([&] { data::read_dictionary(path); });
+  attempt([&] { data::describe_set(path); });
   attempt([&] {
-    DataSettings settings;
+    data::DataSettings settings;
     settings.path = path;
-    inspect_dataset(settings);
+    data::inspect_dataset(settings);
   });
   attempt([&] { read_batches(path, "resident"); });
   attempt([&] { read_batches(path, "streaming"); });

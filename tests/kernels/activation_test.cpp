@@ -1,6 +1,6 @@
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 const ActivationSpec kAll[] = {Activation::none,
@@ -136,4 +136,4 @@ TEST_CASE("adding adds", "[activation]") {
       [&](const Outputs& outputs) { CHECK(outputs.tensors[0] == sum); });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,6 +1,6 @@
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 TEST_CASE("a squared norm is summed in double, in an order that depends on the size alone", "[algebra]") {
   for (Index size : {0, 1, 31, 32, 33, 1000, 16384, 100003}) {
@@ -100,4 +100,4 @@ TEST_CASE("a cleared vector is zero, whatever it held, and nothing beside it", "
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,7 +1,7 @@
 #include "cpu_fixture.hpp"
 #include "reference_norm.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 using reference::Over;
@@ -298,4 +298,4 @@ TEST_CASE("the reference's gradients of normalisation are central differences", 
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

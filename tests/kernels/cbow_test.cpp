@@ -1,6 +1,6 @@
 #include "window_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// h, the mean of words below ½, errs by (C + 1) u / 2; z by D (D + C + 3) u / 4 with it; an error e by rate / 4 of
@@ -87,4 +87,4 @@ TEST_CASE("bags of words: none changes nothing, and what diverged shows", "[cbow
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

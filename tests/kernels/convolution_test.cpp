@@ -1,6 +1,6 @@
 #include "product_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 void check_convolution(const ConvolutionSpec& spec, const ProductOptions& options) {
@@ -145,4 +145,4 @@ TEST_CASE("the reference's gradients of a convolution are those of central diffe
   CHECK(gradient_error([&](const auto& v) { return sum(x, w, v); }, b, gradients.db) < 1e-9);
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -6,7 +6,7 @@
 #include "cpu/parallel.hpp"
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 TEST_CASE("parallel ranges cover every index once, in at most so many parts", "[parallel]") {
   for (int threads : {1, 2, 3, 7}) {
@@ -81,4 +81,4 @@ TEST_CASE("the roofs are of this world", "[cpu_backend]") {
   CHECK(bandwidth < 4e12);
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

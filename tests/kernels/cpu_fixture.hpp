@@ -13,7 +13,7 @@
 // What tests of the CPU's kernels share: odd shapes, values in canonical order and on the device, every instruction set
 // and several threads.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Floats = std::vector<float>;
 
@@ -173,4 +173,4 @@ inline double dot(const std::vector<double>& a, const std::vector<double>& b) {
   return sum;
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

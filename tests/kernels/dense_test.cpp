@@ -1,6 +1,6 @@
 #include "product_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 void check_dense(const DenseSpec& spec, const ProductOptions& options) {
@@ -53,4 +53,4 @@ TEST_CASE("infinities and NaNs of a diverged run pass through a dense layer", "[
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,6 +1,6 @@
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// The mask from its definition, one example and one element at a time.
@@ -103,4 +103,4 @@ TEST_CASE("with rate 0 dropout keeps all, and what it drops may be NaN", "[dropo
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (mask[i] != 0));
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

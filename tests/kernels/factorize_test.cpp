@@ -1,6 +1,6 @@
 #include "in_place_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kUsers = 7, kItems = 5, kRatings = 60;
@@ -207,4 +207,4 @@ TEST_CASE("factorization: a model that diverged has a loss that shows it", "[fac
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,6 +1,6 @@
 #include "in_place_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kWords = 9, kContexts = 6;
@@ -175,4 +175,4 @@ TEST_CASE("GloVe: a model that diverged, and a count of zero, have a loss that s
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

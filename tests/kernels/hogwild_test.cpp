@@ -6,7 +6,7 @@
 // Two threads run each kernel on one θ at once, as Hogwild does. The thread sanitizer has nothing to say about it, and
 // what they learn together is finite and better than what they began with.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 template <typename Work>
@@ -117,4 +117,4 @@ TEST_CASE("two threads train on windows without locks", "[hogwild]") {
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

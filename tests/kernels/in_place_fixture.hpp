@@ -7,7 +7,7 @@
 // What tests of in-place kernels share: matrices with gaps between their rows, every instruction set, and bounds on
 // rounding.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// Calls check(kernels) with those of every instruction set.
 template <typename Check>
@@ -65,4 +65,4 @@ inline bool equal_sums(const InPlaceSums& a, const InPlaceSums& b) {
          a.absolute_error == b.absolute_error;
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -2,7 +2,7 @@
 #include "reference_norm.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 using reference::Over;
@@ -141,4 +141,4 @@ TEST_CASE("each example has mean 0 and deviation 1 of its own", "[layer_norm]") 
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

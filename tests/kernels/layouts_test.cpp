@@ -1,6 +1,6 @@
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 TEST_CASE("lanes hold every example once, in blocks of at most 64 lanes", "[lanes]") {
   for (Index batch = 1; batch <= 400; ++batch) {
@@ -64,4 +64,4 @@ TEST_CASE("stored weights are [O][KH][KW][I], features [y][x][c]: in the order o
   CHECK(backend.feature_axes() == std::vector<int>{1, 2, 0});
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

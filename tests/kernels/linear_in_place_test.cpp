@@ -2,7 +2,7 @@
 
 #include "sparse_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr MarginLoss kLosses[] = {MarginLoss::logistic, MarginLoss::hinge, MarginLoss::squared};
@@ -243,4 +243,4 @@ TEST_CASE("linear models: what diverged shows; far margins give steps of 0 or 1"
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -5,7 +5,7 @@
 #include "cpu_fixture.hpp"
 #include "reference_loss.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 using reference::Row;
@@ -62,7 +62,7 @@ TEST_CASE("softmax cross-entropy gives the reference's losses, hits and gradient
         Index correct = 5, top5 = 6;
         Row gradient;
         for (std::size_t n = 0; n < labels.size(); ++n) {
-          const Row z = row_of(widen(logits), n, size);
+          const Row z = reference::row_of(widen(logits), n, size);
           const Row target = reference::smoothed(size, labels[n], static_cast<double>(smoothing));
           loss += reference::softmax_loss(z, target);
           correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
@@ -120,7 +120,7 @@ TEST_CASE("sigmoid cross-entropy and squared error give the reference's losses a
     double sigmoid_loss = 1000;
     Row sigmoid_gradient;
     for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
-      const Row y = row_of(widen(z), n, size), t = row_of(widen(targets), n, size);
+      const Row y = reference::row_of(widen(z), n, size), t = reference::row_of(widen(targets), n, size);
       sums[0] += reference::error_loss({}, y, t);
       for (double d : reference::error_gradient({}, y, t)) gradient.push_back(d * static_cast<double>(kScale));
       sigmoid_loss += reference::sigmoid_loss(y, t, static_cast<double>(kSmoothing));
@@ -204,7 +204,7 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets, and hits where
       if (size > 1) one_hot[n * size + static_cast<std::size_t>(labels[n])] = 1;  // of one output: its target is 0
       if (size == 1) correct += logits[n] <= 0 ? 1 : 0;
       if (size == 1) continue;
-      const int rank = reference::rank_of(row_of(widen(logits), n, size), labels[n]);
+      const int rank = reference::rank_of(reference::row_of(widen(logits), n, size), labels[n]);
       correct += rank < 1 ? 1 : 0;
       top5 += rank < 5 ? 1 : 0;
     }
@@ -275,7 +275,7 @@ TEST_CASE("the multiclass hinge gives the reference's losses, hits and gradients
       Index correct = 5, top5 = 6;
       Row gradient;
       for (std::size_t n = 0; n < labels.size(); ++n) {
-        const Row z = row_of(widen(scores), n, static_cast<std::size_t>(classes));
+        const Row z = reference::row_of(widen(scores), n, static_cast<std::size_t>(classes));
         loss += reference::hinge_loss(z, labels[n]);
         correct += reference::rank_of(z, labels[n]) < 1 ? 1 : 0;
         top5 += reference::rank_of(z, labels[n]) < 5 ? 1 : 0;
@@ -328,7 +328,7 @@ TEST_CASE("absolute and Huber errors give the reference's losses and gradients",
       double loss = 1000;
       Row gradient;
       for (std::size_t n = 0; n < static_cast<std::size_t>(shape.batch); ++n) {
-        const Row outputs = row_of(widen(y), n, size), t = row_of(widen(targets), n, size);
+        const Row outputs = reference::row_of(widen(y), n, size), t = reference::row_of(widen(targets), n, size);
         loss += reference::error_loss(spec, outputs, t);
         for (double d : reference::error_gradient(spec, outputs, t))
           gradient.push_back(d * static_cast<double>(kScale));
@@ -447,4 +447,4 @@ TEST_CASE("the reference's gradients of losses are central differences", "[loss]
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

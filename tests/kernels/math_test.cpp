@@ -5,7 +5,7 @@
 #include "cpu/loops_isa/math.hpp"
 #include "cpu_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 namespace own = as_tests_are_compiled;
@@ -124,4 +124,4 @@ TEST_CASE("elementary functions keep infinities and NaN", "[math]") {
   CHECK(std::isnan(own::normal_distribution(nan, own::bell(nan))));
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

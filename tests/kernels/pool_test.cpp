@@ -1,7 +1,7 @@
 #include "cpu_fixture.hpp"
 #include "reference_pool.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// Windows that tile the image, overlap, leave gaps, and reach into the padding; those that fit into an image.
@@ -134,4 +134,4 @@ TEST_CASE("global average pooling is the mean over the image, and spreads gradie
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

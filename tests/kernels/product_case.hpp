@@ -9,7 +9,7 @@
 // A dense layer or a convolution with its values, run forward and backward on a device and checked against the
 // reference.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// What a test of a product varies beside its spec.
 struct ProductOptions {
@@ -134,4 +134,4 @@ inline void check(const ProductCase& c, const Outputs& outputs) {
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

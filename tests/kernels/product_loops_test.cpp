@@ -3,7 +3,7 @@
 // The inner loops of products by themselves, for every instruction set: sizes at and around those of registers and
 // tiles, strides larger than the matrices, and nothing written beside them.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr float kUntouched = 1e30F;
@@ -143,4 +143,4 @@ TEST_CASE("transposing is exact and touches nothing else", "[product]") {
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

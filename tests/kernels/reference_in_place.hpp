@@ -40,8 +40,8 @@ inline double sigmoid_loss(double z, double target) {
 
 /// Mikolov et al. 2013, with a window's outputs shared: every pair by itself, from the values before the window.
 /// Returns the loss.
-inline double skip_gram(std::span<const std::int32_t> context, const OutputWords& outputs, double rate, Matrix& inputs,
-                        Matrix& output_rows) {
+inline double skip_gram(std::span<const std::int32_t> context, const kernels::OutputWords& outputs, double rate,
+                        Matrix& inputs, Matrix& output_rows) {
   Matrix x = inputs, y = output_rows;  // the old ones
   double loss = 0;
   for (std::int32_t word : context) {
@@ -57,8 +57,8 @@ inline double skip_gram(std::span<const std::int32_t> context, const OutputWords
 }
 
 /// Continuous bag of words as word2vec has it: the mean's gradient goes to each word undivided. Returns the loss.
-inline double cbow(std::span<const std::int32_t> context, const OutputWords& outputs, double rate, Matrix& inputs,
-                   Matrix& output_rows) {
+inline double cbow(std::span<const std::int32_t> context, const kernels::OutputWords& outputs, double rate,
+                   Matrix& inputs, Matrix& output_rows) {
   std::vector<double> h(inputs.width), delta(inputs.width);
   for (std::int32_t word : context) add_scaled(h, 1 / static_cast<double>(context.size()), inputs.row(word));
   double loss = 0;
@@ -82,7 +82,8 @@ struct Weights {
 };
 
 /// w_j ← w_j − move, then both penalties, each not beyond 0. `before` updates were made.
-inline void linear_update(double& w, double& u, double move, double spread, const LinearStep& s, double before) {
+inline void linear_update(double& w, double& u, double move, double spread, const kernels::LinearStep& s,
+                          double before) {
   const double old = w;
   w -= std::fmin(1.0, s.rate * static_cast<double>(s.l2) * spread) * w + move;
   const double less = s.rate * static_cast<double>(s.l1) * spread;
@@ -90,23 +91,23 @@ inline void linear_update(double& w, double& u, double move, double spread, cons
   u += before * (w - old);
 }
 
-inline double margin_loss(MarginLoss loss, double z, double answer) {
-  if (loss == MarginLoss::squared) return 0.5 * (z - answer) * (z - answer);
-  if (loss == MarginLoss::logistic) return sigmoid_loss(z, answer);
+inline double margin_loss(kernels::MarginLoss loss, double z, double answer) {
+  if (loss == kernels::MarginLoss::squared) return 0.5 * (z - answer) * (z - answer);
+  if (loss == kernels::MarginLoss::logistic) return sigmoid_loss(z, answer);
   return std::fmax(0.0, 1 - (2 * answer - 1) * z);
 }
 
-inline double margin_derivative(MarginLoss loss, double z, double answer) {
-  if (loss == MarginLoss::squared) return z - answer;
-  if (loss == MarginLoss::logistic) return sigmoid(z) - answer;
+inline double margin_derivative(kernels::MarginLoss loss, double z, double answer) {
+  if (loss == kernels::MarginLoss::squared) return z - answer;
+  if (loss == kernels::MarginLoss::logistic) return sigmoid(z) - answer;
   const double y = 2 * answer - 1;
   return y * z < 1 ? -y : 0;
 }
 
 /// One example's step; the last weight is the bias, which has no penalty and whose feature is 1 or, without a bias, 0.
 /// Returns the margin.
-inline double linear(const Features& x, double answer, MarginLoss loss, const LinearStep& s, double bias_feature,
-                     double before, Weights& weights) {
+inline double linear(const Features& x, double answer, kernels::MarginLoss loss, const kernels::LinearStep& s,
+                     double bias_feature, double before, Weights& weights) {
   double &bias = weights.w.back(), &bias_sum = weights.u.back();
   double z = bias_feature * bias;
   for (const auto& [j, value] : x) z += weights.w[j] * value;
@@ -121,8 +122,8 @@ inline double linear(const Features& x, double answer, MarginLoss loss, const Li
 
 /// One example's step of softmax regression; rows of weights and of sums are features, the last the bias, which has no
 /// penalty and whose feature is 1 or 0. Returns the margins.
-inline std::vector<double> softmax(const Features& x, std::size_t label, const LinearStep& s, double bias_feature,
-                                   double before, Matrix& weights, Matrix& sums) {
+inline std::vector<double> softmax(const Features& x, std::size_t label, const kernels::LinearStep& s,
+                                   double bias_feature, double before, Matrix& weights, Matrix& sums) {
   const std::size_t classes = weights.width, bias = weights.values.size() / classes - 1;
   std::vector<double> z(classes);
   add_scaled(z, bias_feature, weights.row(static_cast<std::int64_t>(bias)));
@@ -154,7 +155,7 @@ struct Factors {
 };
 
 /// Chin et al. 2015 with one rate a row, or plain SGD: one rating. Returns its error.
-inline double factorize(const SparseEntry& rating, const FactorStep& s, Factors& users, Factors& items) {
+inline double factorize(const SparseEntry& rating, const kernels::FactorStep& s, Factors& users, Factors& items) {
   const std::vector<double> p(users.rows.row(rating.row).begin(), users.rows.row(rating.row).end());
   const std::vector<double> q(items.rows.row(rating.column).begin(), items.rows.row(rating.column).end());
   double &b = users.bias[rating.row], &c = items.bias[rating.column];
@@ -182,7 +183,8 @@ struct GloveVectors {
 };
 
 /// Pennington et al. 2014: one entry. Returns its loss.
-inline double glove(const SparseEntry& entry, const GloveStep& s, GloveVectors& words, GloveVectors& contexts) {
+inline double glove(const SparseEntry& entry, const kernels::GloveStep& s, GloveVectors& words,
+                    GloveVectors& contexts) {
   const auto w = words.rows.row(entry.row), v = contexts.rows.row(entry.column);
   const std::vector<double> old_w(w.begin(), w.end()), old_v(v.begin(), v.end());
   const std::size_t dimension = w.size() - 1;

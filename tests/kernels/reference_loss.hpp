@@ -89,28 +89,28 @@ inline Row hinge_gradient(const Row& z, std::int32_t label) {
 }
 
 /// The mean over the outputs of y − t's loss.
-inline double error_loss(const ErrorSpec& spec, const Row& y, const Row& targets) {
+inline double error_loss(const kernels::ErrorSpec& spec, const Row& y, const Row& targets) {
   const double delta = static_cast<double>(spec.delta);
   double loss = 0;
   for (std::size_t k = 0; k < y.size(); ++k) {
     const double error = y[k] - targets[k], size = std::abs(error);
-    loss += spec.loss == ErrorLoss::squared    ? error * error
-            : spec.loss == ErrorLoss::absolute ? size
-            : size <= delta                    ? error * error / 2
-                                               : delta * (size - delta / 2);
+    loss += spec.loss == kernels::ErrorLoss::squared    ? error * error
+            : spec.loss == kernels::ErrorLoss::absolute ? size
+            : size <= delta                             ? error * error / 2
+                                                        : delta * (size - delta / 2);
   }
   return loss / static_cast<double>(y.size());
 }
 
-inline Row error_gradient(const ErrorSpec& spec, const Row& y, const Row& targets) {
+inline Row error_gradient(const kernels::ErrorSpec& spec, const Row& y, const Row& targets) {
   const double delta = static_cast<double>(spec.delta);
   Row gradient(y.size());
   for (std::size_t k = 0; k < y.size(); ++k) {
     const double error = y[k] - targets[k], sign = error > 0 ? 1 : error < 0 ? -1 : 0;
-    gradient[k] = (spec.loss == ErrorLoss::squared    ? 2 * error
-                   : spec.loss == ErrorLoss::absolute ? sign
-                   : std::abs(error) <= delta         ? error
-                                                      : delta * sign) /
+    gradient[k] = (spec.loss == kernels::ErrorLoss::squared    ? 2 * error
+                   : spec.loss == kernels::ErrorLoss::absolute ? sign
+                   : std::abs(error) <= delta                  ? error
+                                                               : delta * sign) /
                   static_cast<double>(y.size());
   }
   return gradient;

@@ -13,14 +13,14 @@ namespace unisono::reference {
 /// Which values are normalised together: those of a channel, or those of an example.
 enum class Over { channel, example };
 
-inline std::size_t group_of(Over over, const Extent& extent, std::size_t i) {
+inline std::size_t group_of(Over over, const kernels::Extent& extent, std::size_t i) {
   const auto pixels = static_cast<std::size_t>(extent.height * extent.width);
   const auto size = static_cast<std::size_t>(extent.size());
   return over == Over::channel ? i % size / pixels : i / size;
 }
 
 /// Which gamma and beta belong to a value.
-inline std::size_t parameter_of(Over over, const Extent& extent, std::size_t i) {
+inline std::size_t parameter_of(Over over, const kernels::Extent& extent, std::size_t i) {
   return over == Over::channel ? group_of(over, extent, i) : i % static_cast<std::size_t>(extent.size());
 }
 
@@ -29,11 +29,11 @@ struct Statistics {
   double count = 0;                   ///< values of a group
 };
 
-inline std::size_t group_count(Over over, const Extent& extent, Index batch) {
+inline std::size_t group_count(Over over, const kernels::Extent& extent, Index batch) {
   return static_cast<std::size_t>(over == Over::channel ? extent.channels : batch);
 }
 
-inline Statistics statistics(Over over, const NormSpec& spec, Index batch, const std::vector<double>& x) {
+inline Statistics statistics(Over over, const kernels::NormSpec& spec, Index batch, const std::vector<double>& x) {
   const std::size_t groups = group_count(over, spec.extent, batch);
   Statistics result{std::vector<double>(groups), std::vector<double>(groups), 0};
   if (x.empty()) return result;
@@ -48,7 +48,7 @@ inline Statistics statistics(Over over, const NormSpec& spec, Index batch, const
 }
 
 /// y = γ (x − mean) inverse + β
-inline std::vector<double> norm_forward(Over over, const Extent& extent, const Statistics& s,
+inline std::vector<double> norm_forward(Over over, const kernels::Extent& extent, const Statistics& s,
                                         const std::vector<double>& x, const std::vector<double>& gamma,
                                         const std::vector<double>& beta) {
   std::vector<double> y(x.size());
@@ -64,9 +64,9 @@ struct NormGradient {
 };
 
 /// dx = inverse (d − mean of d − x̂ · mean of d x̂), d = γ dy, where the statistics depend on x; else inverse d.
-inline NormGradient norm_backward(Over over, const Extent& extent, const Statistics& s, const std::vector<double>& x,
-                                  const std::vector<double>& gamma, const std::vector<double>& dy,
-                                  bool constant_statistics = false) {
+inline NormGradient norm_backward(Over over, const kernels::Extent& extent, const Statistics& s,
+                                  const std::vector<double>& x, const std::vector<double>& gamma,
+                                  const std::vector<double>& dy, bool constant_statistics = false) {
   std::vector<double> mean_d(s.mean.size()), mean_product(s.mean.size()), normal(x.size());
   NormGradient result{std::vector<double>(x.size()), std::vector<double>(gamma.size()),
                       std::vector<double>(gamma.size())};

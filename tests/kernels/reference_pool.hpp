@@ -11,7 +11,7 @@ namespace unisono::reference {
 
 /// Calls visit(input index within the plane) for the inputs of one output, in row-major order.
 template <typename Visit>
-void for_each_tap(const PoolSpec& spec, Index out_y, Index out_x, const Visit& visit) {
+void for_each_tap(const kernels::PoolSpec& spec, Index out_y, Index out_x, const Visit& visit) {
   for (Index ky = 0; ky < spec.height; ++ky) {
     for (Index kx = 0; kx < spec.width; ++kx) {
       const Index y = out_y * spec.stride_height - spec.padding_height + ky;
@@ -23,8 +23,8 @@ void for_each_tap(const PoolSpec& spec, Index out_y, Index out_x, const Visit& v
 
 /// Calls work(output's index, offset of its plane of inputs, its y, its x) for every output.
 template <typename Work>
-void for_each_output(const PoolSpec& spec, Index batch, const Work& work) {
-  const Extent out = spec.out();
+void for_each_output(const kernels::PoolSpec& spec, Index batch, const Work& work) {
+  const kernels::Extent out = spec.out();
   for (Index plane = 0, at = 0; plane < batch * spec.in.channels; ++plane) {
     for (Index y = 0; y < out.height; ++y) {
       for (Index x = 0; x < out.width; ++x) work(at++, plane * spec.in.height * spec.in.width, y, x);
@@ -33,12 +33,12 @@ void for_each_output(const PoolSpec& spec, Index batch, const Work& work) {
 }
 
 /// The inputs of one output that it is made of, each with its share: the first of the largest, or all in equal parts.
-inline std::vector<std::pair<std::size_t, double>> shares(const PoolSpec& spec, const std::vector<double>& x,
+inline std::vector<std::pair<std::size_t, double>> shares(const kernels::PoolSpec& spec, const std::vector<double>& x,
                                                           Index plane, Index out_y, Index out_x) {
   std::vector<std::pair<std::size_t, double>> inputs;
   for_each_tap(spec, out_y, out_x, [&](Index tap) { inputs.emplace_back(static_cast<std::size_t>(plane + tap), 1.0); });
   if (inputs.empty()) return inputs;
-  if (spec.kind == PoolKind::average) {
+  if (spec.kind == kernels::PoolKind::average) {
     for (auto& [input, share] : inputs) share = 1.0 / static_cast<double>(inputs.size());
     return inputs;
   }
@@ -49,7 +49,7 @@ inline std::vector<std::pair<std::size_t, double>> shares(const PoolSpec& spec, 
   return {best};
 }
 
-inline std::vector<double> pool_forward(const PoolSpec& spec, Index batch, const std::vector<double>& x) {
+inline std::vector<double> pool_forward(const kernels::PoolSpec& spec, Index batch, const std::vector<double>& x) {
   std::vector<double> y(static_cast<std::size_t>(batch * spec.out().size()));
   for_each_output(spec, batch, [&](Index output, Index plane, Index out_y, Index out_x) {
     for (const auto& [input, share] : shares(spec, x, plane, out_y, out_x)) {
@@ -59,7 +59,7 @@ inline std::vector<double> pool_forward(const PoolSpec& spec, Index batch, const
   return y;
 }
 
-inline std::vector<double> pool_backward(const PoolSpec& spec, Index batch, const std::vector<double>& x,
+inline std::vector<double> pool_backward(const kernels::PoolSpec& spec, Index batch, const std::vector<double>& x,
                                          const std::vector<double>& dy) {
   std::vector<double> dx(x.size());
   for_each_output(spec, batch, [&](Index output, Index plane, Index out_y, Index out_x) {

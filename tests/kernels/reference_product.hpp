@@ -13,8 +13,8 @@ using Doubles = std::vector<double>;
 /// Calls visit(i of y, i of x, i of w) for every product of a convolution's sum: all arrays are row-major, x [B, C, H,
 /// W], y [B, O, OH, OW], w [O, C / groups, KH, KW].
 template <typename Visit>
-void for_each_product(const ConvolutionSpec& spec, Index batch, const Visit& visit) {
-  const Extent in = spec.in, out = spec.out();
+void for_each_product(const kernels::ConvolutionSpec& spec, Index batch, const Visit& visit) {
+  const kernels::Extent in = spec.in, out = spec.out();
   const Index group_in = in.channels / spec.groups, group_out = out.channels / spec.groups;
   for (Index b = 0; b < batch; ++b)
     for (Index o = 0; o < out.channels; ++o)
@@ -35,12 +35,12 @@ void for_each_product(const ConvolutionSpec& spec, Index batch, const Visit& vis
 }
 
 /// The channel of each value of y.
-inline std::size_t channel_of(const Extent& out, std::size_t i) {
+inline std::size_t channel_of(const kernels::Extent& out, std::size_t i) {
   return i / static_cast<std::size_t>(out.height * out.width) % static_cast<std::size_t>(out.channels);
 }
 
 /// y = x ∗ w + b, without activation. \param b empty for none
-inline Doubles convolution(const ConvolutionSpec& spec, Index batch, const Doubles& x, const Doubles& w,
+inline Doubles convolution(const kernels::ConvolutionSpec& spec, Index batch, const Doubles& x, const Doubles& w,
                            const Doubles& b) {
   Doubles y(static_cast<std::size_t>(batch * spec.out().size()), 0.0);
   for_each_product(spec, batch, [&](std::size_t iy, std::size_t ix, std::size_t iw) { y[iy] += x[ix] * w[iw]; });
@@ -54,7 +54,7 @@ struct ProductGradients {
 };
 
 /// Of Σ dy ⊙ convolution(x, w, b).
-inline ProductGradients convolution_gradients(const ConvolutionSpec& spec, Index batch, const Doubles& x,
+inline ProductGradients convolution_gradients(const kernels::ConvolutionSpec& spec, Index batch, const Doubles& x,
                                               const Doubles& w, const Doubles& dy) {
   ProductGradients gradients{Doubles(x.size(), 0.0), Doubles(w.size(), 0.0),
                              Doubles(static_cast<std::size_t>(spec.channels), 0.0)};
@@ -67,7 +67,7 @@ inline ProductGradients convolution_gradients(const ConvolutionSpec& spec, Index
 }
 
 /// A dense layer is a convolution whose kernel is as large as the image.
-inline ConvolutionSpec as_convolution(const DenseSpec& spec) {
+inline kernels::ConvolutionSpec as_convolution(const kernels::DenseSpec& spec) {
   return {.in = spec.in,
           .channels = spec.units,
           .kernel_height = spec.in.height,

@@ -3,7 +3,7 @@
 
 #include "unisono/kernels/in_place.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 TEST_CASE("what nobody changed since it was read becomes what was computed, bit for bit", "[in_place]") {
   // 1 + (0.1 − 1) is not 0.1 in floats.
@@ -22,4 +22,4 @@ TEST_CASE("… and what somebody changed is added to", "[in_place]") {
   CHECK(shared == std::vector<float>{3.5F, 1});
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -2,7 +2,7 @@
 
 #include "window_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// Of D products below 1/4: each rounds, and so does each sum; half of a σ's slope, and what σ itself errs by, makes an
@@ -111,4 +111,4 @@ TEST_CASE("skip-gram: a model that diverged has a loss that shows it; far margin
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,6 +1,6 @@
 #include "sparse_case.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 struct Options {
@@ -185,4 +185,4 @@ TEST_CASE("softmax regression: equal margins are the first class; what diverged 
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

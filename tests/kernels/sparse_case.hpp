@@ -2,7 +2,7 @@
 
 #include "in_place_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// Random rows of up to `most` values in `width` columns; each fifth row is empty.
 struct SparseCase {
@@ -48,4 +48,4 @@ struct SparseCase {
   }
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

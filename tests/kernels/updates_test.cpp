@@ -4,7 +4,7 @@
 #include "cpu_fixture.hpp"
 #include "reference_updates.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kSizes[] = {0, 1, 15, 1000, 40001};  // the last: three chunks
@@ -350,4 +350,4 @@ TEST_CASE("a step on views of parts of θ is the step on the whole", "[updates]"
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -2,7 +2,7 @@
 
 #include "in_place_fixture.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Words = std::vector<std::int32_t>;
 
@@ -40,4 +40,4 @@ inline Words first_words(Index count) {
   return words;
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

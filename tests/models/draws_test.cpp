@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 FastRandom random_at(std::uint64_t number) {
@@ -71,4 +71,4 @@ TEST_CASE("a fast generator is a function of the place where it was started", "[
   CHECK(a.below(1) == 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -7,14 +7,14 @@
 #include "../nn/reference_backend.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 class FactorTrial {
  public:
   FactorTrial(const FactorizationSettings& settings, Index users, Index items, const std::string& rule = "sgd",
               std::uint64_t seed = 7, std::vector<std::int64_t> counts = {})
-      : model(settings, {.kind = SetKind::ratings, .rows = users, .columns = items, .mean_value = 3.5},
+      : model(settings, {.kind = data::SetKind::ratings, .rows = users, .columns = items, .mean_value = 3.5},
               {.backend = backend_,
                .reducer = reducer_,
                .update_rule = rule,
@@ -36,7 +36,7 @@ class FactorTrial {
   }
 
  private:
-  ReferenceBackend backend_;
+  nn::ReferenceBackend backend_;
   LocalReducer reducer_;
 
  public:
@@ -71,10 +71,10 @@ TEST_CASE("evaluations and predictions of ratings, by hand", "[factorization]") 
   FactorTrial trial({.dimension = 2}, 2, 3);
   write_by_hand(trial);
   const std::vector<SparseEntry> entries = {{0, 0, 5.125F}, {1, 1, 2.75F}, {0, 2, 12}};  // r̂: 5.125, 0.75, 11
-  const ExampleSet set = SparseEntries(entries);
-  const std::vector<ExampleRange> ranges = {{2, 3}, {0, 2}};
-  const Batch batch{.size = 3, .set = &set, .ranges = ranges};
-  LossSums sums;
+  const data::ExampleSet set = data::SparseEntries(entries);
+  const std::vector<data::ExampleRange> ranges = {{2, 3}, {0, 2}};
+  const data::Batch batch{.size = 3, .set = &set, .ranges = ranges};
+  kernels::LossSums sums;
   trial.model.evaluate(batch, trial.state(), sums);
   CHECK(sums.examples == 3);
   CHECK(sums.loss == 2.5);  // (0 + 4 + 1) / 2
@@ -100,10 +100,10 @@ TEST_CASE("an update of one rating, by its formula", "[factorization]") {
       const bool adagrad = rule == "adagrad";
       if (adagrad) trial.write("users.squares", {1, 2, 4, 1});
       const std::vector<SparseEntry> entries = {{2, 1, 5}};
-      const ExampleSet set = SparseEntries(entries);
+      const data::ExampleSet set = data::SparseEntries(entries);
       const std::vector<float> p = trial.read("users.factors"), q = trial.read("items.factors");
       constexpr double kRate = 0.1;
-      LossSums sums;
+      kernels::LossSums sums;
       const auto scratch = trial.model.make_scratch();
       trial.model.update_in_place({.size = 1, .set = &set}, {0, 1}, {.rate = kRate, .parameters = trial.theta.view()},
                                   *scratch, sums);
@@ -145,9 +145,9 @@ TEST_CASE("a penalty of a whole row is shared by its ratings", "[factorization]"
   CHECK(b.read("users.l2") == std::vector<float>{2, 2, 0.5F, 2});
   CHECK(b.read("items.l2")[1] == 0.25F);
   const std::vector<SparseEntry> entries = {{2, 1, 5}};
-  const ExampleSet set = SparseEntries(entries);
+  const data::ExampleSet set = data::SparseEntries(entries);
   for (FactorTrial* trial : {&a, &b}) {
-    LossSums sums;
+    kernels::LossSums sums;
     const auto scratch = trial->model.make_scratch();
     const InPlaceStep step{.rate = 0.1, .parameters = trial->theta.view()};
     for (int times = 0; times < 2; ++times) {
@@ -200,4 +200,4 @@ TEST_CASE("what a factorization is made of", "[factorization]") {
   CHECK(adagrad.model.flops_per_example() > plain.model.flops_per_example());
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

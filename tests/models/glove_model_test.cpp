@@ -5,13 +5,13 @@
 
 #include "../nn/reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 class GloveTrial {
  public:
   explicit GloveTrial(const GloveSettings& settings, double learning_rate = 0.05)
-      : model(settings, {.kind = SetKind::cooccurrences, .rows = 3, .columns = 3},
+      : model(settings, {.kind = data::SetKind::cooccurrences, .rows = 3, .columns = 3},
               {.backend = backend_, .reducer = reducer_, .update_rule = "adagrad", .learning_rate = learning_rate}),
         theta(model.layout().size()) {
     model.initialise(5, state());
@@ -25,7 +25,7 @@ class GloveTrial {
   }
 
  private:
-  ReferenceBackend backend_;
+  nn::ReferenceBackend backend_;
   LocalReducer reducer_;
 
  public:
@@ -38,8 +38,8 @@ class GloveTrial {
 TEST_CASE("GloVe's loss is its formula's", "[glove]") {
   GloveTrial trial({.dimension = 4, .x_max = 10, .alpha = 0.5});
   const std::vector<SparseEntry> entries = {{0, 2, 5}, {1, 1, 40}, {2, 0, 0.25F}};
-  const ExampleSet set = SparseEntries(entries);
-  const std::vector<ExampleRange> ranges = {{1, 3}, {0, 1}};
+  const data::ExampleSet set = data::SparseEntries(entries);
+  const std::vector<data::ExampleRange> ranges = {{1, 3}, {0, 1}};
   const auto w = trial.read("words.weight"), v = trial.read("contexts.weight"), b = trial.read("words.bias"),
              d = trial.read("contexts.bias");
   double expected = 0;
@@ -48,7 +48,7 @@ TEST_CASE("GloVe's loss is its formula's", "[glove]") {
     for (std::size_t k = 0; k < 4; ++k) error += w[entry.row * 4 + k] * v[entry.column * 4 + k];
     expected += std::min(1.0, std::sqrt(static_cast<double>(entry.value) / 10)) * error * error / 2;
   }
-  LossSums sums;
+  kernels::LossSums sums;
   trial.model.evaluate({.size = 3, .set = &set, .ranges = ranges}, trial.state(), sums);
   CHECK(sums.examples == 3);
   CHECK(sums.loss == Approx(expected).epsilon(1e-12));
@@ -63,9 +63,9 @@ TEST_CASE("one step of GloVe is Adagrad's, with sums that begin at 1/η²", "[gl
   CHECK(trial.read("words.weight_squares")[5] == Approx(1 / (kEta * kEta)));
   CHECK(trial.read("contexts.bias_squares")[2] == Approx(1 / (kEta * kEta)));
   const std::vector<SparseEntry> entries = {{2, 1, 3}};
-  const ExampleSet set = SparseEntries(entries);
+  const data::ExampleSet set = data::SparseEntries(entries);
   const auto scratch = trial.model.make_scratch();
-  LossSums sums;
+  kernels::LossSums sums;
   trial.model.update_in_place({.size = 1, .set = &set}, {0, 1}, {.rate = kRate, .parameters = trial.theta.view()},
                               *scratch, sums);
   double error = bias[2] + other[1] - std::log(3.0);
@@ -96,4 +96,4 @@ TEST_CASE("GloVe's vectors begin at ±½/D, and a word's is the sum of two", "[g
   CHECK(trial.model.layout().size() == 2 * 3 * 32);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -6,7 +6,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 /// "110": the branches that lead to a word.
@@ -106,4 +106,4 @@ TEST_CASE("trees of no branches", "[huffman]") {
   CHECK(none.longest() == 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -12,7 +12,7 @@
 
 // A model of each kind that is updated in place, with a small set of its own.
 
-namespace unisono {
+namespace unisono::models {
 
 /// What the sets are views of: 60 rows, ratings, pairs and sentences.
 struct SmallSets {
@@ -42,7 +42,7 @@ struct SmallSets {
     }
   }
 
-  LabelledRows rows(const std::vector<float>& answers) const {
+  data::LabelledRows rows(const std::vector<float>& answers) const {
     return {.rows = {.offsets = offsets, .columns = columns, .values = values, .width = kFeatures}, .answers = answers};
   }
 
@@ -63,7 +63,7 @@ struct InPlaceTrial {
   ModelSettings settings = {};
   ModelInputs inputs = {};
   std::string rule = "sgd";
-  ExampleSet set = {};
+  data::ExampleSet set = {};
   bool table = false;
   std::vector<std::int64_t> occurrences = {};
 };
@@ -87,9 +87,9 @@ class TrialModel {
   std::vector<float> values() { return {theta.view().begin(), theta.view().end()}; }
 
   /// A batch of all, in these ranges.
-  Batch batch(std::span<const ExampleRange> ranges, std::int64_t epoch = 0) const {
-    Batch all;
-    for (const ExampleRange& range : ranges) all.size += range.size();
+  data::Batch batch(std::span<const data::ExampleRange> ranges, std::int64_t epoch = 0) const {
+    data::Batch all;
+    for (const data::ExampleRange& range : ranges) all.size += range.size();
     all.rank_step_size = all.global_size = all.size;
     all.epoch = epoch;
     if (!trial_.table) {
@@ -104,30 +104,30 @@ class TrialModel {
   }
 
   /// Trains on [first, last) of the set.
-  void update(ExampleRange range, InPlaceStep step, LossSums& sums, std::int64_t epoch = 0) {
+  void update(data::ExampleRange range, InPlaceStep step, kernels::LossSums& sums, std::int64_t epoch = 0) {
     step.parameters = theta.view();
     const auto scratch = model->in_place()->make_scratch();
     model->in_place()->update_in_place(batch({&kAll, 1}, epoch), range, step, *scratch, sums);
   }
-  LossSums update_all(const InPlaceStep& step, std::int64_t epoch = 0) {
-    LossSums sums;
+  kernels::LossSums update_all(const InPlaceStep& step, std::int64_t epoch = 0) {
+    kernels::LossSums sums;
     update(kAll, step, sums, epoch);
     return sums;
   }
-  LossSums evaluate() {
-    LossSums sums;
+  kernels::LossSums evaluate() {
+    kernels::LossSums sums;
     model->evaluate(batch({&kAll, 1}), state(), sums);
     return sums;
   }
 
-  static constexpr ExampleRange kAll{0, SmallSets::kExamples};
+  static constexpr data::ExampleRange kAll{0, SmallSets::kExamples};
   std::unique_ptr<Model> model;
   Buffer theta;
 
  private:
   const InPlaceTrial& trial_;
   const SmallSets& sets_;
-  ReferenceBackend backend_;
+  nn::ReferenceBackend backend_;
   LocalReducer reducer_;
 };
 
@@ -140,7 +140,7 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
     trial.name = std::move(name);
     trial.settings.kind = "linear";
     trial.settings.linear = {.loss = loss, .l1 = averaged ? 0 : 1e-3, .l2 = 1e-3, .averaged = averaged};
-    trial.inputs = {.kind = table ? SetKind::table : SetKind::sparse,
+    trial.inputs = {.kind = table ? data::SetKind::table : data::SetKind::sparse,
                     .features = {.channels = SmallSets::kFeatures},
                     .classes = loss == "softmax"   ? 3
                                : loss == "squared" ? 0
@@ -164,8 +164,8 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
     trial.settings.factorization.dimension = 5;
     trial.settings.factorization.biases = rule == "adagrad";
     trial.rule = rule;
-    trial.inputs = {.kind = SetKind::ratings, .rows = 9, .columns = 7, .mean_value = 3};
-    trial.set = SparseEntries(sets.ratings);
+    trial.inputs = {.kind = data::SetKind::ratings, .rows = 9, .columns = 7, .mean_value = 3};
+    trial.set = data::SparseEntries(sets.ratings);
   }
   for (const std::string architecture : {"skip_gram", "cbow"}) {
     for (const std::string output : {"negative_sampling", "hierarchical_softmax"}) {
@@ -173,7 +173,7 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
       trial.name = architecture + ", " + output;
       trial.settings.kind = "word2vec";
       trial.settings.word2vec = {.architecture = architecture, .output = output, .dimension = 7, .subsample = 0.5};
-      trial.inputs = {.kind = SetKind::text, .rows = SmallSets::kWords, .columns = SmallSets::kWords};
+      trial.inputs = {.kind = data::SetKind::text, .rows = SmallSets::kWords, .columns = SmallSets::kWords};
       trial.set = Text{.words = sets.words, .sentences = sets.sentences};
       for (int i = 0; i < SmallSets::kWords; ++i) trial.occurrences.push_back(120 - 9 * i);
     }
@@ -183,9 +183,9 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
   glove.settings.kind = "glove";
   glove.settings.glove.dimension = 7;
   glove.rule = "adagrad";
-  glove.inputs = {.kind = SetKind::cooccurrences, .rows = SmallSets::kWords, .columns = SmallSets::kWords};
-  glove.set = SparseEntries(sets.pairs);
+  glove.inputs = {.kind = data::SetKind::cooccurrences, .rows = SmallSets::kWords, .columns = SmallSets::kWords};
+  glove.set = data::SparseEntries(sets.pairs);
   return trials;
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

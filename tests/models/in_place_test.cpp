@@ -10,7 +10,7 @@
 #include "in_place_cases.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 const InPlaceStep kStep{.rate = 0.0625, .parameters = {}};
@@ -39,7 +39,7 @@ std::vector<bool> in_use(const ParameterLayout& layout) {
   return used;
 }
 
-double mean_loss(const LossSums& sums) { return sums.loss / static_cast<double>(sums.examples); }
+double mean_loss(const kernels::LossSums& sums) { return sums.loss / static_cast<double>(sums.examples); }
 
 }  // namespace
 
@@ -64,10 +64,10 @@ TEST_CASE("rows that were touched are counted until they are forgotten", "[in_pl
 TEST_CASE("training piece by piece is training on all at once, bit for bit", "[in_place]") {
   for_each_trial([](TrialModel& whole, const InPlaceTrial& trial, const SmallSets& sets) {
     TrialModel parts(trial, sets);
-    const LossSums all = whole.update_all(kStep);
-    LossSums sums;
-    for (const ExampleRange piece :
-         {ExampleRange{0, 1}, ExampleRange{1, 1}, ExampleRange{1, 40}, ExampleRange{40, 60}}) {
+    const kernels::LossSums all = whole.update_all(kStep);
+    kernels::LossSums sums;
+    for (const data::ExampleRange piece :
+         {data::ExampleRange{0, 1}, data::ExampleRange{1, 1}, data::ExampleRange{1, 40}, data::ExampleRange{40, 60}}) {
       InPlaceStep step = kStep;
       step.examples_before = piece.first;
       parts.update(piece, step, sums);
@@ -82,13 +82,13 @@ TEST_CASE("training piece by piece is training on all at once, bit for bit", "[i
 
 TEST_CASE("with locks a thread computes what it computes without, and leaves them all open", "[in_place]") {
   for_each_trial([](TrialModel& plain, const InPlaceTrial& trial, const SmallSets& sets) {
-    const LossSums sums = plain.update_all(kStep);
+    const kernels::LossSums sums = plain.update_all(kStep);
     for (const int stripes : {1, 3, 4096}) {
       TrialModel locked(trial, sets);
       RowLocks locks(stripes);
       InPlaceStep step = kStep;
       step.locks = &locks;
-      const LossSums others = locked.update_all(step);
+      const kernels::LossSums others = locked.update_all(step);
       CHECK(locked.values() == plain.values());
       CHECK(others.loss == Approx(sums.loss).epsilon(1e-14));
       CHECK(others.examples == sums.examples);
@@ -106,7 +106,7 @@ TEST_CASE("what changes is in a row that is said to be touched, or belongs to no
     const std::vector<float> before = trained.values();
     InPlaceStep step = kStep;
     step.touched = &touched;
-    LossSums sums;
+    kernels::LossSums sums;
     trained.update({3, 6}, step, sums);
     const std::vector<float> after = trained.values();
 
@@ -142,7 +142,7 @@ TEST_CASE("an evaluation changes nothing", "[in_place]") {
   for_each_trial([](TrialModel& trained, const InPlaceTrial& trial, const SmallSets&) {
     trained.update_all(kStep);
     const std::vector<float> before = trained.values();
-    const LossSums first = trained.evaluate(), second = trained.evaluate();
+    const kernels::LossSums first = trained.evaluate(), second = trained.evaluate();
     CHECK(std::memcmp(before.data(), trained.theta.data(), before.size() * sizeof(float)) == 0);
     CHECK(first.loss == second.loss);
     CHECK(std::isfinite(first.loss));
@@ -156,7 +156,7 @@ TEST_CASE("an evaluation tells the loss that a training step tells at rate 0", "
     if (trial.settings.linear.averaged && trial.settings.kind == "linear") return;  // which evaluates the mean
     if (trial.settings.kind == "word2vec") return;  // which trains on more windows than it looks at
     trained.update_all(kStep);
-    const LossSums evaluated = trained.evaluate(), stepped = trained.update_all({.rate = 0, .parameters = {}});
+    const kernels::LossSums evaluated = trained.evaluate(), stepped = trained.update_all({.rate = 0, .parameters = {}});
     CHECK(evaluated.examples == stepped.examples);
     CHECK(evaluated.correct == stepped.correct);
     // Each loss is off by some twenty roundings of numbers below 8.
@@ -229,7 +229,7 @@ TEST_CASE("threads train one model together, locked or not", "[in_place][threads
       const double before = mean_loss(shared.evaluate());
       std::unique_ptr<RowLocks> locks;
       if (stripes > 0) locks = std::make_unique<RowLocks>(stripes);
-      std::vector<LossSums> sums(4);
+      std::vector<kernels::LossSums> sums(4);
       std::vector<std::thread> threads;
       for (int number = 0; number < 4; ++number) {
         threads.emplace_back([&, number] {
@@ -284,10 +284,11 @@ TEST_CASE("models without gradients of batches name the strategies that train th
   for_each_trial([](TrialModel& one, const InPlaceTrial& trial, const SmallSets&) {
     if (trial.settings.kind == "linear" && !trial.settings.linear.averaged) return one.model->require_gradient();
     Buffer gradient(one.model->layout().size());
-    LossSums sums;
+    kernels::LossSums sums;
     const auto batch = one.batch({&TrialModel::kAll, 1});
-    CHECK_THROWS_WITH(one.model->loss_and_gradient(batch, 1, one.state(), gradient.view(), Write::overwrite, {}, sums),
-                      Catch::Contains("strategy.kind = \"serial\"") && Catch::Contains("\"hogwild\""));
+    CHECK_THROWS_WITH(
+        one.model->loss_and_gradient(batch, 1, one.state(), gradient.view(), kernels::Write::overwrite, {}, sums),
+        Catch::Contains("strategy.kind = \"serial\"") && Catch::Contains("\"hogwild\""));
     CHECK_THROWS_WITH(one.model->require_gradient(), Catch::Contains("strategy.kind = \"serial\""));
     if (trial.settings.kind != "word2vec" && trial.settings.kind != "glove") return;
     CHECK_THROWS_WITH(one.model->predict(batch, one.state(), {}), Catch::Contains("unisono neighbors"));
@@ -299,14 +300,14 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
   for (const InPlaceTrial& trial : in_place_trials(sets)) {
     INFO(trial.name);
     const std::string& kind = trial.settings.kind;
-    for (const SetKind other :
-         {SetKind::table, SetKind::sparse, SetKind::ratings, SetKind::text, SetKind::cooccurrences}) {
-      const bool tables = kind == "linear" && (other == SetKind::table || other == SetKind::sparse);
+    for (const data::SetKind other : {data::SetKind::table, data::SetKind::sparse, data::SetKind::ratings,
+                                      data::SetKind::text, data::SetKind::cooccurrences}) {
+      const bool tables = kind == "linear" && (other == data::SetKind::table || other == data::SetKind::sparse);
       if (other == trial.inputs.kind || tables) continue;
       InPlaceTrial wrong = trial;
       wrong.inputs.kind = other;
       CHECK_THROWS_WITH(TrialModel(wrong, sets),
-                        Catch::Contains("but the data set holds " + std::string(name_of(other))));
+                        Catch::Contains("but the data set holds " + std::string(data::name_of(other))));
     }
     for (const std::string rule : {"sgd", "adagrad", "adam"}) {
       const bool fits =
@@ -320,4 +321,4 @@ TEST_CASE("models refuse sets and update rules that are not theirs", "[in_place]
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -11,7 +11,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr std::size_t kRows = 12, kFeatures = 7;
@@ -47,7 +47,7 @@ class LinearTrial {
  public:
   LinearTrial(const LinearSettings& settings, bool table, std::vector<std::int64_t> occurrences = {})
       : loss_(settings.loss), table_(table), occurrences_(std::move(occurrences)) {
-    const ModelInputs inputs{.kind = table ? SetKind::table : SetKind::sparse,
+    const ModelInputs inputs{.kind = table ? data::SetKind::table : data::SetKind::sparse,
                              .features = {.channels = kFeatures},
                              .classes = loss_ == "softmax"   ? 4
                                         : loss_ == "squared" ? 0
@@ -63,19 +63,19 @@ class LinearTrial {
     gradient = Buffer(model->layout().size());
     model->initialise(0, state());
     labels_.assign(examples.answers(loss_).begin(), examples.answers(loss_).end());
-    set_ = LabelledRows{.rows = {.offsets = examples.offsets,
-                                 .columns = examples.columns,
-                                 .values = examples.values,
-                                 .width = kFeatures},
-                        .answers = examples.answers(loss_)};
+    set_ = data::LabelledRows{.rows = {.offsets = examples.offsets,
+                                       .columns = examples.columns,
+                                       .values = examples.values,
+                                       .width = kFeatures},
+                              .answers = examples.answers(loss_)};
   }
 
   ModelState state() { return {.parameters = theta.view(), .statistics = {}}; }
   std::size_t outputs() const { return loss_ == "softmax" ? 4 : 1; }
 
   /// Rows 8 to 11, then 0 to 4; of a table as many from the first on.
-  Batch batch() {
-    Batch batch{.size = 9, .rank_step_size = 9};
+  data::Batch batch() {
+    data::Batch batch{.size = 9, .rank_step_size = 9};
     if (table_) {
       batch.features = std::span(examples.table).first(9 * kFeatures);
       if (loss_ == "squared") batch.targets = std::span(examples.targets).first(9);
@@ -91,8 +91,8 @@ class LinearTrial {
     if (table_) return {0, 1, 2, 3, 4, 5, 6, 7, 8};
     return {8, 9, 10, 11, 0, 1, 2, 3, 4};
   }
-  Batch whole() {
-    Batch all = batch();
+  data::Batch whole() {
+    data::Batch all = batch();
     if (!table_) return all;
     all.features = examples.table;
     all.labels = all.labels.empty() ? all.labels : std::span<const std::int32_t>(labels_);
@@ -105,12 +105,12 @@ class LinearTrial {
   /// Gives row i of all twelve the weight i.
   void weigh(std::vector<float> weights) {
     weights_ = std::move(weights);
-    std::get<LabelledRows>(set_).weights = weights_;
+    std::get<data::LabelledRows>(set_).weights = weights_;
   }
   /// One row alone.
-  Batch one(std::int64_t row) {
+  data::Batch one(std::int64_t row) {
     const auto at = static_cast<std::size_t>(row);
-    Batch batch{.size = 1, .rank_step_size = 1};
+    data::Batch batch{.size = 1, .rank_step_size = 1};
     if (table_) {
       batch.features = std::span(examples.table).subspan(at * kFeatures, kFeatures);
       if (loss_ == "squared") batch.targets = std::span(examples.targets).subspan(at, 1);
@@ -156,9 +156,9 @@ class LinearTrial {
   std::vector<std::int64_t> occurrences_;
   std::vector<std::int32_t> labels_;
   std::vector<float> weights_;
-  std::vector<ExampleRange> ranges_ = {{8, 12}, {0, 5}}, one_;
-  ExampleSet set_;
-  ReferenceBackend backend_;
+  std::vector<data::ExampleRange> ranges_ = {{8, 12}, {0, 5}}, one_;
+  data::ExampleSet set_;
+  nn::ReferenceBackend backend_;
   LocalReducer reducer_;
 };
 
@@ -211,11 +211,11 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
         const LinearSettings settings{.loss = loss, .l1 = penalty, .l2 = 2 * penalty};
         LinearTrial trial(settings, table);
         trial.randomise();
-        LossSums sums;
+        kernels::LossSums sums;
         constexpr float kScale = 0.125F;
         Index ready = 0;
         trial.model->loss_and_gradient(
-            trial.batch(), kScale, trial.state(), trial.gradient.view(), Write::overwrite,
+            trial.batch(), kScale, trial.state(), trial.gradient.view(), kernels::Write::overwrite,
             [&](Index first, Index last) { ready += last - first; }, sums);
         CHECK(ready == trial.model->layout().size());
         const std::vector<double> w = trial.read(trial.theta.view()), g = trial.read(trial.gradient.view());
@@ -235,8 +235,8 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
           CHECK(g[i] == Approx(slope).margin(9 * kScale * 3 * 20 * 0x1p-24));
         }
         // What is added to comes out twice.
-        trial.model->loss_and_gradient(trial.batch(), kScale, trial.state(), trial.gradient.view(), Write::add, {},
-                                       sums);
+        trial.model->loss_and_gradient(trial.batch(), kScale, trial.state(), trial.gradient.view(), kernels::Write::add,
+                                       {}, sums);
         const std::vector<double> twice = trial.read(trial.gradient.view());
         for (std::size_t i = 0; i < w.size(); ++i) CHECK(twice[i] == Approx(2 * g[i]).margin(9 * 0x1p-23));
       }
@@ -257,7 +257,7 @@ TEST_CASE("an update of one example is a step along its gradient", "[linear]") {
         const std::size_t outputs = trial.outputs();
         const std::vector<double> before = trial.read(trial.theta.view());
         const auto scratch = trial.model->make_scratch();
-        LossSums sums;
+        kernels::LossSums sums;
         constexpr double kRate = 0.0625;
         const auto first = static_cast<std::int64_t>(row);
         trial.model->update_in_place(trial.whole(), {first, first + 1},
@@ -297,19 +297,19 @@ TEST_CASE("a linear model's gradient takes each example as often as its weight s
       weighted.randomise();
       repeated.randomise();
       weighted.weigh({2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1});
-      LossSums sums, expected;
+      kernels::LossSums sums, expected;
       const float scale = 0.125F;
       weighted.model->loss_and_gradient(weighted.batch(), scale, weighted.state(), weighted.gradient.view(),
-                                        Write::overwrite, {}, sums);
+                                        kernels::Write::overwrite, {}, sums);
       std::vector<double> sum(weighted.read(weighted.gradient.view()).size());
       double losses = 0;
       for (const std::size_t row : weighted.rows()) {
         const auto first = static_cast<std::int64_t>(row);
         const double times = std::vector<double>{2, 0, 1}[row % 3];
-        LossSums own;
-        Batch one = repeated.one(first);
-        repeated.model->loss_and_gradient(one, scale, repeated.state(), repeated.gradient.view(), Write::overwrite, {},
-                                          own);
+        kernels::LossSums own;
+        data::Batch one = repeated.one(first);
+        repeated.model->loss_and_gradient(one, scale, repeated.state(), repeated.gradient.view(),
+                                          kernels::Write::overwrite, {}, own);
         const std::vector<double> g = repeated.read(repeated.gradient.view());
         for (std::size_t i = 0; i < g.size(); ++i) sum[i] += times * g[i];
         losses += times * own.loss;
@@ -339,7 +339,7 @@ TEST_CASE("in place, an example's weight multiplies its step and its loss, and n
         weighted.weigh(weights);
         const auto scratch = weighted.model->make_scratch(), own = plain.model->make_scratch();
         RowLocks locks(16);
-        LossSums sums;
+        kernels::LossSums sums;
         double losses = 0, squares = 0;
         std::int64_t correct = 0;
         weighted.model->update_in_place(
@@ -347,7 +347,7 @@ TEST_CASE("in place, an example's weight multiplies its step and its loss, and n
             {.rate = 0.125, .parameters = weighted.theta.view(), .locks = locked ? &locks : nullptr}, *scratch, sums);
         for (std::int64_t row = 1; row < 12; ++row) {
           const double weight = static_cast<double>(weights[static_cast<std::size_t>(row)]);
-          LossSums one;
+          kernels::LossSums one;
           plain.model->update_in_place(plain.whole(), {row, row + 1},
                                        {.rate = 0.125 * weight, .parameters = plain.theta.view()}, *own, one);
           losses += weight * one.loss;
@@ -367,7 +367,7 @@ TEST_CASE("in place, an example's weight multiplies its step and its loss, and n
   shrunk.weigh(std::vector<float>(12, 0.0F));
   const std::vector<double> before = shrunk.read(shrunk.theta.view());
   const auto scratch = shrunk.model->make_scratch();
-  LossSums sums;
+  kernels::LossSums sums;
   shrunk.model->update_in_place(shrunk.whole(), {0, 1}, {.rate = 0.125, .parameters = shrunk.theta.view()}, *scratch,
                                 sums);
   const std::vector<double> after = shrunk.read(shrunk.theta.view());
@@ -384,10 +384,10 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
       const auto scratch = averaged.model->make_scratch();
       const auto own = plain.model->make_scratch();
       std::vector<double> sum;
-      LossSums sums;
+      kernels::LossSums sums;
       constexpr std::int64_t kUpdates = 40;
       for (std::int64_t t = 0; t < kUpdates; ++t) {
-        const ExampleRange one{t % 9, t % 9 + 1};
+        const data::ExampleRange one{t % 9, t % 9 + 1};
         plain.model->update_in_place(plain.batch(), one, {.rate = 0.25, .parameters = plain.theta.view()}, *own, sums);
         averaged.model->update_in_place(averaged.batch(), one,
                                         {.rate = 0.25, .examples_before = t, .parameters = averaged.theta.view()},
@@ -397,7 +397,7 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
         for (std::size_t i = 0; i < w.size(); ++i) sum[i] += w[i] / kUpdates;
       }
       CHECK(averaged.read(averaged.theta.view()) == plain.read(plain.theta.view()));
-      LossSums evaluated;
+      kernels::LossSums evaluated;
       averaged.model->evaluate(averaged.batch(), averaged.state(), evaluated);
       double expected = 0;
       for (const std::size_t row : averaged.rows()) {
@@ -405,12 +405,12 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
       }
       // 40 updates, each rounded twice, in sums that weigh them by up to 40.
       CHECK(evaluated.loss == Approx(expected).epsilon(1e-5));
-      LossSums plainly;
+      kernels::LossSums plainly;
       plain.model->evaluate(plain.batch(), plain.state(), plainly);
       CHECK(plainly.loss != Approx(expected).epsilon(1e-3));
       Buffer gradient(averaged.model->layout().size());
       CHECK_THROWS_WITH(averaged.model->loss_and_gradient(averaged.batch(), 1, averaged.state(), gradient.view(),
-                                                          Write::overwrite, {}, sums),
+                                                          kernels::Write::overwrite, {}, sums),
                         Catch::Contains("model.averaged"));
     }
   }
@@ -418,16 +418,16 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
 
 TEST_CASE("an averaged model that was never updated is what it began as", "[linear]") {
   LinearTrial trial({.loss = "logistic", .averaged = true}, false);
-  LossSums sums;
+  kernels::LossSums sums;
   trial.model->evaluate(trial.batch(), trial.state(), sums);
   CHECK(sums.loss == Approx(9 * std::log(2.0)));
 }
 
 TEST_CASE("a softmax model on a table is a network of one dense layer", "[linear]") {
   LinearTrial linear({.loss = "softmax"}, true);
-  ReferenceBackend backend;
+  nn::ReferenceBackend backend;
   LocalReducer reducer;
-  LayerSettings layer = dense(4);
+  nn::LayerSettings layer = nn::dense(4);
   layer.initialiser = "zeros";
   NetworkModel network({.loss = "softmax_cross_entropy", .label_smoothing = 0, .layers = {layer}},
                        {.features = {.channels = kFeatures}, .classes = 4}, {.backend = backend, .reducer = reducer});
@@ -436,7 +436,7 @@ TEST_CASE("a softmax model on a table is a network of one dense layer", "[linear
   network.initialise(1, state);
   const auto& blocks = network.layout().blocks();
   REQUIRE(blocks.size() == 2);
-  Batch batch = linear.batch();
+  data::Batch batch = linear.batch();
   const std::vector<std::uint64_t> numbers = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   batch.examples = numbers;
   // The network's weights are [classes, features], the linear model's [features, classes].
@@ -452,9 +452,10 @@ TEST_CASE("a softmax model on a table is a network of one dense layer", "[linear
     return all;
   };
   for (int step = 0; step < 5; ++step) {
-    LossSums one, other;
-    linear.model->loss_and_gradient(batch, 0.125F, linear.state(), linear.gradient.view(), Write::overwrite, {}, one);
-    network.loss_and_gradient(batch, 0.125F, state, gradient.view(), Write::overwrite, {}, other);
+    kernels::LossSums one, other;
+    linear.model->loss_and_gradient(batch, 0.125F, linear.state(), linear.gradient.view(), kernels::Write::overwrite,
+                                    {}, one);
+    network.loss_and_gradient(batch, 0.125F, state, gradient.view(), kernels::Write::overwrite, {}, other);
     CHECK(one.loss == Approx(other.loss).epsilon(20 * 0x1p-24));
     CHECK(one.correct == other.correct);
     const auto a = linear.read(linear.gradient.view()), b = transposed(gradient.view());
@@ -476,7 +477,7 @@ TEST_CASE("predictions of a linear model", "[linear]") {
       std::vector<float> predictions(9 * outputs);
       trial.model->predict(trial.batch(), trial.state(), predictions);
       const std::vector<double> w = trial.read(trial.theta.view());
-      LossSums sums;
+      kernels::LossSums sums;
       trial.model->evaluate(trial.batch(), trial.state(), sums);
       std::int64_t correct = 0;
       const auto rows = trial.rows();
@@ -520,7 +521,7 @@ TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear
         CHECK(chosen == 0);
         correct += chosen == static_cast<std::ptrdiff_t>(trial.examples.answers(loss)[rows[i]]);
       }
-      LossSums sums;
+      kernels::LossSums sums;
       trial.model->evaluate(trial.batch(), trial.state(), sums);
       CHECK(sums.correct == correct);
       CHECK(correct > 0);
@@ -532,15 +533,15 @@ TEST_CASE("scores for the area under the curve are collected where there are two
   for (const std::string& loss : kLosses) {
     LinearTrial trial({.loss = loss}, false);
     trial.randomise();
-    LossSums sums;
+    kernels::LossSums sums;
     trial.model->evaluate(trial.batch(), trial.state(), sums);
     const bool two = loss == "logistic" || loss == "hinge";
     CHECK(sums.negative_scores.size() == (two ? 5 : 0));  // rows 8, 10, 0, 2, 4
     CHECK(sums.positive_scores.size() == (two ? 4 : 0));
     CHECK(std::isnan(metric(trial.model->metrics(sums), "auc")) != two);
-    LossSums trained;
-    trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), Write::overwrite, {},
-                                   trained);
+    kernels::LossSums trained;
+    trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite,
+                                   {}, trained);
     CHECK(trained.negative_scores.empty());
   }
 }
@@ -548,16 +549,16 @@ TEST_CASE("scores for the area under the curve are collected where there are two
 TEST_CASE("the loss decides between labels and targets of a table", "[linear]") {
   for (const std::string loss : {"squared", "logistic"}) {
     LinearTrial trial({.loss = loss}, true);
-    Batch one = trial.batch(), both = one;
+    data::Batch one = trial.batch(), both = one;
     const std::vector<std::int32_t> labels = {1, 0, 1, 1, 0, 0, 1, 0, 1};
     if (loss == "squared") both.labels = labels;
     if (loss == "logistic") both.targets = std::span(trial.examples.targets).first(9);
-    LossSums with_one, with_both;
+    kernels::LossSums with_one, with_both;
     trial.model->evaluate(one, trial.state(), with_one);
     trial.model->evaluate(both, trial.state(), with_both);
     CHECK(with_one.loss == with_both.loss);
     const auto scratch = trial.model->make_scratch();
-    LossSums trained;
+    kernels::LossSums trained;
     trial.model->update_in_place(both, {0, 1}, {.rate = 0, .parameters = trial.theta.view()}, *scratch, trained);
     CHECK(trained.loss == Approx(loss == "squared" ? std::pow(trial.examples.targets[0], 2) / 2 : std::log(2.0)));
   }
@@ -568,13 +569,13 @@ TEST_CASE("a batch of no examples has no loss, and a gradient of zeros", "[linea
     LinearTrial trial({.loss = "logistic", .l2 = 0.1}, table);
     trial.randomise();
     std::fill(trial.gradient.view().begin(), trial.gradient.view().end(), 9.0F);
-    Batch none = trial.batch();
+    data::Batch none = trial.batch();
     none.size = none.rank_step_size = 0;
     none.ranges = {};
     none.features = none.features.first(0);
     none.labels = none.labels.first(0);
-    LossSums sums;
-    trial.model->loss_and_gradient(none, 1, trial.state(), trial.gradient.view(), Write::overwrite, {}, sums);
+    kernels::LossSums sums;
+    trial.model->loss_and_gradient(none, 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite, {}, sums);
     trial.model->evaluate(none, trial.state(), sums);
     trial.model->predict(none, trial.state(), {});
     CHECK(sums.examples == 0);
@@ -587,14 +588,15 @@ TEST_CASE("without a bias there is none", "[linear]") {
   CHECK(trial.model->layout().blocks().size() == 1);
   CHECK(trial.model->layout().parameters() == kFeatures);
   const auto scratch = trial.model->make_scratch();
-  LossSums sums;
+  kernels::LossSums sums;
   trial.model->update_in_place(trial.batch(), {0, 5}, {.rate = 1, .parameters = trial.theta.view()}, *scratch, sums);
-  trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), Write::overwrite, {}, sums);
+  trial.model->loss_and_gradient(trial.batch(), 1, trial.state(), trial.gradient.view(), kernels::Write::overwrite, {},
+                                 sums);
   CHECK(sums.examples == 14);
 }
 
 TEST_CASE("losses that the data cannot serve are refused, and auto takes one that they can", "[linear]") {
-  ReferenceBackend backend;
+  nn::ReferenceBackend backend;
   LocalReducer reducer;
   const auto make = [&](const std::string& loss, Index classes, Index targets) {
     const LinearModel model({.loss = loss}, {.features = {.channels = 3}, .classes = classes, .target_size = targets},
@@ -646,7 +648,8 @@ TEST_CASE("the area under the curve, by hand", "[linear]") {
 
 TEST_CASE("metrics of a linear model", "[linear]") {
   LinearTrial classifier({.loss = "logistic"}, false), regression({.loss = "squared"}, false);
-  const LossSums sums{.loss = 6, .examples = 12, .correct = 9, .squared_error = 3, .absolute_error = 24, .values = 12};
+  const kernels::LossSums sums{
+      .loss = 6, .examples = 12, .correct = 9, .squared_error = 3, .absolute_error = 24, .values = 12};
   CHECK(metric(classifier.model->metrics(sums), "loss") == 0.5);
   CHECK(metric(classifier.model->metrics(sums), "accuracy") == 0.75);
   CHECK(classifier.model->metrics(sums).size() == 2);
@@ -655,4 +658,4 @@ TEST_CASE("metrics of a linear model", "[linear]") {
   CHECK(metric(classifier.model->metrics({}), "loss") == 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

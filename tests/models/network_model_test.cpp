@@ -9,10 +9,10 @@
 #include "../nn/reference_backend.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
-ModelSettings settings_of(std::vector<LayerSettings> layers, const std::string& loss = "softmax_cross_entropy") {
+ModelSettings settings_of(std::vector<nn::LayerSettings> layers, const std::string& loss = "softmax_cross_entropy") {
   ModelSettings settings;
   settings.network = {.loss = loss, .label_smoothing = 0, .layers = std::move(layers)};
   return settings;
@@ -25,8 +25,8 @@ struct Setup {
         theta(model.layout().size()),
         statistics(model.statistics_layout().size()),
         gradient(model.layout().size()),
-        features(generic_values(static_cast<std::size_t>(examples * inputs.features.size()), 1)),
-        targets(generic_values(static_cast<std::size_t>(examples * inputs.target_size), 2)),
+        features(nn::generic_values(static_cast<std::size_t>(examples * inputs.features.size()), 1)),
+        targets(nn::generic_values(static_cast<std::size_t>(examples * inputs.target_size), 2)),
         numbers(static_cast<std::size_t>(examples)) {
     for (Index i = 0; i < examples && inputs.classes > 0; ++i) {
       labels.push_back(static_cast<std::int32_t>((5 * i + 2) % inputs.classes));
@@ -36,7 +36,7 @@ struct Setup {
   }
 
   ModelState state() { return {theta.view(), statistics.view()}; }
-  Batch batch(std::size_t first, std::size_t last) const {
+  data::Batch batch(std::size_t first, std::size_t last) const {
     const auto cut = [&](const auto& all) {
       const std::size_t size = all.size() / numbers.size();
       return std::span(all).subspan(first * size, (last - first) * size);
@@ -49,9 +49,9 @@ struct Setup {
             .labels = cut(labels),
             .targets = cut(targets)};
   }
-  Batch all() const { return batch(0, numbers.size()); }
+  data::Batch all() const { return batch(0, numbers.size()); }
 
-  ReferenceBackend backend;
+  nn::ReferenceBackend backend;
   LocalReducer reducer;
   NetworkModel model;
   Buffer theta, statistics, gradient;
@@ -61,8 +61,8 @@ struct Setup {
 };
 
 const ModelInputs kImages{.features = {2, 4, 4}, .classes = 7};
-const std::vector<LayerSettings> kLayers = {convolution(3, {3}), layer("batch_norm"), layer("relu"), dropout(0.5),
-                                            dense(7)};
+const std::vector<nn::LayerSettings> kLayers = {nn::convolution(3, {3}), nn::layer("batch_norm"), nn::layer("relu"),
+                                                nn::dropout(0.5), nn::dense(7)};
 
 double metric(const std::vector<Metric>& metrics, const std::string& name) {
   for (const Metric& one : metrics) {
@@ -74,13 +74,14 @@ double metric(const std::vector<Metric>& metrics, const std::string& name) {
 TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[model]") {
   // W = 0: p = ½ for both classes. Two examples x = 1, 3 with labels 0, 1: dW = Σ (p − t) x / 2 = (1 − 1·½ …):
   // class 0: (½ − 1)·1 + (½ − 0)·3 = 1, halved ½; class 1: −½. db: (½ − 1) + ½ = 0.
-  LayerSettings zero = dense(2);
+  nn::LayerSettings zero = nn::dense(2);
   zero.initialiser = "zeros";
   Setup setup(settings_of({zero}), {.features = {1, 1, 1}, .classes = 2}, 2);
   setup.features = {1, 3};
   setup.labels = {0, 1};
-  LossSums sums;
-  setup.model.loss_and_gradient(setup.all(), 0.5F, setup.state(), setup.gradient.view(), Write::overwrite, {}, sums);
+  kernels::LossSums sums;
+  setup.model.loss_and_gradient(setup.all(), 0.5F, setup.state(), setup.gradient.view(), kernels::Write::overwrite, {},
+                                sums);
   const auto& blocks = setup.model.layout().blocks();
   CHECK(part(setup.gradient.view(), blocks[0])[0] == 0.5F);
   CHECK(part(setup.gradient.view(), blocks[0])[1] == -0.5F);
@@ -91,16 +92,16 @@ TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[mod
 }
 
 TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]") {
-  Setup setup(settings_of({convolution(3, {3}), layer("relu"), dropout(0.5), dense(7)}), kImages, 6);
-  LossSums whole, parts;
-  setup.model.loss_and_gradient(setup.all(), 1.0F / 6, setup.state(), setup.gradient.view(), Write::overwrite, {},
-                                whole);
-  const std::vector<float> once = canonical(setup.model.layout(), setup.gradient.view());
-  setup.model.loss_and_gradient(setup.batch(0, 1), 1.0F / 6, setup.state(), setup.gradient.view(), Write::overwrite, {},
-                                parts);
-  setup.model.loss_and_gradient(setup.batch(1, 6), 1.0F / 6, setup.state(), setup.gradient.view(), Write::add, {},
-                                parts);
-  const std::vector<float> twice = canonical(setup.model.layout(), setup.gradient.view());
+  Setup setup(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dropout(0.5), nn::dense(7)}), kImages, 6);
+  kernels::LossSums whole, parts;
+  setup.model.loss_and_gradient(setup.all(), 1.0F / 6, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
+                                {}, whole);
+  const std::vector<float> once = nn::canonical(setup.model.layout(), setup.gradient.view());
+  setup.model.loss_and_gradient(setup.batch(0, 1), 1.0F / 6, setup.state(), setup.gradient.view(),
+                                kernels::Write::overwrite, {}, parts);
+  setup.model.loss_and_gradient(setup.batch(1, 6), 1.0F / 6, setup.state(), setup.gradient.view(), kernels::Write::add,
+                                {}, parts);
+  const std::vector<float> twice = nn::canonical(setup.model.layout(), setup.gradient.view());
   CHECK(parts.loss == Approx(whole.loss).epsilon(1e-14));
   // Sums in double, rounded once against twice and added: three roundings of values up to the largest.
   const float largest = *std::max_element(once.begin(), once.end());
@@ -108,9 +109,10 @@ TEST_CASE("gradients of parts of a batch add up to that of the batch", "[model]"
 }
 
 TEST_CASE("evaluation counts what training counts, but without dropout and with running statistics", "[model]") {
-  Setup plain(settings_of({convolution(3, {3}), layer("relu"), dense(7)}), kImages, 6);
-  LossSums trained, evaluated, in_parts;
-  plain.model.loss_and_gradient(plain.all(), 1, plain.state(), plain.gradient.view(), Write::overwrite, {}, trained);
+  Setup plain(settings_of({nn::convolution(3, {3}), nn::layer("relu"), nn::dense(7)}), kImages, 6);
+  kernels::LossSums trained, evaluated, in_parts;
+  plain.model.loss_and_gradient(plain.all(), 1, plain.state(), plain.gradient.view(), kernels::Write::overwrite, {},
+                                trained);
   plain.model.evaluate(plain.all(), plain.state(), evaluated);
   CHECK(evaluated.loss == trained.loss);
   CHECK(evaluated.correct == trained.correct);
@@ -122,13 +124,13 @@ TEST_CASE("evaluation counts what training counts, but without dropout and with 
 
   Setup normed(settings_of(kLayers), kImages, 6);
   const std::vector<float> before(normed.statistics.view().begin(), normed.statistics.view().end());
-  LossSums first, second;
+  kernels::LossSums first, second;
   normed.model.evaluate(normed.all(), normed.state(), first);
   normed.model.evaluate(normed.all(), normed.state(), second);
   CHECK(first.loss == second.loss);
   CHECK(std::equal(before.begin(), before.end(), normed.statistics.view().begin()));
-  LossSums training;
-  normed.model.loss_and_gradient(normed.all(), 1, normed.state(), normed.gradient.view(), Write::overwrite, {},
+  kernels::LossSums training;
+  normed.model.loss_and_gradient(normed.all(), 1, normed.state(), normed.gradient.view(), kernels::Write::overwrite, {},
                                  training);
   CHECK(training.loss != first.loss);
   CHECK_FALSE(std::equal(before.begin(), before.end(), normed.statistics.view().begin()));
@@ -147,7 +149,7 @@ TEST_CASE("predictions are probabilities in the order of the examples", "[model]
     CHECK(std::equal(one.begin(), one.end(), row.begin()));
   }
   // The label's probability is exp(−loss).
-  LossSums sums;
+  kernels::LossSums sums;
   setup.model.evaluate(setup.batch(2, 3), setup.state(), sums);
   CHECK(std::exp(-sums.loss) == Approx(all[7 * 2 + static_cast<std::size_t>(setup.labels[2])]).epsilon(0x1p-22));
   setup.model.predict(setup.batch(2, 2), setup.state(), {});
@@ -177,15 +179,16 @@ TEST_CASE("a layer's outputs are predicted in place of the model's", "[model]") 
 TEST_CASE("the memory that is predicted is the memory that is allocated", "[model]") {
   for (const Index examples : {1, 5, 6}) {
     Setup setup(settings_of(kLayers), kImages, examples);
-    LossSums sums;
+    kernels::LossSums sums;
     CHECK(setup.model.workspace_size() == 0);
     setup.model.evaluate(setup.all(), setup.state(), sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.inference_workspace_bytes(examples));
-    setup.model.loss_and_gradient(setup.all(), 1, setup.state(), setup.gradient.view(), Write::overwrite, {}, sums);
+    setup.model.loss_and_gradient(setup.all(), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite, {},
+                                  sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.workspace_bytes(examples));
     setup.model.evaluate(setup.all(), setup.state(), sums);
-    setup.model.loss_and_gradient(setup.batch(0, 1), 1, setup.state(), setup.gradient.view(), Write::overwrite, {},
-                                  sums);
+    setup.model.loss_and_gradient(setup.batch(0, 1), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
+                                  {}, sums);
     CHECK(setup.model.workspace_size() * 4 == setup.model.workspace_bytes(examples));
   }
 }
@@ -193,10 +196,10 @@ TEST_CASE("the memory that is predicted is the memory that is allocated", "[mode
 TEST_CASE("a batch of no examples takes part: zeros, no loss", "[model]") {
   Setup setup(settings_of(kLayers), kImages, 3);
   std::fill(setup.gradient.view().begin(), setup.gradient.view().end(), 9.0F);
-  LossSums sums;
+  kernels::LossSums sums;
   Index called = 0;
   setup.model.loss_and_gradient(
-      setup.batch(1, 1), 1, setup.state(), setup.gradient.view(), Write::overwrite,
+      setup.batch(1, 1), 1, setup.state(), setup.gradient.view(), kernels::Write::overwrite,
       [&](Index first, Index last) { called += last - first; }, sums);
   CHECK(sums.examples == 0);
   CHECK(called == setup.model.layout().size());
@@ -205,7 +208,7 @@ TEST_CASE("a batch of no examples takes part: zeros, no loss", "[model]") {
 
 TEST_CASE("metrics of a classifier", "[model]") {
   const Setup setup(settings_of(kLayers), kImages, 1);
-  const LossSums sums{.loss = 12, .examples = 8, .correct = 6, .correct_top5 = 7};
+  const kernels::LossSums sums{.loss = 12, .examples = 8, .correct = 6, .correct_top5 = 7};
   const auto metrics = setup.model.metrics(sums);
   CHECK(metric(metrics, "loss") == 1.5);
   CHECK(metric(metrics, "accuracy") == 0.75);
@@ -214,30 +217,30 @@ TEST_CASE("metrics of a classifier", "[model]") {
   CHECK_FALSE(metrics[0].larger_is_better);
   CHECK(metrics.size() == 3);
 
-  const Setup few(settings_of({dense(5)}), {.features = {2, 1, 1}, .classes = 5}, 1);
+  const Setup few(settings_of({nn::dense(5)}), {.features = {2, 1, 1}, .classes = 5}, 1);
   CHECK(std::isnan(metric(few.model.metrics(sums), "top5_accuracy")));  // every class is among the first five
 }
 
 TEST_CASE("independent answers have a metric of their own, and a range", "[model]") {
-  Setup setup(settings_of({dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2}, 3);
-  const LossSums sums{.loss = 12, .examples = 8, .correct = 6};
+  Setup setup(settings_of({nn::dense(2)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .target_size = 2}, 3);
+  const kernels::LossSums sums{.loss = 12, .examples = 8, .correct = 6};
   CHECK(metric(setup.model.metrics(sums), "subset_accuracy") == 0.75);
   CHECK(std::isnan(metric(setup.model.metrics(sums), "accuracy")));
   setup.features = {1, 2, 3};
   setup.targets = {1, 0, 0.5F, 1, 0, 1.5F};
-  LossSums more;
+  kernels::LossSums more;
   CHECK_THROWS_WITH(setup.model.evaluate(setup.all(), setup.state(), more),
                     Catch::Contains("targets from 0 to 1, but one is 1.5"));
 }
 
 TEST_CASE("metrics of a regression, by hand", "[model]") {
   // Outputs 1, 2, 3 for targets 1, 4, 4: errors 0, 2, 1; squares sum to 5; Σ(t − 3)² = 6.
-  LayerSettings identity = dense(1);
+  nn::LayerSettings identity = nn::dense(1);
   identity.initialiser = "ones";
   Setup setup(settings_of({identity}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 3);
   setup.features = {1, 2, 3};
   setup.targets = {1, 4, 4};
-  LossSums sums;
+  kernels::LossSums sums;
   setup.model.evaluate(setup.all(), setup.state(), sums);
   const auto metrics = setup.model.metrics(sums);
   CHECK(metric(metrics, "loss") == Approx(5.0 / 3));
@@ -251,8 +254,8 @@ TEST_CASE("metrics of a regression, by hand", "[model]") {
 }
 
 TEST_CASE("targets that are all equal have no R²", "[model]") {
-  const Setup setup(settings_of({dense(1)}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 1);
-  const LossSums sums{
+  const Setup setup(settings_of({nn::dense(1)}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 1);
+  const kernels::LossSums sums{
       .loss = 1, .examples = 2, .squared_error = 1, .target_sum = 4, .target_squared_sum = 8, .values = 2};
   CHECK(std::isnan(metric(setup.model.metrics(sums), "r2")));
 }
@@ -284,7 +287,7 @@ TEST_CASE("initial values are the same for every model of the same settings and 
 }
 
 TEST_CASE("make_model refuses what it cannot make", "[model]") {
-  ReferenceBackend backend;
+  nn::ReferenceBackend backend;
   LocalReducer reducer;
   const ModelContext context{.backend = backend, .reducer = reducer};
   CHECK(make_model(settings_of(kLayers), kImages, context) != nullptr);
@@ -307,19 +310,19 @@ TEST_CASE("a model is read from a config", "[model]") {
 }
 
 TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") {
-  const std::vector<LayerSettings> layers = {dense(5), layer("tanh"), dense(3)};
+  const std::vector<nn::LayerSettings> layers = {nn::dense(5), nn::layer("tanh"), nn::dense(3)};
   Setup weighted(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 3);
   Setup twice(settings_of(layers), {.features = {4, 1, 1}, .classes = 3}, 4);
   twice.features = weighted.features;
   twice.features.insert(twice.features.end(), weighted.features.begin() + 4, weighted.features.begin() + 8);
   twice.labels = {weighted.labels[0], weighted.labels[1], weighted.labels[2], weighted.labels[1]};
   const std::vector<float> weights = {1, 2, 1};
-  Batch batch = weighted.all();
+  data::Batch batch = weighted.all();
   batch.weights = weights;
-  LossSums sums, expected;
-  weighted.model.loss_and_gradient(batch, 0.25F, weighted.state(), weighted.gradient.view(), Write::overwrite, {},
-                                   sums);
-  twice.model.loss_and_gradient(twice.all(), 0.25F, twice.state(), twice.gradient.view(), Write::overwrite, {},
+  kernels::LossSums sums, expected;
+  weighted.model.loss_and_gradient(batch, 0.25F, weighted.state(), weighted.gradient.view(), kernels::Write::overwrite,
+                                   {}, sums);
+  twice.model.loss_and_gradient(twice.all(), 0.25F, twice.state(), twice.gradient.view(), kernels::Write::overwrite, {},
                                 expected);
   CHECK(sums.loss == Approx(expected.loss).epsilon(1e-6));
   CHECK(sums.examples == 3);
@@ -327,20 +330,20 @@ TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") 
     CHECK(weighted.gradient.view()[i] == Approx(twice.gradient.view()[i]).margin(0x1p-22));
   }
   // Evaluations have no weights.
-  LossSums evaluated, plain;
+  kernels::LossSums evaluated, plain;
   weighted.model.evaluate(batch, weighted.state(), evaluated);
   weighted.model.evaluate(weighted.all(), weighted.state(), plain);
   CHECK(evaluated.loss == plain.loss);
 }
 
 TEST_CASE("two classes with one output: accuracy, and the probabilities of both", "[model]") {
-  Setup setup(settings_of({dense(1)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .classes = 2}, 3);
+  Setup setup(settings_of({nn::dense(1)}, "sigmoid_cross_entropy"), {.features = {1, 1, 1}, .classes = 2}, 3);
   REQUIRE(setup.model.output_size() == 2);
   const auto& blocks = setup.model.layout().blocks();
   part(setup.theta.view(), blocks[0])[0] = 1;
   setup.features = {2, -1, 3};
   setup.labels = {1, 0, 0};
-  LossSums sums;
+  kernels::LossSums sums;
   setup.model.evaluate(setup.all(), setup.state(), sums);
   CHECK(metric(setup.model.metrics(sums), "accuracy") == Approx(2.0 / 3));
   std::vector<float> outputs(6);
@@ -353,4 +356,4 @@ TEST_CASE("two classes with one output: accuracy, and the probabilities of both"
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::models

@@ -10,7 +10,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 /// Other threads, which try to lock. They end when the locks are free: declared before what holds them.
@@ -136,4 +136,4 @@ TEST_CASE("threads that lock overlapping rows in any order neither meet nor wait
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -4,7 +4,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 TEST_CASE("rows are filled up to whole cache lines", "[rows]") {
   CHECK(round_up_to_line(1) == 16);
@@ -55,7 +55,7 @@ TEST_CASE("an update rule is one of a model's", "[rows]") {
 }
 
 TEST_CASE("a kernel's sums are added, a value an example", "[rows]") {
-  LossSums sums{.loss = 1, .examples = 2};
+  kernels::LossSums sums{.loss = 1, .examples = 2};
   add({.loss = 0.5, .examples = 3, .correct = 2, .squared_error = 4, .absolute_error = 5}, sums);
   CHECK(sums.loss == 1.5);
   CHECK(sums.examples == 5);
@@ -65,4 +65,4 @@ TEST_CASE("a kernel's sums are added, a value an example", "[rows]") {
   CHECK(sums.values == 3);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

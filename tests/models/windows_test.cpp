@@ -8,7 +8,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 FastRandom random_at(std::uint64_t number) {
@@ -169,4 +169,4 @@ TEST_CASE("a path that is too long is refused", "[windows]") {
   CHECK_NOTHROW(WindowSampler({.output = "negative_sampling"}, fibonacci));
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -5,7 +5,7 @@
 #include "in_place_cases.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr InPlaceStep step_at(double rate) {
@@ -43,7 +43,7 @@ TEST_CASE("the loss of vectors that know nothing is ln 2 a pair", "[word2vec]") 
   const SmallSets sets;
   for (const InPlaceTrial& trial : word_trials(sets)) {
     TrialModel one(trial, sets);
-    const LossSums sums = one.evaluate();
+    const kernels::LossSums sums = one.evaluate();
     CHECK(sums.examples > 0);
     CHECK(one.model->metrics(sums).at(0).value == Approx(std::log(2.0)).epsilon(1e-6));
   }
@@ -54,10 +54,11 @@ TEST_CASE("an evaluation looks at all windows, whatever parts it comes in", "[wo
   for (const InPlaceTrial& trial : word_trials(sets)) {
     CAPTURE(trial.name);
     TrialModel one(trial, sets);
-    const LossSums trained = one.update_all(step_at(0.1)), whole = one.evaluate();
+    const kernels::LossSums trained = one.update_all(step_at(0.1)), whole = one.evaluate();
     CHECK(whole.examples > trained.examples);
-    LossSums parts;
-    for (const ExampleRange part : {ExampleRange{0, 1}, ExampleRange{1, 37}, ExampleRange{37, 60}}) {
+    kernels::LossSums parts;
+    for (const data::ExampleRange part :
+         {data::ExampleRange{0, 1}, data::ExampleRange{1, 37}, data::ExampleRange{37, 60}}) {
       one.model->evaluate(one.batch({&part, 1}), one.state(), parts);
     }
     CHECK(parts.examples == whole.examples);
@@ -92,7 +93,7 @@ TEST_CASE("word2vec without counts can be looked at, not trained", "[word2vec]")
   trial.occurrences.clear();
   CHECK_THROWS_AS(TrialModel(trial, sets), DataError);
   CHECK_THROWS_WITH(TrialModel(trial, sets), Catch::Contains("dictionary/counts"));
-  ReferenceBackend backend;
+  nn::ReferenceBackend backend;
   LocalReducer reducer;
   const auto model = make_model(trial.settings, trial.inputs, {.backend = backend, .reducer = reducer});
   CHECK(model->layout().parameters() == 2 * 12 * 7);
@@ -108,10 +109,10 @@ TEST_CASE("a vocabulary of one word trains nothing, and breaks nothing", "[word2
     trial.occurrences = {40};
     trial.set = Text{.words = words, .sentences = sentences};
     TrialModel one(trial, sets);
-    LossSums sums;
+    kernels::LossSums sums;
     one.update({0, 3}, step_at(0.1), sums);
     for (const float value : one.values()) CHECK(std::isfinite(value));
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

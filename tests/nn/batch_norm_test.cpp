@@ -8,7 +8,7 @@
 #include "reference_backend.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// Sums over threads of this process: all add to one total between two barriers.
@@ -103,7 +103,7 @@ TrialSettings with_norms(const std::string& statistics) {
 }
 
 TEST_CASE("a frozen batch norm computes in training what it computes afterwards", "[batch_norm][freeze]") {
-  const auto backend = make_cpu_backend(1);
+  const auto backend = kernels::make_cpu_backend(1);
   LocalReducer reducer;
   const TrialSettings settings{.layers = {convolution(3, {2}), layer("batch_norm"), layer("relu"), dense(2)},
                                .in = {2, 3, 3},
@@ -116,7 +116,7 @@ TEST_CASE("a frozen batch norm computes in training what it computes afterwards"
 }
 
 TEST_CASE("a pattern that fits no parameters, or all of them, is an error", "[freeze]") {
-  const auto backend = make_cpu_backend(1);
+  const auto backend = kernels::make_cpu_backend(1);
   const NetworkSettings settings{.layers = {dense(3), layer("tanh"), dense(2)}};
   const auto network = [&](std::vector<std::string> freeze) { Network(settings, {4, 1, 1}, *backend, true, freeze); };
   network({"dense1"});
@@ -220,4 +220,4 @@ TEST_CASE("a channel of large mean keeps its variance", "[batch_norm]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -4,7 +4,7 @@
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 struct Result {
@@ -12,7 +12,7 @@ struct Result {
   double loss = 0;
 };
 
-Result result_of(Backend& backend, const TrialSettings& settings) {
+Result result_of(kernels::Backend& backend, const TrialSettings& settings) {
   LocalReducer reducer;
   Trial trial(backend, settings, reducer);
   Result result;
@@ -44,7 +44,7 @@ void compare(TrialSettings settings, double terms) {
     settings.batch = batch;
     const Result expected = result_of(reference, settings);
     for (const int threads : {1, 2}) {
-      const auto cpu = make_cpu_backend(threads);
+      const auto cpu = kernels::make_cpu_backend(threads);
       const Result result = result_of(*cpu, settings);
       INFO(cpu->description() << ", batch " << batch);
       check_close(expected.outputs, result.outputs, terms);
@@ -125,7 +125,7 @@ TEST_CASE("results on the CPU do not depend on the number of threads", "[cpu]") 
                                .in = {2, 10, 10},
                                .batch = 70,
                                .loss = "softmax_cross_entropy"};
-  const auto one = make_cpu_backend(1), two = make_cpu_backend(2);
+  const auto one = kernels::make_cpu_backend(1), two = kernels::make_cpu_backend(2);
   const Result a = result_of(*one, settings), b = result_of(*two, settings);
   CHECK(a.loss == b.loss);
   CHECK(a.gradient == b.gradient);
@@ -134,4 +134,4 @@ TEST_CASE("results on the CPU do not depend on the number of threads", "[cpu]") 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

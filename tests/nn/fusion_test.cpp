@@ -4,10 +4,10 @@
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
-std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, const Extent& in) {
+std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
   Graph graph = build_graph({.layers = layers}, {in}, true);
   fuse(graph);
   std::vector<std::string> names;
@@ -17,7 +17,7 @@ std::vector<std::string> fused_nodes(const std::vector<LayerSettings>& layers, c
 
 TEST_CASE("a ReLU goes into the dense, convolution or batch norm layer before it", "[fusion]") {
   using Names = std::vector<std::string>;
-  const Extent in{2, 4, 4};
+  const kernels::Extent in{2, 4, 4};
   CHECK(fused_nodes({dense(3), layer("relu"), dense(2)}, in) == Names{"dense1", "dense2"});
   CHECK(fused_nodes({convolution(3, {3}), layer("relu")}, in) == Names{"convolution1"});
   CHECK(fused_nodes({layer("batch_norm"), layer("relu")}, in) == Names{"batch_norm1"});
@@ -62,7 +62,7 @@ TEST_CASE("a fused ReLU gives the same bits as one of its own", "[fusion]") {
   ReferenceBackend backend;
   LocalReducer reducer;
   const LayerSettings apart = dropout(0), relu = layer("relu"), norm = layer("batch_norm"), same = convolution(2, {2});
-  const Extent in{2, 4, 4};
+  const kernels::Extent in{2, 4, 4};
   Trial one(backend, {.layers = {same, relu, same, norm, relu, dense(5), relu, dense(3)}, .in = in}, reducer);
   Trial other(backend,
               {.layers = {same, apart, relu, same, norm, apart, relu, dense(5), apart, relu, dense(3)}, .in = in},
@@ -81,7 +81,7 @@ TEST_CASE("a fused addition gives the same numbers as one of its own", "[fusion]
   LocalReducer reducer;
   const LayerSettings apart = dropout(0), relu = layer("relu"), norm = layer("batch_norm");
   const LayerSettings same = convolution(2, {3}, {1});
-  const Extent in{2, 4, 4};
+  const kernels::Extent in{2, 4, 4};
   Trial one(backend,
             {.layers = {same, residual({same, norm, relu, same, norm}, {same, norm}), relu, dense(3)}, .in = in},
             reducer);
@@ -96,4 +96,4 @@ TEST_CASE("a fused addition gives the same numbers as one of its own", "[fusion]
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

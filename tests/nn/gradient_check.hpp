@@ -7,7 +7,7 @@
 
 #include "network_trial.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Compares a network's gradient with central differences, parameter by parameter; that of frozen ones must be 0.
 ///
@@ -99,4 +99,4 @@ class GradientCheck {
   double largest_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -2,7 +2,7 @@
 #include "gradient_check.hpp"
 #include "reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 constexpr double kSmooth = 0x1p-5;  // for networks without kinks
@@ -121,7 +121,7 @@ TEST_CASE("gradients of weighted losses are those of central differences", "[gra
 
 TEST_CASE("gradients of residual blocks are those of central differences", "[gradient]") {
   const LayerSettings same = convolution(2, {3}, {1}), last = dense(2);
-  const Extent in{2, 3, 3};
+  const kernels::Extent in{2, 3, 3};
   // The identity; a branch that ends with a batch norm, which the addition and the ReLU are fused into.
   check({.layers = {residual({same, layer("tanh"), same}), last}, .in = in, .batch = 2});
   check({.layers = {same, residual({layer("tanh"), same, layer("batch_norm")}), layer("tanh"), last}, .in = in});
@@ -140,7 +140,7 @@ TEST_CASE("gradients of residual blocks are those of central differences", "[gra
 
 TEST_CASE("gradients of residual blocks inside others are those of central differences", "[gradient]") {
   const LayerSettings same = convolution(2, {3}, {1}), last = dense(2);
-  const Extent in{2, 2, 3};
+  const kernels::Extent in{2, 2, 3};
   // The inner block is first: three readers of one tensor.
   const LayerSettings inner = named(residual({same, layer("tanh")}), "inner");
   check({.layers = {same, residual({inner, same}), last}, .in = in, .batch = 2});
@@ -157,13 +157,13 @@ TEST_CASE("a gradient is added to what is there, or replaces it", "[gradient]") 
       .layers = {convolution(2, {2}), layer("batch_norm"), layer("relu"), layer("layer_norm"), dense(2)},
       .in = {1, 3, 3}};
   Trial trial(backend, settings, reducer);
-  trial.loss_and_gradient(Write::overwrite);
+  trial.loss_and_gradient(kernels::Write::overwrite);
   const std::vector<float> once = trial.canonical_gradient();
-  trial.loss_and_gradient(Write::add);
+  trial.loss_and_gradient(kernels::Write::add);
   const std::vector<float> twice = trial.canonical_gradient();
   // x + x is exact. (Sums in double are rounded once to a float each time.)
   for (std::size_t i = 0; i < once.size(); ++i) CHECK(twice[i] == Approx(2 * once[i]).epsilon(0x1p-23));
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -5,7 +5,7 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// One block of this initialiser, filled; in the vector's order.
@@ -108,4 +108,4 @@ TEST_CASE("the deviation that is promised is the one of the formula", "[initiali
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

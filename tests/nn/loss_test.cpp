@@ -6,7 +6,7 @@
 #include "reference_backend.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 using Catch::Matchers::Equals;
@@ -84,7 +84,7 @@ TEST_CASE("one output of sigmoid cross-entropy tells two classes apart, and no m
   const std::vector<float> outputs = {std::log(3.0F), std::log(3.0F)};
   const std::vector<std::int32_t> labels = {1, 0};
   std::vector<float> slopes(2);
-  LossSums sums;
+  kernels::LossSums sums;
   loss->apply(backend, 2, outputs, {labels, {}}, 1, slopes, sums);
   CHECK(sums.loss == Approx(std::log(4.0 / 3) + std::log(4.0)).epsilon(0x1p-20));
   CHECK(slopes[0] == Approx(-0.25).epsilon(0x1p-20));
@@ -108,7 +108,7 @@ TEST_CASE("the multiclass hinge, by hand", "[loss]") {
   const std::vector<float> outputs = {2.5F, 1, 2, /**/ 0, 1, 4, /**/ 1, 1, 1};
   const std::vector<std::int32_t> labels = {0, 2, 1};
   std::vector<float> slopes(9);
-  LossSums sums;
+  kernels::LossSums sums;
   loss->apply(backend, 3, outputs, {labels, {}}, 0.5F, slopes, sums);
   CHECK(sums.loss == 0.5 + 0 + 1);
   CHECK(slopes == std::vector<float>{-0.5F, 0, 0.5F, /**/ 0, 0, 0, /**/ 0.5F, -0.5F, 0});
@@ -125,7 +125,7 @@ TEST_CASE("softmax cross-entropy with smoothing, by hand", "[loss]") {
   const std::vector<float> logits = {0, std::log(2.0F), std::log(5.0F)};
   const std::vector<std::int32_t> labels = {2};
   std::vector<float> slopes(3);
-  LossSums sums;
+  kernels::LossSums sums;
   loss->apply(backend, 1, logits, {labels, {}}, 2, slopes, sums);
   CHECK(sums.loss == Approx(0.1 * std::log(8.0) + 0.1 * std::log(4.0) + 0.8 * std::log(1.6)).epsilon(0x1p-20));
   CHECK(slopes[0] == Approx(2 * (0.125 - 0.1)).epsilon(0x1p-20));
@@ -145,7 +145,7 @@ TEST_CASE("sigmoid cross-entropy takes labels as one-hot targets", "[loss]") {
   ReferenceBackend backend;
   const std::vector<float> logits = {0, std::log(3.0F)}, one_hot = {0, 1};
   const std::vector<std::int32_t> labels = {1};
-  LossSums by_labels, by_targets;
+  kernels::LossSums by_labels, by_targets;
   std::vector<float> slopes(2);
   make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.classes = 2})
       ->apply(backend, 1, logits, {labels, {}}, 1, slopes, by_labels);
@@ -168,7 +168,7 @@ TEST_CASE("hits of sigmoid cross-entropy: the label's output is the largest, or 
           "[loss]") {
   ReferenceBackend backend;
   const std::vector<float> logits = {0.5F, 2, -1, /**/ 3, 3, -1, /**/ -2, -1, 5};
-  LossSums by_labels, by_targets;
+  kernels::LossSums by_labels, by_targets;
   const std::vector<std::int32_t> labels = {0, 0, 2};  // second largest; first of equals; largest
   make_loss(with_loss("sigmoid_cross_entropy"), {{3, 1, 1}}, {.classes = 3})
       ->apply(backend, 3, logits, {labels, {}}, 0, {}, by_labels);
@@ -185,7 +185,7 @@ TEST_CASE("a NaN hits nothing", "[loss]") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> logits = {nan, nan}, targets = {0, 0};
   const std::vector<std::int32_t> labels = {0};
-  LossSums sums;
+  kernels::LossSums sums;
   make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.classes = 2})
       ->apply(backend, 1, logits, {labels, {}}, 0, {}, sums);
   make_loss(with_loss("sigmoid_cross_entropy"), {{2, 1, 1}}, {.target_size = 2})
@@ -199,7 +199,7 @@ TEST_CASE("mean squared error is the mean over an example's outputs", "[loss]") 
   const auto loss = make_loss(with_loss("mean_squared_error"), {{2, 1, 1}}, {.target_size = 2});
   const std::vector<float> outputs = {1, 3}, targets = {0, 5};
   std::vector<float> slopes(2);
-  LossSums sums;
+  kernels::LossSums sums;
   loss->apply(backend, 1, outputs, {{}, targets}, 0.5F, slopes, sums);
   CHECK(sums.loss == 2.5);
   CHECK(slopes == std::vector<float>{0.5F, -1.0F});
@@ -215,7 +215,7 @@ TEST_CASE("absolute and Huber errors, by hand", "[loss]") {
   ReferenceBackend backend;
   const std::vector<float> outputs = {1, 2}, targets = {0, 5};
   std::vector<float> slopes(2);
-  LossSums absolute, huber;
+  kernels::LossSums absolute, huber;
   make_loss(with_loss("mean_absolute_error"), {{2, 1, 1}}, {.target_size = 2})
       ->apply(backend, 1, outputs, {{}, targets}, 1, slopes, absolute);
   CHECK(absolute.loss == 2);
@@ -234,7 +234,7 @@ TEST_CASE("an example's weight multiplies its loss and its gradient", "[loss]") 
   ReferenceBackend backend;
   const std::vector<float> outputs = {1, 3}, targets = {0, 5}, weights = {3, 0.5F};
   std::vector<float> slopes(2);
-  LossSums sums;
+  kernels::LossSums sums;
   make_loss(with_loss("mean_squared_error"), {{1, 1, 1}}, {.target_size = 1})
       ->apply(backend, 2, outputs, {{}, targets}, {0.5F, weights}, slopes, sums);
   CHECK(sums.loss == 5);
@@ -243,4 +243,4 @@ TEST_CASE("an example's weight multiplies its loss and its gradient", "[loss]") 
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

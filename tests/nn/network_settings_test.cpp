@@ -5,7 +5,7 @@
 #include "layers/catalog.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 NetworkSettings parse(const std::string& text) {
@@ -101,4 +101,4 @@ TEST_CASE("every kind of layer can be found, and no other", "[settings]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

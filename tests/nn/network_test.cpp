@@ -8,7 +8,7 @@
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 std::vector<LayerSettings> all_kinds() {
@@ -34,7 +34,7 @@ using Ranges = std::vector<std::pair<Index, Index>>;
 
 Ranges ready_ranges(Trial& trial) {
   Ranges ranges;
-  trial.loss_and_gradient(Write::overwrite, [&](Index first, Index last) {
+  trial.loss_and_gradient(kernels::Write::overwrite, [&](Index first, Index last) {
     for (Index i = first; i < last; ++i) {
       INFO("g[" << i << "] in [" << first << ", " << last << ")");
       REQUIRE_FALSE(std::isnan(trial.gradient.view()[static_cast<std::size_t>(i)]));
@@ -61,7 +61,7 @@ TEST_CASE("what is ready does not change any more", "[network]") {
   LocalReducer reducer;
   Trial trial(backend, kAll, reducer);
   std::vector<float> seen(static_cast<std::size_t>(trial.gradient.size()));
-  trial.loss_and_gradient(Write::overwrite, [&](Index first, Index last) {
+  trial.loss_and_gradient(kernels::Write::overwrite, [&](Index first, Index last) {
     std::copy(trial.gradient.view().begin() + first, trial.gradient.view().begin() + last, seen.begin() + first);
   });
   CHECK(std::equal(seen.begin(), seen.end(), trial.gradient.view().begin()));
@@ -78,17 +78,17 @@ TEST_CASE("a pass over no examples gives zeros, the same ready ranges, and leave
   CHECK(canonical(none.network.statistics(), none.statistics.view()) == before);
 
   none.gradient.view()[3] = 5;
-  none.loss_and_gradient(Write::add);
+  none.loss_and_gradient(kernels::Write::add);
   CHECK(none.gradient.view()[3] == 5);
 }
 
 TEST_CASE("the floats between the blocks of g stay as they are, zero since g was allocated", "[network]") {
   // A sum over all of g must not meet anything there: nobody writes there, on any batch, overwriting or adding.
   ReferenceBackend reference;
-  const auto one = make_cpu_backend(1), two = make_cpu_backend(2);
+  const auto one = kernels::make_cpu_backend(1), two = kernels::make_cpu_backend(2);
   LocalReducer reducer;
   constexpr float kSentinel = 42;
-  for (Backend* const backend : std::initializer_list<Backend*>{&reference, one.get(), two.get()}) {
+  for (kernels::Backend* const backend : std::initializer_list<kernels::Backend*>{&reference, one.get(), two.get()}) {
     for (const Index batch : {1, 6, 65}) {
       INFO(backend->description() << ", batch " << batch);
       TrialSettings settings = kAll;
@@ -101,8 +101,8 @@ TEST_CASE("the floats between the blocks of g stay as they are, zero since g was
       CHECK(reference.squared_norm(trial.gradient.view()) == Approx(blocks).epsilon(1e-12));  // order of doubles alone
 
       std::ranges::fill(trial.gradient.view(), kSentinel);
-      trial.loss_and_gradient(Write::overwrite);
-      trial.loss_and_gradient(Write::add);
+      trial.loss_and_gradient(kernels::Write::overwrite);
+      trial.loss_and_gradient(kernels::Write::add);
       std::vector<float> between(trial.gradient.view().begin(), trial.gradient.view().end());
       fill_blocks(layout, between, kSentinel);
       CHECK(std::ranges::all_of(between, [&](float value) { return value == kSentinel; }));
@@ -170,14 +170,15 @@ TEST_CASE("several micro-batches can be in flight", "[network]") {
   Trial one(backend, settings, reducer, 0, 2), two(backend, settings, reducer, 2, 4);
   const auto forward = [&](Trial& trial) {
     const Workspace space = trial.workspace(true);
-    LossSums sums;
+    kernels::LossSums sums;
     trial.loss->apply(backend, 2, one.network.forward(trial.pass(true), {trial.features}, space), trial.wanted(),
                       trial.scale, one.network.output_gradient(space), sums);
   };
   forward(one);
   forward(two);
-  one.network.backward(two.pass(true), {two.plan, two.memory.view()}, one.gradient.view(), Write::overwrite, {});
-  one.network.backward(one.pass(true), {one.plan, one.memory.view()}, one.gradient.view(), Write::add, {});
+  one.network.backward(two.pass(true), {two.plan, two.memory.view()}, one.gradient.view(), kernels::Write::overwrite,
+                       {});
+  one.network.backward(one.pass(true), {one.plan, one.memory.view()}, one.gradient.view(), kernels::Write::add, {});
   const std::vector<float> a = whole.canonical_gradient(), b = one.canonical_gradient();
   // Two floats are added where the whole batch is rounded once: three roundings of values up to the largest.
   const float largest =
@@ -236,4 +237,4 @@ TEST_CASE("ResNet-20 has 272,474 parameters", "[network]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

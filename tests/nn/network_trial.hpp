@@ -9,7 +9,7 @@
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 // Settings of single layers, as a config would give them.
 inline LayerSettings layer(const std::string& kind) {
@@ -52,7 +52,7 @@ inline LayerSettings residual(std::vector<LayerSettings> branch, std::vector<Lay
 /// Data and settings of a small network; what a Trial runs.
 struct TrialSettings {
   std::vector<LayerSettings> layers;
-  Extent in;
+  kernels::Extent in;
   Index batch = 3;
   std::string loss = "mean_squared_error";
   double label_smoothing = 0;
@@ -103,9 +103,9 @@ inline std::vector<float> generic_values(std::size_t count, std::uint64_t seed, 
 /// A network with its loss, parameters, data and memory, ready to run. Its workspace, and all blocks of g, are full of
 /// NaN at the start.
 struct Trial {
-  Trial(Backend& b, const TrialSettings& s, Reducer& r) : Trial(b, s, r, 0, s.batch) {}
+  Trial(kernels::Backend& b, const TrialSettings& s, Reducer& r) : Trial(b, s, r, 0, s.batch) {}
   /// Examples [first, last) of the batch of s.batch examples.
-  Trial(Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
+  Trial(kernels::Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
       : backend(b),
         reducer(r),
         network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
@@ -149,14 +149,15 @@ struct Trial {
   /// scale · Σ loss of a training pass.
   double training_loss() {
     const Workspace space = workspace(true);
-    LossSums sums;
+    kernels::LossSums sums;
     loss->apply(backend, batch, network.forward(pass(true), {features}, space), wanted(), {0, weights}, {}, sums);
     return sums.loss * scale;
   }
   /// Forward and backward; g in `gradient`. \return scale · Σ loss
-  double loss_and_gradient(Write write = Write::overwrite, const std::function<void(Index, Index)>& ready = {}) {
+  double loss_and_gradient(kernels::Write write = kernels::Write::overwrite,
+                           const std::function<void(Index, Index)>& ready = {}) {
     const Workspace space = workspace(true);
-    LossSums sums;
+    kernels::LossSums sums;
     const View outputs = network.forward(pass(true), {features}, space);
     if (batch > 0)
       loss->apply(backend, batch, outputs, wanted(), {scale, weights}, network.output_gradient(space), sums);
@@ -173,7 +174,7 @@ struct Trial {
   }
   std::vector<float> canonical_gradient() { return canonical(network.parameters(), gradient.view()); }
 
-  Backend& backend;
+  kernels::Backend& backend;
   Reducer& reducer;
   Network network;
   std::unique_ptr<Loss> loss;
@@ -188,4 +189,4 @@ struct Trial {
   std::uint64_t seed = 1;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -11,54 +11,55 @@
 #include "reference_products.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// A backend of plain loops: activations in the canonical layout, parameters in the canonical order, sums in double.
 /// Slow, and easy to believe. Update rules are no part of a network, and not of this.
-class ReferenceBackend final : public Backend {
+class ReferenceBackend final : public kernels::Backend {
  public:
   std::string description() const override { return "reference"; }
   int threads() const override { return 1; }
   double measure_peak_flops_per_second() override { return 0; }
   double measure_bandwidth_bytes_per_second() override { return 0; }
 
-  Index activation_size(const Extent& extent, Index batch) const override { return extent.size() * batch; }
+  Index activation_size(const kernels::Extent& extent, Index batch) const override { return extent.size() * batch; }
   Index scratch_size() const override { return 0; }
   std::vector<int> dense_weight_axes() const override { return {0, 1, 2, 3}; }
   std::vector<int> convolution_weight_axes() const override { return {0, 1, 2, 3}; }
   std::vector<int> feature_axes() const override { return {0, 1, 2}; }
-  void load(const Extent& extent, Index batch, View values, MutableView x) override {
+  void load(const kernels::Extent& extent, Index batch, View values, MutableView x) override {
     std::copy_n(values.begin(), batch * extent.size(), x.begin());
   }
-  void store(const Extent& extent, Index batch, View x, MutableView values) override {
+  void store(const kernels::Extent& extent, Index batch, View x, MutableView values) override {
     std::copy_n(x.begin(), batch * extent.size(), values.begin());
   }
 
-  void dense_forward(const DenseSpec& s, Index batch, View x, View w, View b, MutableView y) override {
+  void dense_forward(const kernels::DenseSpec& s, Index batch, View x, View w, View b, MutableView y) override {
     reference::convolution_forward(reference::as_convolution(s), batch, x, w, b, y);
   }
-  void dense_backward(const DenseSpec& s, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
-                      MutableView dw, MutableView db, Write write) override {
+  void dense_backward(const kernels::DenseSpec& s, Index batch, View x, View w, View y, MutableView dy, MutableView dx,
+                      MutableView dw, MutableView db, kernels::Write write) override {
     reference::convolution_backward(reference::as_convolution(s), batch, x, w, y, dy, dx, dw, db, write);
   }
-  void convolution_forward(const ConvolutionSpec& s, Index batch, View x, View w, View b, MutableView y) override {
+  void convolution_forward(const kernels::ConvolutionSpec& s, Index batch, View x, View w, View b,
+                           MutableView y) override {
     reference::convolution_forward(s, batch, x, w, b, y);
   }
-  void convolution_backward(const ConvolutionSpec& s, Index batch, View x, View w, View y, MutableView dy,
-                            MutableView dx, MutableView dw, MutableView db, Write write) override {
+  void convolution_backward(const kernels::ConvolutionSpec& s, Index batch, View x, View w, View y, MutableView dy,
+                            MutableView dx, MutableView dw, MutableView db, kernels::Write write) override {
     reference::convolution_backward(s, batch, x, w, y, dy, dx, dw, db, write);
   }
 
-  void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) override;
-  void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
-  void global_average_pool_forward(const Extent& e, Index batch, View x, MutableView y) override {
+  void pool_forward(const kernels::PoolSpec& spec, Index batch, View x, MutableView y) override;
+  void pool_backward(const kernels::PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) override;
+  void global_average_pool_forward(const kernels::Extent& e, Index batch, View x, MutableView y) override {
     pool_forward(whole(e), batch, x, y);
   }
-  void global_average_pool_backward(const Extent& e, Index batch, View dy, MutableView dx) override {
+  void global_average_pool_backward(const kernels::Extent& e, Index batch, View dy, MutableView dx) override {
     pool_backward(whole(e), batch, {}, {}, dy, dx);
   }
 
-  void batch_norm_sums(const NormSpec& s, Index batch, View x, std::span<double> sums) override {
+  void batch_norm_sums(const kernels::NormSpec& s, Index batch, View x, std::span<double> sums) override {
     std::fill(sums.begin(), sums.end(), 0.0);
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
       sums[c] += x[i];
@@ -66,26 +67,27 @@ class ReferenceBackend final : public Backend {
     });
     sums.back() = reference::values_of_channel(s.extent, batch);
   }
-  void batch_norm_moments(const NormSpec& s, std::span<const double> sums, double momentum, MutableView running_mean,
-                          MutableView running_variance, MutableView mean, MutableView inverse_deviation) override {
+  void batch_norm_moments(const kernels::NormSpec& s, std::span<const double> sums, double momentum,
+                          MutableView running_mean, MutableView running_variance, MutableView mean,
+                          MutableView inverse_deviation) override {
     reference::batch_norm_moments(s, sums, momentum, running_mean, running_variance, mean, inverse_deviation);
   }
-  void batch_norm_running_moments(const NormSpec& s, View running_mean, View running_variance, MutableView mean,
-                                  MutableView inverse_deviation) override {
+  void batch_norm_running_moments(const kernels::NormSpec& s, View running_mean, View running_variance,
+                                  MutableView mean, MutableView inverse_deviation) override {
     for (std::size_t c = 0; c < mean.size(); ++c) {
       mean[c] = running_mean[c];
       inverse_deviation[c] = static_cast<float>(1 / std::sqrt(running_variance[c] + s.epsilon));
     }
   }
-  void batch_norm_forward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                          View beta, View residual, MutableView y) override {
+  void batch_norm_forward(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
+                          View gamma, View beta, View residual, MutableView y) override {
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
       const double value = gamma[c] * reference::normalised(x, mean, inverse_deviation, i, c) + beta[c];
       y[i] = reference::activated(s.activation, value + (residual.empty() ? 0 : residual[i]));
     });
   }
-  void batch_norm_backward_sums(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View y,
-                                MutableView dy, std::span<double> sums) override {
+  void batch_norm_backward_sums(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
+                                View y, MutableView dy, std::span<double> sums) override {
     reference::mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * s.extent.size())));
     std::fill(sums.begin(), sums.end(), 0.0);
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
@@ -94,13 +96,13 @@ class ReferenceBackend final : public Backend {
     });
     sums.back() = reference::values_of_channel(s.extent, batch);
   }
-  void batch_norm_parameter_gradients(const NormSpec&, std::span<const double> sums, MutableView dgamma,
-                                      MutableView dbeta, Write write) override {
+  void batch_norm_parameter_gradients(const kernels::NormSpec&, std::span<const double> sums, MutableView dgamma,
+                                      MutableView dbeta, kernels::Write write) override {
     for (std::size_t c = 0; c < dbeta.size(); ++c) reference::store_sum(dbeta[c], sums[c], write);
     for (std::size_t c = 0; c < dgamma.size(); ++c) reference::store_sum(dgamma[c], sums[dbeta.size() + c], write);
   }
-  void batch_norm_backward(const NormSpec& s, Index batch, View x, View mean, View inverse_deviation, View gamma,
-                           View dy, std::span<const double> sums, MutableView dx) override {
+  void batch_norm_backward(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
+                           View gamma, View dy, std::span<const double> sums, MutableView dx) override {
     const double n = sums.back();
     reference::for_each_value(s.extent, batch, [&](std::size_t i, std::size_t c) {
       const double hat = reference::normalised(x, mean, inverse_deviation, i, c);
@@ -108,39 +110,41 @@ class ReferenceBackend final : public Backend {
       dx[i] = static_cast<float>(gamma[c] * inverse_deviation[c] * (dy[i] - common));
     });
   }
-  void layer_norm_forward(const NormSpec& s, Index batch, View x, View gamma, View beta, MutableView y) override {
+  void layer_norm_forward(const kernels::NormSpec& s, Index batch, View x, View gamma, View beta,
+                          MutableView y) override {
     reference::layer_norm_forward(s, batch, x, gamma, beta, y);
   }
-  void layer_norm_backward(const NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
-                           MutableView dgamma, MutableView dbeta, Write write) override {
+  void layer_norm_backward(const kernels::NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
+                           MutableView dgamma, MutableView dbeta, kernels::Write write) override {
     reference::layer_norm_backward(s, batch, x, gamma, dy, dx, dgamma, dbeta, write);
   }
 
-  void activation_forward(const ActivationSpec& activation, const Extent& e, Index batch, View x,
+  void activation_forward(const kernels::ActivationSpec& activation, const kernels::Extent& e, Index batch, View x,
                           MutableView y) override;
-  void activation_backward(const ActivationSpec& activation, const Extent& e, Index batch, View x, View y, View dy,
-                           MutableView dx) override;
-  void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
-               MutableView y) override;
-  void add(const Extent& extent, Index batch, View x, MutableView y) override {
+  void activation_backward(const kernels::ActivationSpec& activation, const kernels::Extent& e, Index batch, View x,
+                           View y, View dy, MutableView dx) override;
+  void dropout(const kernels::DropoutKey& key, const kernels::Extent& extent, std::span<const std::uint64_t> examples,
+               View x, MutableView y) override;
+  void add(const kernels::Extent& extent, Index batch, View x, MutableView y) override {
     for (std::size_t i = 0; i < static_cast<std::size_t>(batch * extent.size()); ++i) y[i] += x[i];
   }
 
   void softmax_cross_entropy(Index classes, Index batch, View logits, std::span<const std::int32_t> labels,
-                             float smoothing, const LossScale& scale, MutableView dlogits, LossSums& sums) override;
+                             float smoothing, const kernels::LossScale& scale, MutableView dlogits,
+                             kernels::LossSums& sums) override;
   void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
-                        const LossScale& scale, MutableView dscores, LossSums& sums) override;
-  void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits, std::span<const std::int32_t> labels,
-                             View targets, float smoothing, const LossScale& scale, MutableView dlogits,
-                             LossSums& sums) override;
-  void error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets, const LossScale& scale,
-                  MutableView doutputs, LossSums& sums) override;
+                        const kernels::LossScale& scale, MutableView dscores, kernels::LossSums& sums) override;
+  void sigmoid_cross_entropy(const kernels::Extent& extent, Index batch, View logits,
+                             std::span<const std::int32_t> labels, View targets, float smoothing,
+                             const kernels::LossScale& scale, MutableView dlogits, kernels::LossSums& sums) override;
+  void error_loss(const kernels::ErrorSpec& spec, Index batch, View outputs, View targets,
+                  const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) override;
 
   void clear(MutableView x) override { std::fill(x.begin(), x.end(), 0.0F); }
   double squared_norm(View x) override {
     return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double value) { return sum + value * value; });
   }
-  void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override {
+  void squared_norms(View x, std::span<const kernels::UpdateRange> ranges, std::span<double> norms) override {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       norms[i] = squared_norm(x.subspan(static_cast<std::size_t>(ranges[i].first),
                                         static_cast<std::size_t>(ranges[i].last - ranges[i].first)));
@@ -150,41 +154,50 @@ class ReferenceBackend final : public Backend {
     for (std::size_t i = 0; i < y.size(); ++i) y[i] = a * x[i] + (b == 0 ? 0 : b * y[i]);
   }
 
-  using Ranges = std::span<const UpdateRange>;
-  void sgd_update(const SgdStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+  using Ranges = std::span<const kernels::UpdateRange>;
+  void sgd_update(const kernels::SgdStep&, const kernels::GradientScale&, Ranges, View, MutableView,
+                  MutableView) override {
     no_updates();
   }
-  void adagrad_update(const AdagradStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+  void adagrad_update(const kernels::AdagradStep&, const kernels::GradientScale&, Ranges, View, MutableView,
+                      MutableView) override {
     no_updates();
   }
-  void rmsprop_update(const RmspropStep&, const GradientScale&, Ranges, View, MutableView, MutableView) override {
+  void rmsprop_update(const kernels::RmspropStep&, const kernels::GradientScale&, Ranges, View, MutableView,
+                      MutableView) override {
     no_updates();
   }
-  void adam_update(const AdamStep&, const GradientScale&, Ranges, View, MutableView, MutableView,
+  void adam_update(const kernels::AdamStep&, const kernels::GradientScale&, Ranges, View, MutableView, MutableView,
                    MutableView) override {
     no_updates();
   }
-  void lars_update(const LarsStep&, const GradientScale&, Ranges, const RangeNorms&, View, MutableView,
-                   MutableView) override {
+  void lars_update(const kernels::LarsStep&, const kernels::GradientScale&, Ranges, const kernels::RangeNorms&, View,
+                   MutableView, MutableView) override {
     no_updates();
   }
-  void lamb_moments(const AdamStep&, const GradientScale&, Ranges, View, View, MutableView, MutableView,
-                    std::span<double>) override {
+  void lamb_moments(const kernels::AdamStep&, const kernels::GradientScale&, Ranges, View, View, MutableView,
+                    MutableView, std::span<double>) override {
     no_updates();
   }
-  void lamb_apply(const AdamStep&, Ranges, const RangeNorms&, MutableView, View, View) override { no_updates(); }
+  void lamb_apply(const kernels::AdamStep&, Ranges, const kernels::RangeNorms&, MutableView, View, View) override {
+    no_updates();
+  }
 
  private:
   static void no_updates() { throw std::logic_error("the reference backend has no update rules"); }
-  static PoolSpec whole(const Extent& e) { return {PoolKind::average, e, e.height, e.width, e.height, e.width, 0, 0}; }
+  static kernels::PoolSpec whole(const kernels::Extent& e) {
+    return {kernels::PoolKind::average, e, e.height, e.width, e.height, e.width, 0, 0};
+  }
 };
 
-namespace reference {
+}  // namespace unisono::nn
+
+namespace unisono::reference {
 
 /// Calls visit(position in y, positions in x of the window's values, in row-major order).
 template <typename Visit>
-void for_each_window(const PoolSpec& s, Index batch, Visit visit) {
-  const Extent out = s.out();
+void for_each_window(const kernels::PoolSpec& s, Index batch, Visit visit) {
+  const kernels::Extent out = s.out();
   std::vector<std::size_t> window;
   for (Index b = 0; b < batch; ++b)
     for (Index c = 0; c < out.channels; ++c)
@@ -203,23 +216,23 @@ inline double phi(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); 
 
 inline double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
-inline double activate(const ActivationSpec& activation, double x) {
+inline double activate(const kernels::ActivationSpec& activation, double x) {
   switch (activation.kind) {
-    case Activation::relu:
+    case kernels::Activation::relu:
       return std::max(x, 0.0);
-    case Activation::gelu:
+    case kernels::Activation::gelu:
       return x * phi(x);
-    case Activation::tanh:
+    case kernels::Activation::tanh:
       return std::tanh(x);
-    case Activation::sigmoid:
+    case kernels::Activation::sigmoid:
       return logistic(x);
-    case Activation::silu:
+    case kernels::Activation::silu:
       return x * logistic(x);
-    case Activation::leaky_relu:
+    case kernels::Activation::leaky_relu:
       return x > 0 ? x : activation.number * x;
-    case Activation::elu:
+    case kernels::Activation::elu:
       return x > 0 ? x : activation.number * std::expm1(x);
-    case Activation::softplus:
+    case kernels::Activation::softplus:
       return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
     default:
       return x;
@@ -227,23 +240,23 @@ inline double activate(const ActivationSpec& activation, double x) {
 }
 
 /// GELU's and SiLU's from x, the others' from y.
-inline double slope(const ActivationSpec& activation, double x, double y) {
+inline double slope(const kernels::ActivationSpec& activation, double x, double y) {
   switch (activation.kind) {
-    case Activation::relu:
+    case kernels::Activation::relu:
       return y > 0 ? 1 : 0;
-    case Activation::gelu:
+    case kernels::Activation::gelu:
       return phi(x) + x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
-    case Activation::tanh:
+    case kernels::Activation::tanh:
       return 1 - y * y;
-    case Activation::sigmoid:
+    case kernels::Activation::sigmoid:
       return y * (1 - y);
-    case Activation::silu:
+    case kernels::Activation::silu:
       return logistic(x) * (1 + x * logistic(-x));
-    case Activation::leaky_relu:
+    case kernels::Activation::leaky_relu:
       return y > 0 ? 1 : activation.number;
-    case Activation::elu:
+    case kernels::Activation::elu:
       return y > 0 ? 1 : y + activation.number;
-    case Activation::softplus:
+    case kernels::Activation::softplus:
       return -std::expm1(-y);
     default:
       return 1;
@@ -251,27 +264,30 @@ inline double slope(const ActivationSpec& activation, double x, double y) {
 }
 
 /// Of an example; 1 where there are no weights.
-inline double weight_of(const LossScale& scale, std::size_t b) {
+inline double weight_of(const kernels::LossScale& scale, std::size_t b) {
   return scale.weights.empty() ? 1.0 : scale.weights[b];
 }
 
-}  // namespace reference
+}  // namespace unisono::reference
 
-inline void ReferenceBackend::pool_forward(const PoolSpec& s, Index batch, View x, MutableView y) {
+namespace unisono::nn {
+
+inline void ReferenceBackend::pool_forward(const kernels::PoolSpec& s, Index batch, View x, MutableView y) {
   reference::for_each_window(s, batch, [&](std::size_t to, const std::vector<std::size_t>& window) {
     double sum = 0, largest = -std::numeric_limits<double>::infinity();
     for (const std::size_t i : window) {
       sum += x[i];
       largest = std::max<double>(largest, x[i]);
     }
-    y[to] = static_cast<float>(s.kind == PoolKind::max ? largest : sum / static_cast<double>(window.size()));
+    y[to] = static_cast<float>(s.kind == kernels::PoolKind::max ? largest : sum / static_cast<double>(window.size()));
   });
 }
 
-inline void ReferenceBackend::pool_backward(const PoolSpec& s, Index batch, View x, View, View dy, MutableView dx) {
+inline void ReferenceBackend::pool_backward(const kernels::PoolSpec& s, Index batch, View x, View, View dy,
+                                            MutableView dx) {
   std::vector<double> sums(static_cast<std::size_t>(batch * s.in.size()), 0.0);
   reference::for_each_window(s, batch, [&](std::size_t from, const std::vector<std::size_t>& window) {
-    if (s.kind == PoolKind::max) {
+    if (s.kind == kernels::PoolKind::max) {
       sums[*std::max_element(window.begin(), window.end(), [&](auto a, auto b) { return x[a] < x[b]; })] += dy[from];
     } else {
       for (const std::size_t i : window) sums[i] += dy[from] / static_cast<double>(window.size());
@@ -280,22 +296,22 @@ inline void ReferenceBackend::pool_backward(const PoolSpec& s, Index batch, View
   std::transform(sums.begin(), sums.end(), dx.begin(), [](double sum) { return static_cast<float>(sum); });
 }
 
-inline void ReferenceBackend::activation_forward(const ActivationSpec& activation, const Extent& e, Index batch, View x,
-                                                 MutableView y) {
+inline void ReferenceBackend::activation_forward(const kernels::ActivationSpec& activation, const kernels::Extent& e,
+                                                 Index batch, View x, MutableView y) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
     y[i] = static_cast<float>(reference::activate(activation, x[i]));
   }
 }
 
-inline void ReferenceBackend::activation_backward(const ActivationSpec& activation, const Extent& e, Index batch,
-                                                  View x, View y, View dy, MutableView dx) {
+inline void ReferenceBackend::activation_backward(const kernels::ActivationSpec& activation, const kernels::Extent& e,
+                                                  Index batch, View x, View y, View dy, MutableView dx) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(batch * e.size()); ++i) {
     dx[i] = static_cast<float>(dy[i] * reference::slope(activation, x.empty() ? 0 : x[i], y.empty() ? 0 : y[i]));
   }
 }
 
-inline void ReferenceBackend::dropout(const DropoutKey& key, const Extent& e, std::span<const std::uint64_t> examples,
-                                      View x, MutableView y) {
+inline void ReferenceBackend::dropout(const kernels::DropoutKey& key, const kernels::Extent& e,
+                                      std::span<const std::uint64_t> examples, View x, MutableView y) {
   const auto size = static_cast<std::size_t>(e.size());
   for (std::size_t b = 0; b < examples.size(); ++b) {
     RandomStream random(key.seed ^ (std::uint64_t{key.layer} << 32), Purpose::dropout, examples[b], key.epoch);
@@ -306,7 +322,8 @@ inline void ReferenceBackend::dropout(const DropoutKey& key, const Extent& e, st
 
 inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, View logits,
                                                     std::span<const std::int32_t> labels, float smoothing,
-                                                    const LossScale& scale, MutableView dlogits, LossSums& sums) {
+                                                    const kernels::LossScale& scale, MutableView dlogits,
+                                                    kernels::LossSums& sums) {
   const auto k = static_cast<std::size_t>(classes);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
     const View row = logits.subspan(b * k, k);
@@ -331,9 +348,10 @@ inline void ReferenceBackend::softmax_cross_entropy(Index classes, Index batch, 
   sums.examples += batch;
 }
 
-inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch, View logits,
+inline void ReferenceBackend::sigmoid_cross_entropy(const kernels::Extent& e, Index batch, View logits,
                                                     std::span<const std::int32_t> labels, View targets, float smoothing,
-                                                    const LossScale& scale, MutableView dlogits, LossSums& sums) {
+                                                    const kernels::LossScale& scale, MutableView dlogits,
+                                                    kernels::LossSums& sums) {
   const auto size = static_cast<std::size_t>(e.size());
   const auto k = static_cast<double>(size);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
@@ -366,8 +384,8 @@ inline void ReferenceBackend::sigmoid_cross_entropy(const Extent& e, Index batch
 }
 
 inline void ReferenceBackend::multiclass_hinge(Index classes, Index batch, View scores,
-                                               std::span<const std::int32_t> labels, const LossScale& scale,
-                                               MutableView dscores, LossSums& sums) {
+                                               std::span<const std::int32_t> labels, const kernels::LossScale& scale,
+                                               MutableView dscores, kernels::LossSums& sums) {
   const auto k = static_cast<std::size_t>(classes);
   for (std::size_t b = 0; b < static_cast<std::size_t>(batch); ++b) {
     const View row = scores.subspan(b * k, k);
@@ -392,8 +410,9 @@ inline void ReferenceBackend::multiclass_hinge(Index classes, Index batch, View 
   sums.examples += batch;
 }
 
-inline void ReferenceBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, View targets,
-                                         const LossScale& scale, MutableView doutputs, LossSums& sums) {
+inline void ReferenceBackend::error_loss(const kernels::ErrorSpec& spec, Index batch, View outputs, View targets,
+                                         const kernels::LossScale& scale, MutableView doutputs,
+                                         kernels::LossSums& sums) {
   const auto size = static_cast<std::size_t>(spec.extent.size());
   const auto k = static_cast<double>(size);
   const double delta = spec.delta;
@@ -401,8 +420,8 @@ inline void ReferenceBackend::error_loss(const ErrorSpec& spec, Index batch, Vie
     const double t = targets[i], error = outputs[i] - t, far = std::abs(error), sign = (error > 0) - (error < 0);
     const double weight = reference::weight_of(scale, i / size);
     double loss = error * error, slope = 2 * error;
-    if (spec.loss == ErrorLoss::absolute) loss = far, slope = sign;
-    if (spec.loss == ErrorLoss::huber) {
+    if (spec.loss == kernels::ErrorLoss::absolute) loss = far, slope = sign;
+    if (spec.loss == kernels::ErrorLoss::huber) {
       loss = far <= delta ? error * error / 2 : delta * (far - delta / 2);
       slope = far <= delta ? error : delta * sign;
     }
@@ -417,4 +436,4 @@ inline void ReferenceBackend::error_loss(const ErrorSpec& spec, Index batch, Vie
   sums.values += batch * spec.extent.size();
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -10,7 +10,7 @@ namespace unisono::reference {
 
 /// Calls visit(position, channel) for every value of a batch.
 template <typename Visit>
-void for_each_value(const Extent& e, Index batch, Visit visit) {
+void for_each_value(const kernels::Extent& e, Index batch, Visit visit) {
   for (Index i = 0; i < batch * e.size(); ++i) {
     visit(static_cast<std::size_t>(i), static_cast<std::size_t>(i / (e.height * e.width) % e.channels));
   }
@@ -20,12 +20,12 @@ inline double normalised(View x, View mean, View inverse_deviation, std::size_t 
   return (static_cast<double>(x[i]) - mean[c]) * inverse_deviation[c];
 }
 
-inline double values_of_channel(const Extent& e, Index batch) {
+inline double values_of_channel(const kernels::Extent& e, Index batch) {
   return static_cast<double>(batch * e.height * e.width);
 }
 
 /// Ioffe & Szegedy 2015, algorithm 1, from Σ x, Σ x² and n; running averages of the mean and the unbiased variance.
-inline void batch_norm_moments(const NormSpec& s, std::span<const double> sums, double momentum,
+inline void batch_norm_moments(const kernels::NormSpec& s, std::span<const double> sums, double momentum,
                                MutableView running_mean, MutableView running_variance, MutableView mean,
                                MutableView inverse_deviation) {
   const double n = sums.back();
@@ -51,7 +51,7 @@ inline Moments moments_of(View values, double epsilon) {
   return {sum / n, 1 / std::sqrt(squares / n + epsilon)};
 }
 
-inline void layer_norm_forward(const NormSpec& s, Index batch, View x, View gamma, View beta, MutableView y) {
+inline void layer_norm_forward(const kernels::NormSpec& s, Index batch, View x, View gamma, View beta, MutableView y) {
   const auto size = static_cast<std::size_t>(s.extent.size());
   for (std::size_t first = 0; first < static_cast<std::size_t>(batch) * size; first += size) {
     const Moments of = moments_of(x.subspan(first, size), s.epsilon);
@@ -62,8 +62,8 @@ inline void layer_norm_forward(const NormSpec& s, Index batch, View x, View gamm
 }
 
 /// With d = γ ⊙ dy: dx = (d − mean(d) − x̂ mean(d ⊙ x̂)) · inverse deviation.
-inline void layer_norm_backward(const NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
-                                MutableView dgamma, MutableView dbeta, Write write) {
+inline void layer_norm_backward(const kernels::NormSpec& s, Index batch, View x, View gamma, View dy, MutableView dx,
+                                MutableView dgamma, MutableView dbeta, kernels::Write write) {
   const auto size = static_cast<std::size_t>(s.extent.size());
   std::vector<double> sum_gamma(size, 0.0), sum_beta(size, 0.0);
   for (std::size_t first = 0; first < static_cast<std::size_t>(batch) * size; first += size) {

@@ -6,28 +6,28 @@
 // with.
 namespace unisono::reference {
 
-inline std::size_t at(const Extent& e, Index b, Index c, Index y, Index x) {
+inline std::size_t at(const kernels::Extent& e, Index b, Index c, Index y, Index x) {
   return static_cast<std::size_t>(((b * e.channels + c) * e.height + y) * e.width + x);
 }
 
 /// dy ← dy where y > 0.
-inline void mask_by_relu(Activation activation, View y, MutableView dy) {
-  if (activation != Activation::relu) return;
+inline void mask_by_relu(kernels::Activation activation, View y, MutableView dy) {
+  if (activation != kernels::Activation::relu) return;
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = y[i] > 0 ? dy[i] : 0;
 }
 
-inline float activated(Activation activation, double value) {
-  return static_cast<float>(activation == Activation::relu && value < 0 ? 0 : value);
+inline float activated(kernels::Activation activation, double value) {
+  return static_cast<float>(activation == kernels::Activation::relu && value < 0 ? 0 : value);
 }
 
-inline void store_sum(float& to, double value, Write write) {
-  to = static_cast<float>(write == Write::add ? to + value : value);
+inline void store_sum(float& to, double value, kernels::Write write) {
+  to = static_cast<float>(write == kernels::Write::add ? to + value : value);
 }
 
 /// Calls visit(y's row, y's column, w's row, w's column, x's row, x's column) for all taps inside x.
 template <typename Visit>
-void for_each_tap(const ConvolutionSpec& s, Visit visit) {
-  const Extent out = s.out();
+void for_each_tap(const kernels::ConvolutionSpec& s, Visit visit) {
+  const kernels::Extent out = s.out();
   for (Index i = 0; i < out.height; ++i)
     for (Index j = 0; j < out.width; ++j)
       for (Index k = 0; k < s.kernel_height; ++k)
@@ -40,19 +40,19 @@ void for_each_tap(const ConvolutionSpec& s, Visit visit) {
 
 /// Calls visit(example, output channel, input channel, the latter within its group).
 template <typename Visit>
-void for_each_pair_of_channels(const ConvolutionSpec& s, Index batch, Visit visit) {
+void for_each_pair_of_channels(const kernels::ConvolutionSpec& s, Index batch, Visit visit) {
   const Index ins = s.in.channels / s.groups, outs = s.channels / s.groups;
   for (Index b = 0; b < batch; ++b)
     for (Index o = 0; o < s.channels; ++o)
       for (Index c = 0; c < ins; ++c) visit(b, o, o / outs * ins + c, c);
 }
 
-inline Extent weight_extent(const ConvolutionSpec& s) {  // of one output channel
+inline kernels::Extent weight_extent(const kernels::ConvolutionSpec& s) {  // of one output channel
   return {s.in.channels / s.groups, s.kernel_height, s.kernel_width};
 }
 
-inline void convolution_forward(const ConvolutionSpec& s, Index batch, View x, View w, View b, MutableView y) {
-  const Extent out = s.out(), taps = weight_extent(s);
+inline void convolution_forward(const kernels::ConvolutionSpec& s, Index batch, View x, View w, View b, MutableView y) {
+  const kernels::Extent out = s.out(), taps = weight_extent(s);
   std::vector<double> sum(y.size(), 0.0);
   for_each_pair_of_channels(s, batch, [&](Index n, Index o, Index c, Index g) {
     for_each_tap(s, [&](Index i, Index j, Index k, Index l, Index row, Index column) {
@@ -66,9 +66,9 @@ inline void convolution_forward(const ConvolutionSpec& s, Index batch, View x, V
   }
 }
 
-inline void convolution_backward(const ConvolutionSpec& s, Index batch, View x, View w, View y, MutableView dy,
-                                 MutableView dx, MutableView dw, MutableView db, Write write) {
-  const Extent out = s.out(), taps = weight_extent(s);
+inline void convolution_backward(const kernels::ConvolutionSpec& s, Index batch, View x, View w, View y, MutableView dy,
+                                 MutableView dx, MutableView dw, MutableView db, kernels::Write write) {
+  const kernels::Extent out = s.out(), taps = weight_extent(s);
   mask_by_relu(s.activation, y, dy.first(static_cast<std::size_t>(batch * out.size())));
   std::vector<double> sum_x(static_cast<std::size_t>(batch * s.in.size()), 0.0), sum_w(w.size(), 0.0);
   for_each_pair_of_channels(s, batch, [&](Index n, Index o, Index c, Index g) {
@@ -92,8 +92,8 @@ inline void convolution_backward(const ConvolutionSpec& s, Index batch, View x, 
 }
 
 /// A dense layer is a convolution whose kernel covers all of its input.
-inline ConvolutionSpec as_convolution(const DenseSpec& s) {
-  ConvolutionSpec spec;
+inline kernels::ConvolutionSpec as_convolution(const kernels::DenseSpec& s) {
+  kernels::ConvolutionSpec spec;
   spec.in = s.in;
   spec.channels = s.units;
   spec.kernel_height = s.in.height;

@@ -6,7 +6,7 @@
 #include "network_trial.hpp"
 #include "reference_backend.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 Slot span_of(int first, int last) { return {{}, 1, first, last}; }
@@ -47,7 +47,7 @@ TEST_CASE("no arrangement overlaps in time and place", "[schedule]") {
   }
 }
 
-Graph graph_of(const std::vector<LayerSettings>& layers, const Extent& in) {
+Graph graph_of(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
   ReferenceBackend backend;
   ParameterLayout parameters, statistics;
   Graph graph = build_graph({.layers = layers}, {in}, true);
@@ -106,4 +106,4 @@ TEST_CASE("every size and offset of a plan is a multiple of a cache line", "[sch
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

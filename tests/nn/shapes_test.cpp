@@ -6,12 +6,12 @@
 #include "reference_backend.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 using Catch::Matchers::Equals;
 
-std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const Extent& in) {
+std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const kernels::Extent& in) {
   std::vector<std::string> texts;
   for (const ConfiguredLayer& row : build_graph({.layers = layers}, {in}, true).configured) {
     texts.push_back(text_of(row.out));
@@ -19,7 +19,7 @@ std::vector<std::string> shapes(const std::vector<LayerSettings>& layers, const 
   return texts;
 }
 
-std::string error_of(const std::vector<LayerSettings>& layers, const Extent& in, bool steps_together = true) {
+std::string error_of(const std::vector<LayerSettings>& layers, const kernels::Extent& in, bool steps_together = true) {
   try {
     build_graph({.layers = layers}, {in}, steps_together);
   } catch (const ConfigError& error) {
@@ -77,7 +77,7 @@ TEST_CASE("layers are named by kind and number, inside residual blocks by the bl
 }
 
 TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
-  const Extent image{1, 6, 6};
+  const kernels::Extent image{1, 6, 6};
   CHECK_THAT(error_of({dense(3), convolution(4, {5})}, image),
              Equals("model.layers[1] 'convolution1': the kernel spans 5×5 values but the input is 3 with padding 0×0; "
                     "use a smaller kernel or more padding"));
@@ -104,7 +104,7 @@ TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
 }
 
 TEST_CASE("an error inside a residual block names the inner layer once", "[shapes]") {
-  const Extent image{2, 6, 6};
+  const kernels::Extent image{2, 6, 6};
   CHECK_THAT(
       error_of({dense(2), residual({dense(3), convolution(4, {5})})}, image),
       Equals("model.layers[1].layers[1] 'residual1.convolution1': the kernel spans 5×5 values but the input is 3 "
@@ -144,4 +144,4 @@ TEST_CASE("a network needs layers, and something to train", "[shapes]") {
 }
 
 }  // namespace
-}  // namespace unisono
+}  // namespace unisono::nn

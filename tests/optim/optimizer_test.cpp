@@ -8,7 +8,7 @@
 #include "golden/golden.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 const std::map<std::string, OptimizerSettings> golden_cases = {
@@ -103,7 +103,7 @@ struct Trainee {
 
   OptimizerSettings settings;
   ParameterLayout layout = golden_layout();
-  std::unique_ptr<Backend> backend = make_cpu_backend(1);
+  std::unique_ptr<kernels::Backend> backend = kernels::make_cpu_backend(1);
   Buffer theta{layout.size()}, gradient{layout.size()};
   std::unique_ptr<Optimizer> optimizer;
 };
@@ -235,9 +235,9 @@ TEST_CASE("a reset clears others' vectors behind the rule's, too", "[optimizer]"
 }
 
 TEST_CASE("an optimizer that does not exist is refused by name", "[optimizer]") {
-  const auto backend = make_cpu_backend(1);
+  const auto backend = kernels::make_cpu_backend(1);
   CHECK_THROWS_AS(make_optimizer({.kind = "sdg"}, golden_layout(), *backend), ConfigError);
   CHECK_THROWS_WITH(optimizer_state_vectors({.kind = "sdg"}), Catch::Contains("sdg") && Catch::Contains("lamb"));
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 ParameterLayout make_layout(const std::vector<Role>& roles) {
@@ -19,7 +19,7 @@ ParameterLayout make_layout(const std::vector<Role>& roles) {
 
 const ParameterLayout two_layers = make_layout({Role::weight, Role::bias, Role::norm, Role::weight, Role::bias});
 
-void check_covers_without_gaps(const std::vector<UpdateRange>& ranges, const ParameterLayout& layout) {
+void check_covers_without_gaps(const std::vector<kernels::UpdateRange>& ranges, const ParameterLayout& layout) {
   REQUIRE(!ranges.empty());
   CHECK(ranges.front().first == 0);
   for (std::size_t i = 1; i < ranges.size(); ++i) CHECK(ranges[i].first == ranges[i - 1].last);
@@ -74,10 +74,10 @@ TEST_CASE("frozen blocks are in no range", "[ranges][freeze]") {
   layout.freeze("block2");
   const auto ranges = make_ranges(layout, {});
   REQUIRE(ranges.size() == 2);
-  CHECK(ranges[0] == UpdateRange{.first = 0, .last = 64});
-  CHECK(ranges[1] == UpdateRange{.first = 96, .last = 160});
+  CHECK(ranges[0] == kernels::UpdateRange{.first = 0, .last = 64});
+  CHECK(ranges[1] == kernels::UpdateRange{.first = 96, .last = 160});
   layout.freeze("block*");
   CHECK(make_ranges(layout, {.decay = true}).empty());
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -5,7 +5,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 // Eleven steps, so that step 5 is the middle and step 10 the last. The formulas take fewer than ten double operations
@@ -83,4 +83,4 @@ TEST_CASE("a schedule that does not exist is refused by name", "[schedule]") {
   CHECK_THROWS_WITH(Schedule({.kind = "sawtooth"}, 1, 1, 1), Catch::Contains("sawtooth") && Catch::Contains("cosine"));
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -4,7 +4,7 @@
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 namespace {
 
 template <typename Settings>
@@ -73,4 +73,4 @@ TEST_CASE("what a schedule cannot mean is refused", "[schedule][config]") {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::optim

@@ -7,18 +7,18 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
-OptimizerSettings momentum_sgd(double rate) {
-  OptimizerSettings settings{.kind = "sgd", .learning_rate = rate};
+optim::OptimizerSettings momentum_sgd(double rate) {
+  optim::OptimizerSettings settings{.kind = "sgd", .learning_rate = rate};
   settings.sgd.momentum = 0.9;
   return settings;
 }
 
 /// ε lies far above the rounding of g, so that a gradient of nearly zero is no coin toss.
-OptimizerSettings tame_adam() {
-  OptimizerSettings settings{.kind = "adam", .learning_rate = 0.02};
+optim::OptimizerSettings tame_adam() {
+  optim::OptimizerSettings settings{.kind = "adam", .learning_rate = 0.02};
   settings.adam.epsilon = 1e-3;
   return settings;
 }
@@ -43,7 +43,7 @@ void check_ranks_equal_one(const Examples& examples, Training training) {
 }
 
 std::string write_set(const std::string& path, const Examples& images) {
-  hdf5::File file(path, hdf5::File::Mode::create);
+  data::hdf5::File file(path, data::hdf5::File::Mode::create);
   const auto count = static_cast<std::uint64_t>(images.count());
   file.create<float>("train/features", {count, 1, 6, 6});
   file.write_rows("train/features", 0, count, images.features.data());
@@ -52,8 +52,8 @@ std::string write_set(const std::string& path, const Examples& images) {
   return path;
 }
 
-DataSettings augmented(const std::string& path) {
-  DataSettings settings;
+data::DataSettings augmented(const std::string& path) {
+  data::DataSettings settings;
   settings.path = path;
   settings.augmentation.horizontal_flip = true;
   settings.augmentation.crop_padding = 1;
@@ -61,19 +61,19 @@ DataSettings augmented(const std::string& path) {
 }
 
 /// A source that keeps the set it reads.
-class OpenedSet final : public BatchSource {
+class OpenedSet final : public data::BatchSource {
  public:
-  OpenedSet(const DataSettings& settings, const SourceOptions& options)
-      : set_(open_dataset(settings, options.seed)), source_(set_->train(options)) {}
-  Batch next() override { return source_->next(); }
+  OpenedSet(const data::DataSettings& settings, const data::SourceOptions& options)
+      : set_(data::open_dataset(settings, options.seed)), source_(set_->train(options)) {}
+  data::Batch next() override { return source_->next(); }
   std::int64_t steps_per_epoch() const override { return source_->steps_per_epoch(); }
   std::int64_t examples_per_epoch() const override { return source_->examples_per_epoch(); }
-  void seek(const DataCursor& cursor) override { source_->seek(cursor); }
+  void seek(const data::DataCursor& cursor) override { source_->seek(cursor); }
   double wait_seconds() const override { return source_->wait_seconds(); }
 
  private:
-  std::unique_ptr<Dataset> set_;
-  std::unique_ptr<BatchSource> source_;
+  std::unique_ptr<data::Dataset> set_;
+  std::unique_ptr<data::BatchSource> source_;
 };
 
 }  // namespace
@@ -150,8 +150,8 @@ TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch no
 TEST_CASE("allreduce on any number of ranks equals one on a set that is shuffled and augmented", "[allreduce]") {
   const Examples images = small_images();
   const test::TempDir folder;
-  const DataSettings settings = augmented(write_set(folder / "images.h5", images));
-  const auto open = [&](const SourceOptions& options) { return std::make_unique<OpenedSet>(settings, options); };
+  const data::DataSettings settings = augmented(write_set(folder / "images.h5", images));
+  const auto open = [&](const data::SourceOptions& options) { return std::make_unique<OpenedSet>(settings, options); };
 
   // The spread of permuted sums is that of the same images without augmentation.
   Training training{.model = small_network(true), .optimizer = momentum_sgd(0.05), .batch_size = 7, .epochs = 2};
@@ -208,4 +208,4 @@ TEST_CASE("allreduce reports every step as consistent, and stops when the observ
   CHECK(stopped[1].parameters == whole[1].trajectory[3]);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -5,7 +5,7 @@
 #include "rounding.hpp"
 #include "small_network.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 StrategySettings averaging(std::int64_t period, const std::string& optimizer_state = "average",
@@ -270,4 +270,4 @@ TEST_CASE("post-local averaging begins with epochs of allreduce", "[averaging]")
   CHECK(train(examples, training)[2].parameters == together[2].parameters);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -3,7 +3,7 @@
 #include "least_squares.hpp"
 #include "small_network.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 StrategySettings elastic(std::int64_t period, double elasticity, std::int64_t servers) {
@@ -88,4 +88,4 @@ TEST_CASE("a run that was stopped goes on with every worker's replica", "[elasti
   CHECK(train(examples, training)[0].parameters == whole[0].parameters);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

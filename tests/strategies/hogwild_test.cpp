@@ -8,7 +8,7 @@
 #include "sparse_examples.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 StrategySettings hogwild(std::int64_t threads, const std::string& locking = "none", std::int64_t period = 16) {
@@ -22,14 +22,14 @@ struct CountedRows {
       columns.push_back(static_cast<std::uint32_t>(i) % features);
       offsets.push_back(columns.size());
     }
-    set = LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = features},
-                       .answers = answers};
+    set = data::LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = features},
+                             .answers = answers};
   }
 
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
   std::vector<float> answers;
-  ExampleSet set;
+  data::ExampleSet set;
 };
 
 }  // namespace
@@ -94,7 +94,7 @@ TEST_CASE("threads that lock lose no update", "[hogwild]") {
   counting.model.kind = "linear";
   counting.model.linear.loss = "hinge";
   counting.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
-  counting.inputs = {.kind = SetKind::sparse, .features = {.channels = 2}, .classes = 2};
+  counting.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 2}, .classes = 2};
   counting.set = rows.set;
   counting.units = counting.examples = kRows;
   for (const std::string locking : {"striped", "global"}) {
@@ -218,9 +218,9 @@ struct HingeRows {
     one.model.linear.loss = "hinge";
     one.model.linear.bias = bias;
     one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(rate)};
-    one.inputs = {.kind = SetKind::sparse, .features = {.channels = 4}, .classes = 2};
-    one.set =
-        LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4}, .answers = answers};
+    one.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 4}, .classes = 2};
+    one.set = data::LabelledRows{.rows = {.offsets = offsets, .columns = columns, .values = {}, .width = 4},
+                                 .answers = answers};
     one.units = one.examples = std::ssize(answers);
     return one;
   }
@@ -324,7 +324,7 @@ TEST_CASE("rows that are touched very often are merged within a step, and no cha
 }
 
 TEST_CASE("threads that work on the same rows at the same time are noticed", "[hogwild]") {
-  ConflictMeter meter({{"rows", 0, 16, 4}}, 2);
+  models::ConflictMeter meter({{"rows", 0, 16, 4}}, 2);
   meter.begin(0);
   meter.touch(0, 0, 1);
   meter.touch(0, 0, 2);
@@ -341,4 +341,4 @@ TEST_CASE("threads that work on the same rows at the same time are noticed", "[h
   CHECK(meter.touched() == 7);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

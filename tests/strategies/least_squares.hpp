@@ -5,12 +5,12 @@
 
 #include "training.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// y = w·x + b with the loss (y − t)², written out; θ = [w, padding, b, padding], zero at first. Where it keeps a
 /// statistic, that is a running mean of each rank's own features,
 ///     running ← (1 − m) running + m · mean over the batch.
-class LeastSquares final : public Model {
+class LeastSquares final : public models::Model {
  public:
   explicit LeastSquares(Index inputs, float statistic_momentum = 0) : momentum_(statistic_momentum) {
     add(layout_, "weight", inputs, Role::weight);
@@ -20,12 +20,12 @@ class LeastSquares final : public Model {
 
   const ParameterLayout& layout() const override { return layout_; }
   const ParameterLayout& statistics_layout() const override { return statistics_; }
-  void initialise(std::uint64_t, ModelState) const override {}
+  void initialise(std::uint64_t, models::ModelState) const override {}
 
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override {
+  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state, MutableView gradient,
+                         kernels::Write write, const models::GradientReady& ready, kernels::LossSums& sums) override {
     const MutableView w = part(gradient, weight()), b = part(gradient, bias());
-    if (write == Write::overwrite) {
+    if (write == kernels::Write::overwrite) {
       std::ranges::fill(w, 0.0F);
       std::ranges::fill(b, 0.0F);
     }
@@ -44,11 +44,11 @@ class LeastSquares final : public Model {
     }
   }
 
-  void evaluate(const Batch&, ModelState, LossSums&) override {}
-  void predict(const Batch&, ModelState, MutableView) override {}
+  void evaluate(const data::Batch&, models::ModelState, kernels::LossSums&) override {}
+  void predict(const data::Batch&, models::ModelState, MutableView) override {}
   Index output_size() const override { return 1; }
-  std::vector<Metric> metrics(const LossSums&) const override { return {}; }
-  std::vector<LayerSummary> summary(Index) const override { return {}; }
+  std::vector<models::Metric> metrics(const kernels::LossSums&) const override { return {}; }
+  std::vector<models::LayerSummary> summary(Index) const override { return {}; }
   double flops_per_example() const override { return 0; }
   Index workspace_bytes(Index) const override { return 0; }
 
@@ -63,17 +63,17 @@ class LeastSquares final : public Model {
   const Block& weight() const { return layout_.blocks()[0]; }
   const Block& bias() const { return layout_.blocks()[1]; }
 
-  View row(const Batch& batch, Index i) const {
+  View row(const data::Batch& batch, Index i) const {
     const auto inputs = static_cast<std::size_t>(weight().size());
     return batch.features.subspan(static_cast<std::size_t>(i) * inputs, inputs);
   }
-  float output(View x, ModelState state) const {
+  float output(View x, models::ModelState state) const {
     const View w = part(View(state.parameters), weight());
     float y = part(View(state.parameters), bias())[0];
     for (std::size_t j = 0; j < x.size(); ++j) y += w[j] * x[j];
     return y;
   }
-  void follow(const Batch& batch, ModelState state) const {
+  void follow(const data::Batch& batch, models::ModelState state) const {
     for (std::size_t j = 0; j < static_cast<std::size_t>(weight().size()); ++j) {
       float sum = 0;
       for (Index i = 0; i < batch.size; ++i) sum += row(batch, i)[j];
@@ -86,9 +86,9 @@ class LeastSquares final : public Model {
 };
 
 inline MakeModel least_squares(float statistic_momentum = 0) {
-  return [=](const ModelInputs& inputs, const ModelContext&) {
+  return [=](const models::ModelInputs& inputs, const models::ModelContext&) {
     return std::make_unique<LeastSquares>(inputs.features.size(), statistic_momentum);
   };
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -6,14 +6,14 @@
 
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
-Index size_of(const Slice& slice) { return slice.last - slice.first; }
+Index size_of(const comm::Slice& slice) { return slice.last - slice.first; }
 
 }  // namespace
 
-Examples random_examples(Index count, const FeatureShape& shape, Index classes) {
+Examples random_examples(Index count, const data::FeatureShape& shape, Index classes) {
   Examples examples{.shape = shape, .classes = classes};
   RandomStream random(1, Purpose::test);
   for (Index i = 0; i < count; ++i) {
@@ -37,7 +37,7 @@ std::int64_t MemorySource::steps_per_epoch() const {
   return (examples_.count() + dealing_.options.batch_size - 1) / dealing_.options.batch_size;
 }
 
-void MemorySource::seek(const DataCursor& cursor) {
+void MemorySource::seek(const data::DataCursor& cursor) {
   cursor_ = cursor;
   micro_ = 0;
   skip_steps(dealing_.options.lane);
@@ -57,20 +57,21 @@ std::vector<std::uint64_t> MemorySource::order_of_epoch() const {
   return order;
 }
 
-Slice MemorySource::step_places() const {
+comm::Slice MemorySource::step_places() const {
   const Index first = cursor_.step * dealing_.options.batch_size;
   return {first, std::min(first + dealing_.options.batch_size, examples_.count())};
 }
 
-Slice MemorySource::micro_places(Index micro) const {
-  const Slice step = step_places();
-  const Slice part = slice_of(size_of(step), static_cast<int>(micro), static_cast<int>(dealing_.options.accumulate));
+comm::Slice MemorySource::micro_places(Index micro) const {
+  const comm::Slice step = step_places();
+  const comm::Slice part =
+      comm::slice_of(size_of(step), static_cast<int>(micro), static_cast<int>(dealing_.options.accumulate));
   return {step.first + part.first, step.first + part.last};
 }
 
-Slice MemorySource::own_places(Index micro) const {
-  const Slice all = micro_places(micro);
-  const Slice own = slice_of(size_of(all), dealing_.options.rank, dealing_.options.size);
+comm::Slice MemorySource::own_places(Index micro) const {
+  const comm::Slice all = micro_places(micro);
+  const comm::Slice own = comm::slice_of(size_of(all), dealing_.options.rank, dealing_.options.size);
   return {all.first + own.first, all.first + own.last};
 }
 
@@ -80,7 +81,7 @@ void MemorySource::gather() {
   labels_.clear();
   targets_.clear();
   const std::vector<std::uint64_t> order = order_of_epoch();
-  const Slice all = micro_places(micro_), own = own_places(micro_);
+  const comm::Slice all = micro_places(micro_), own = own_places(micro_);
   for (Index place = own.first; place < own.last; ++place) {
     const Index rotated = all.first + (place - all.first + dealing_.rotation) % size_of(all);
     const std::uint64_t number = order[static_cast<std::size_t>(rotated)];
@@ -92,19 +93,19 @@ void MemorySource::gather() {
   }
 }
 
-Batch MemorySource::next() {
+data::Batch MemorySource::next() {
   gather();
   const Index micros = dealing_.options.accumulate;
-  Batch batch{.size = static_cast<Index>(numbers_.size()),
-              .micro_batch_size = size_of(micro_places(micro_)),
-              .global_size = size_of(step_places()),
-              .epoch = cursor_.epoch,
-              .last_of_step = micro_ + 1 == micros,
-              .last_of_epoch = cursor_.step + 1 == steps_per_epoch(),
-              .examples = numbers_,
-              .features = features_,
-              .labels = labels_,
-              .targets = targets_};
+  data::Batch batch{.size = static_cast<Index>(numbers_.size()),
+                    .micro_batch_size = size_of(micro_places(micro_)),
+                    .global_size = size_of(step_places()),
+                    .epoch = cursor_.epoch,
+                    .last_of_step = micro_ + 1 == micros,
+                    .last_of_epoch = cursor_.step + 1 == steps_per_epoch(),
+                    .examples = numbers_,
+                    .features = features_,
+                    .labels = labels_,
+                    .targets = targets_};
   for (Index micro = 0; micro < micros; ++micro) batch.rank_step_size += size_of(own_places(micro));
   if (++micro_ == micros) {
     micro_ = 0;
@@ -113,4 +114,4 @@ Batch MemorySource::next() {
   return batch;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -16,7 +16,7 @@
 #include "sparse_examples.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 StrategySettings server(const std::string& consistency, std::int64_t servers = 0, std::int64_t staleness = 2) {
@@ -24,8 +24,8 @@ StrategySettings server(const std::string& consistency, std::int64_t servers = 0
 }
 
 /// Pauses now and then, for up to two milliseconds.
-std::unique_ptr<BatchSource> hesitant_source(const Examples& examples, const SourceOptions& options,
-                                             std::uint64_t seed) {
+std::unique_ptr<data::BatchSource> hesitant_source(const Examples& examples, const data::SourceOptions& options,
+                                                   std::uint64_t seed) {
   RandomStream random(seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
   return std::make_unique<PausingSource>(examples, options, [random]() mutable {
     if (random.below(2) == 0) std::this_thread::sleep_for(std::chrono::microseconds(random.below(2000)));
@@ -33,16 +33,16 @@ std::unique_ptr<BatchSource> hesitant_source(const Examples& examples, const Sou
 }
 
 Training hesitant(const Examples& examples, const StrategySettings& strategy, int ranks, std::uint64_t seed) {
-  return {
-      .model = least_squares(0.5F),
-      .strategy = strategy,
-      .optimizer = {.kind = "sgd", .learning_rate = 0.01},
-      .ranks = ranks,
-      .batch_size = 6,
-      .epochs = 4,
-      .source = [&examples, seed](const SourceOptions& options) { return hesitant_source(examples, options, seed); },
-      .inputs = ModelInputs{.features = examples.shape, .target_size = 1},
-      .due_every = 1000};
+  return {.model = least_squares(0.5F),
+          .strategy = strategy,
+          .optimizer = {.kind = "sgd", .learning_rate = 0.01},
+          .ranks = ranks,
+          .batch_size = 6,
+          .epochs = 4,
+          .source = [&examples,
+                     seed](const data::SourceOptions& options) { return hesitant_source(examples, options, seed); },
+          .inputs = models::ModelInputs{.features = examples.shape, .target_size = 1},
+          .due_every = 1000};
 }
 
 /// The most steps of another worker that a pull missed of those that were made before its own step, over all servers.
@@ -152,7 +152,7 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
 TEST_CASE("without a bound a slow worker is left behind, and the others make its steps", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   Training training = hesitant(examples, server("asynchronous", 1), 4, 7);
-  training.source = [&examples](const SourceOptions& options) { return hesitant_source(examples, options, 7); };
+  training.source = [&examples](const data::SourceOptions& options) { return hesitant_source(examples, options, 7); };
   const auto ranks = train(examples, training);
   const std::vector<std::int64_t>& steps = ranks[0].records.back().worker_steps;
   CHECK(std::accumulate(steps.begin(), steps.end(), std::int64_t{0}) == 3 * 32);
@@ -315,11 +315,11 @@ TEST_CASE("a stale gradient is made less of, or corrected, as the settings say",
     float after_first, after_second;
   };
   const auto apply = [](StaleGradients stale) {
-    const auto backend = make_cpu_backend(1);
+    const auto backend = kernels::make_cpu_backend(1);
     ParameterLayout layout;
     layout.add({.name = "w", .shape = {16}});
     std::vector<float> theta(16, 0.0F), read(theta), first(16, 1.0F), second(16, 2.0F);
-    const auto shard = make_gradient_shard(make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+    const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
                                            {0, 16}, {theta, {}}, stale);
     const Question question{.ask = Ask::push, .examples = 1, .rate = 0.5};
     shard->apply({.question = &question, .values = first, .read = read, .staleness = 0});
@@ -361,7 +361,7 @@ TEST_CASE("shards cover θ, and end where they must", "[server]") {
   for (const Index size : {100, 7, 300, 20, 1000}) layout.add({.name = "b" + std::to_string(size), .shape = {size}});
   for (const int shards : {1, 2, 3, 5, 9}) {
     for (const Cut cut : {Cut::lines, Cut::blocks}) {
-      const std::vector<Slice> places = cut_into_shards(layout, shards, cut);
+      const std::vector<comm::Slice> places = cut_into_shards(layout, shards, cut);
       REQUIRE(std::ssize(places) == shards);
       CHECK(places.front().first == 0);
       CHECK(places.back().last == layout.size());
@@ -374,8 +374,8 @@ TEST_CASE("shards cover θ, and end where they must", "[server]") {
       }
     }
   }
-  const std::vector<RowSpace> spaces = {{"a", 0, 48, 10}, {"b", 512, 16, 100}};
-  for (const Slice& place : cut_between_rows(2112, spaces, 4)) {
+  const std::vector<models::RowSpace> spaces = {{"a", 0, 48, 10}, {"b", 512, 16, 100}};
+  for (const comm::Slice& place : cut_between_rows(2112, spaces, 4)) {
     if (place.first < 480) CHECK(place.first % 48 == 0);
     const ShardRows rows(2112, spaces, place);
     Index floats = 0;
@@ -428,12 +428,12 @@ TEST_CASE("models that are updated in place learn from several workers' changes"
 }
 
 TEST_CASE("statistics become the mean of those of the workers that pushed, as many as there were", "[server]") {
-  const auto backend = make_cpu_backend(1);
+  const auto backend = kernels::make_cpu_backend(1);
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {16}});
   std::vector<float> theta(16), statistics = {8}, gradient(16), one = {2}, other = {4};
-  const auto shard = make_gradient_shard(make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend), {0, 16},
-                                         {theta, statistics}, {});
+  const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+                                         {0, 16}, {theta, statistics}, {});
   const Question question{.ask = Ask::push, .examples = 1, .rate = 1, .weight = 0.5};  // of two workers
   const Push first{.question = &question, .values = gradient, .statistics = one};
   const Push second{.question = &question, .values = gradient, .statistics = other};
@@ -444,12 +444,12 @@ TEST_CASE("statistics become the mean of those of the workers that pushed, as ma
 }
 
 TEST_CASE("what a pull has read stays as it is, whatever is pushed meanwhile", "[server]") {
-  const auto backend = make_cpu_backend(1);
+  const auto backend = kernels::make_cpu_backend(1);
   ParameterLayout layout;
   layout.add({.name = "w", .shape = {16}});
   std::vector<float> theta(16, 1.0F), ones(16, 1.0F);
-  const auto shard = make_gradient_shard(make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend), {0, 16},
-                                         {theta, {}}, {});
+  const auto shard = make_gradient_shard(optim::make_optimizer({.kind = "sgd", .learning_rate = 1}, layout, *backend),
+                                         {0, 16}, {theta, {}}, {});
   const Question question{.ask = Ask::push, .examples = 1, .rate = 1};
   const auto push = [&] { shard->apply({.question = &question, .values = ones}); };
 
@@ -473,4 +473,4 @@ TEST_CASE("what a pull has read stays as it is, whatever is pushed meanwhile", "
   CHECK(shard->values()[0] == -3);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

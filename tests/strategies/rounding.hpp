@@ -5,7 +5,7 @@
 
 #include "training.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 inline constexpr double kUnitRoundoff = 0x1p-24;
 
@@ -28,4 +28,4 @@ inline double rounding_of(const Outcome& run, const Training& training, Index in
   return static_cast<double>(run.records.size()) * a_step / (1 - training.optimizer.sgd.momentum);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

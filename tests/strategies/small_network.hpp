@@ -5,38 +5,38 @@
 
 #include "training.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// A layer of this kind; `change` sets what differs from the defaults.
 template <typename Change>
-LayerSettings layer(const std::string& kind, Change change) {
-  LayerSettings settings;
+nn::LayerSettings layer(const std::string& kind, Change change) {
+  nn::LayerSettings settings;
   settings.kind = kind;
   change(settings);
   return settings;
 }
-inline LayerSettings layer(const std::string& kind) {
-  return layer(kind, [](LayerSettings&) {});
+inline nn::LayerSettings layer(const std::string& kind) {
+  return layer(kind, [](nn::LayerSettings&) {});
 }
 
 /// Convolution, batch norm where wanted, dropout and two dense layers; a few hundred parameters.
 inline MakeModel small_network(bool batch_norm, const std::string& statistics = "auto") {
-  ModelSettings settings;
-  const auto add = [&](LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
-  add(layer("convolution", [](LayerSettings& l) {
+  models::ModelSettings settings;
+  const auto add = [&](nn::LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
+  add(layer("convolution", [](nn::LayerSettings& l) {
     l.channels = 4;
     l.kernel = {3};
     l.bias = false;
   }));
-  if (batch_norm) add(layer("batch_norm", [&](LayerSettings& l) { l.statistics = statistics; }));
+  if (batch_norm) add(layer("batch_norm", [&](nn::LayerSettings& l) { l.statistics = statistics; }));
   add(layer("relu"));
   add(layer("flatten"));
-  add(layer("dropout", [](LayerSettings& l) { l.rate = 0.25; }));
-  add(layer("dense", [](LayerSettings& l) { l.units = 8; }));
+  add(layer("dropout", [](nn::LayerSettings& l) { l.rate = 0.25; }));
+  add(layer("dense", [](nn::LayerSettings& l) { l.units = 8; }));
   add(layer("tanh"));
-  add(layer("dense", [](LayerSettings& l) { l.units = 3; }));
-  return [settings](const ModelInputs& inputs, const ModelContext& context) {
-    return make_model(settings, inputs, context);
+  add(layer("dense", [](nn::LayerSettings& l) { l.units = 3; }));
+  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
+    return models::make_model(settings, inputs, context);
   };
 }
 
@@ -66,4 +66,4 @@ inline Tolerance spread_of_permuted_sums(const Examples& examples, Training trai
   return tolerance;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -10,21 +10,22 @@
 
 // Small sets that are no tables, in memory, for models that are updated in place.
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Batches of ranges of a set, in its order: what data's own source does, without shuffling.
-class RangesInMemory final : public BatchSource {
+class RangesInMemory final : public data::BatchSource {
  public:
-  RangesInMemory(const ExampleSet& set, std::int64_t units, std::int64_t examples, const SourceOptions& options)
+  RangesInMemory(const data::ExampleSet& set, std::int64_t units, std::int64_t examples,
+                 const data::SourceOptions& options)
       : set_(set), units_(units), examples_(examples), options_(options) {}
 
-  Batch next() override {
-    const Slice own = slice_of(last() - first(), options_.rank, options_.size);
+  data::Batch next() override {
+    const comm::Slice own = comm::slice_of(last() - first(), options_.rank, options_.size);
     ranges_.clear();
     for (std::int64_t i = first() + own.first; i < first() + own.last; i += kPiece) {
       ranges_.push_back({i, std::min<std::int64_t>(i + kPiece, first() + own.last)});
     }
-    Batch batch;
+    data::Batch batch;
     batch.size = batch.rank_step_size = own.last - own.first;
     batch.global_size = batch.micro_batch_size = last() - first();
     batch.epoch = cursor_.epoch;
@@ -32,12 +33,13 @@ class RangesInMemory final : public BatchSource {
     batch.last_of_epoch = cursor_.step + 1 == steps_per_epoch();
     batch.set = &set_;
     batch.ranges = ranges_;
-    cursor_ = batch.last_of_epoch ? DataCursor{cursor_.epoch + 1, 0} : DataCursor{cursor_.epoch, cursor_.step + 1};
+    cursor_ = batch.last_of_epoch ? data::DataCursor{cursor_.epoch + 1, 0}
+                                  : data::DataCursor{cursor_.epoch, cursor_.step + 1};
     return batch;
   }
   std::int64_t steps_per_epoch() const override { return (units_ + options_.batch_size - 1) / options_.batch_size; }
   std::int64_t examples_per_epoch() const override { return examples_; }
-  void seek(const DataCursor& cursor) override { cursor_ = cursor; }
+  void seek(const data::DataCursor& cursor) override { cursor_ = cursor; }
   double wait_seconds() const override { return 0; }
 
  private:
@@ -45,36 +47,36 @@ class RangesInMemory final : public BatchSource {
   std::int64_t first() const { return cursor_.step * options_.batch_size; }
   std::int64_t last() const { return std::min<std::int64_t>(first() + options_.batch_size, units_); }
 
-  const ExampleSet& set_;
+  const data::ExampleSet& set_;
   std::int64_t units_, examples_;
-  SourceOptions options_;
-  DataCursor cursor_;
-  std::vector<ExampleRange> ranges_;
+  data::SourceOptions options_;
+  data::DataCursor cursor_;
+  std::vector<data::ExampleRange> ranges_;
 };
 
 /// A model of each kind with a set of its own.
 struct InPlaceCase {
   std::string name;
-  ModelSettings model{};
-  OptimizerSettings optimizer{};
-  ModelInputs inputs{};
-  ExampleSet set{};
+  models::ModelSettings model{};
+  optim::OptimizerSettings optimizer{};
+  models::ModelInputs inputs{};
+  data::ExampleSet set{};
   std::int64_t units = 0, examples = 0;
   std::vector<std::int64_t> occurrences{};
 
   Training training(const StrategySettings& strategy) const {
-    return {
-        .model = [this](const ModelInputs& in, const ModelContext& context) { return make_model(model, in, context); },
-        .strategy = strategy,
-        .optimizer = optimizer,
-        .batch_size = 17,
-        .epochs = 2,
-        .source =
-            [this](const SourceOptions& options) {
-              return std::make_unique<RangesInMemory>(set, units, examples, options);
-            },
-        .inputs = inputs,
-        .occurrences = [this] { return std::span<const std::int64_t>(occurrences); }};
+    return {.model = [this](const models::ModelInputs& in,
+                            const models::ModelContext& context) { return models::make_model(model, in, context); },
+            .strategy = strategy,
+            .optimizer = optimizer,
+            .batch_size = 17,
+            .epochs = 2,
+            .source =
+                [this](const data::SourceOptions& options) {
+                  return std::make_unique<RangesInMemory>(set, units, examples, options);
+                },
+            .inputs = inputs,
+            .occurrences = [this] { return std::span<const std::int64_t>(occurrences); }};
   }
 };
 
@@ -127,8 +129,8 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
     linear.model.linear.averaged = averaged;
     linear.model.linear.l2 = 1e-3;
     linear.model.linear.l1 = averaged ? 1e-3 : 0;
-    linear.inputs = {.kind = SetKind::sparse, .features = {.channels = 40}, .classes = 2};
-    linear.set = LabelledRows{
+    linear.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 40}, .classes = 2};
+    linear.set = data::LabelledRows{
         .rows = {.offsets = memory.offsets, .columns = memory.columns, .values = memory.values, .width = 40},
         .answers = memory.answers};
     linear.occurrences.assign(40, 15);
@@ -136,8 +138,8 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
   for (const std::string rule : {"sgd", "adagrad"}) {
     auto& factors = add("factorization by " + rule, "factorization", rule, 0.05);
     factors.model.factorization.dimension = 5;
-    factors.inputs = {.kind = SetKind::ratings, .rows = 20, .columns = 15, .mean_value = 3};
-    factors.set = SparseEntries(memory.ratings);
+    factors.inputs = {.kind = data::SetKind::ratings, .rows = 20, .columns = 15, .mean_value = 3};
+    factors.set = data::SparseEntries(memory.ratings);
   }
   for (const std::string architecture : {"skip_gram", "cbow"}) {
     for (const std::string output : {"negative_sampling", "hierarchical_softmax"}) {
@@ -146,7 +148,7 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
       words.model.word2vec.output = output;
       words.model.word2vec.dimension = 7;
       words.model.word2vec.subsample = 0.2;
-      words.inputs = {.kind = SetKind::text, .rows = 12, .columns = 12};
+      words.inputs = {.kind = data::SetKind::text, .rows = 12, .columns = 12};
       words.set = Text{.words = memory.words, .sentences = memory.sentences};
       words.examples = 900;
       for (int i = 0; i < 12; ++i) words.occurrences.push_back(120 - 9 * i);
@@ -154,9 +156,9 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
   }
   auto& glove = add("GloVe", "glove", "adagrad", 0.05);
   glove.model.glove.dimension = 7;
-  glove.inputs = {.kind = SetKind::cooccurrences, .rows = 12, .columns = 12};
-  glove.set = SparseEntries(memory.counts);
+  glove.inputs = {.kind = data::SetKind::cooccurrences, .rows = 12, .columns = 12};
+  glove.set = data::SparseEntries(memory.counts);
   return cases;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

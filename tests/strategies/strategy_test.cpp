@@ -8,7 +8,7 @@
 #include "least_squares.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 StrategySettings parse(const std::string& toml) {
@@ -23,22 +23,22 @@ constexpr double kPause = 0.02;  ///< seconds
 void pause() { std::this_thread::sleep_for(std::chrono::duration<double>(kPause)); }
 
 /// Takes its time where `slow` says so.
-class SlowModel final : public Model {
+class SlowModel final : public models::Model {
  public:
   SlowModel(Index inputs, bool slow) : model_(inputs), slow_(slow) {}
   const ParameterLayout& layout() const override { return model_.layout(); }
   const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
-  void initialise(std::uint64_t, ModelState) const override {}
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override {
+  void initialise(std::uint64_t, models::ModelState) const override {}
+  void loss_and_gradient(const data::Batch& batch, float scale, models::ModelState state, MutableView gradient,
+                         kernels::Write write, const models::GradientReady& ready, kernels::LossSums& sums) override {
     if (slow_) pause();
     model_.loss_and_gradient(batch, scale, state, gradient, write, ready, sums);
   }
-  void evaluate(const Batch&, ModelState, LossSums&) override {}
-  void predict(const Batch&, ModelState, MutableView) override {}
+  void evaluate(const data::Batch&, models::ModelState, kernels::LossSums&) override {}
+  void predict(const data::Batch&, models::ModelState, MutableView) override {}
   Index output_size() const override { return 1; }
-  std::vector<Metric> metrics(const LossSums&) const override { return {}; }
-  std::vector<LayerSummary> summary(Index) const override { return {}; }
+  std::vector<models::Metric> metrics(const kernels::LossSums&) const override { return {}; }
+  std::vector<models::LayerSummary> summary(Index) const override { return {}; }
   double flops_per_example() const override { return 0; }
   Index workspace_bytes(Index) const override { return 0; }
 
@@ -94,7 +94,7 @@ TEST_CASE("seconds of a slow rank are its computation, and the others' straggler
     INFO(kind);
     Training training = slow_training(kind);
     auto number = std::make_shared<std::atomic<int>>(0);  // one of the two ranks is slow, whichever comes first
-    training.model = [number](const ModelInputs& inputs, const ModelContext&) {
+    training.model = [number](const models::ModelInputs& inputs, const models::ModelContext&) {
       return std::make_unique<SlowModel>(inputs.features.size(), (*number)++ == 0);
     };
     const auto outcome = train(eight_examples(), training);
@@ -112,7 +112,7 @@ TEST_CASE("seconds that the source makes its rank wait are input", "[strategy][s
   for (const char* kind : {"allreduce", "averaging"}) {
     INFO(kind);
     Training training = slow_training(kind);
-    training.source = [](const SourceOptions& options) {
+    training.source = [](const data::SourceOptions& options) {
       return std::make_unique<PausingSource>(eight_examples(), options, pause);
     };
     for (const Outcome& rank : train(eight_examples(), training)) {
@@ -125,4 +125,4 @@ TEST_CASE("seconds that the source makes its rank wait are input", "[strategy][s
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

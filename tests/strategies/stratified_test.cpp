@@ -16,7 +16,7 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 using test::TempDir;
 
 namespace {
@@ -26,7 +26,7 @@ constexpr Index kUsers = 203, kItems = 97;  // no multiples of the grid's side, 
 
 /// 20,000 training and 3,000 validation ratings, the first items and users having the most.
 std::string write_ratings(const std::string& path) {
-  hdf5::File file(path, hdf5::File::Mode::create);
+  data::hdf5::File file(path, data::hdf5::File::Mode::create);
   RandomStream random(3, Purpose::test);
   const auto draw = [&](Index lines) {
     const float x = random.uniform();
@@ -102,22 +102,22 @@ Result train(const Job& job) {
   Result result;
   std::mutex mutex;
   const bool serial = job.strategy.kind == "serial";
-  run_as_threads(job.ranks, [&](Communicator& communicator) {
-    DataSettings settings;
+  comm::run_as_threads(job.ranks, [&](comm::Communicator& communicator) {
+    data::DataSettings settings;
     settings.path = job.path;
     settings.partition = serial ? "global" : "strata";
     settings.order = "strata";
-    NodeShare share;
+    data::NodeShare share;
     share.rank = communicator.rank();
     share.size = communicator.size();
-    const auto data = open_dataset(settings, kSeed, share);
-    const DatasetInfo& info = data->info();
-    const auto backend = make_cpu_backend(1);
+    const auto data = data::open_dataset(settings, kSeed, share);
+    const data::DatasetInfo& info = data->info();
+    const auto backend = kernels::make_cpu_backend(1);
     LocalReducer reducer;
-    ModelSettings model_settings;
+    models::ModelSettings model_settings;
     model_settings.kind = "factorization";
     model_settings.factorization.dimension = 5;
-    const auto model = make_model(
+    const auto model = models::make_model(
         model_settings, {.kind = info.kind, .rows = info.rows, .columns = info.columns, .mean_value = info.mean_value},
         {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = job.rule});
     const Index stride = model->in_place()->row_spaces()[0].stride;
@@ -140,13 +140,13 @@ Result train(const Job& job) {
     const auto source = data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kSeed});
     source->seek({job.first_step / source->steps_per_epoch(), job.first_step % source->steps_per_epoch()});
     const std::int64_t steps = job.epochs * source->steps_per_epoch();
-    const Schedule schedule({.kind = "linear"}, 0.05, steps, source->steps_per_epoch());
-    LossSums sums;
+    const optim::Schedule schedule({.kind = "linear"}, 0.05, steps, source->steps_per_epoch());
+    kernels::LossSums sums;
     Seconds seconds;
     Doings doings;
     Recorder recorder(job, communicator.is_root() ? &result : nullptr);
-    const OptimizerSettings unused;
-    const auto optimizer = make_optimizer(unused, layout, *backend);
+    const optim::OptimizerSettings unused;
+    const auto optimizer = optim::make_optimizer(unused, layout, *backend);
     TrainContext run{.communicator = communicator,
                      .backend = *backend,
                      .model = *model,
@@ -164,8 +164,8 @@ Result train(const Job& job) {
                      .total_steps = steps,
                      .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))};
     strategy->train(run);
-    LossSums validation;
-    const auto evaluation = data->evaluate(Split::validation, communicator.rank(), communicator.size(), 64);
+    kernels::LossSums validation;
+    const auto evaluation = data->evaluate(data::Split::validation, communicator.rank(), communicator.size(), 64);
     if (serial) {
       while (const auto batch = evaluation->next()) model->evaluate(*batch, run.state, validation);
     } else {
@@ -254,26 +254,26 @@ using Slowness = std::function<std::chrono::microseconds(Index row, std::int64_t
 void pass_round(const std::string& path, int ranks, int threads, std::int64_t diagonals, int passes,
                 const Slowness& slowness) {
   CAPTURE(ranks, threads);
-  run_as_threads(
+  comm::run_as_threads(
       ranks,
-      [&](Communicator& communicator) {
-        DataSettings settings;
+      [&](comm::Communicator& communicator) {
+        data::DataSettings settings;
         settings.path = path;
         settings.order = "strata";
-        const auto data = open_dataset(settings, kSeed);
-        const auto backend = make_cpu_backend(1);
+        const auto data = data::open_dataset(settings, kSeed);
+        const auto backend = kernels::make_cpu_backend(1);
         LocalReducer reducer;
-        ModelSettings model_settings;
+        models::ModelSettings model_settings;
         model_settings.kind = "factorization";
-        const auto model = make_model(
-            model_settings, {.kind = SetKind::ratings, .rows = kUsers, .columns = kItems},
+        const auto model = models::make_model(
+            model_settings, {.kind = data::SetKind::ratings, .rows = kUsers, .columns = kItems},
             {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = "sgd"});
         ItemRing ring(*model, data->info(), communicator);
         std::vector<float> theta(static_cast<std::size_t>(ring.size()));
         ThreadTeam team(threads);
         std::atomic<std::int64_t> visits{0};
         for (int pass = 0; pass < passes; ++pass) {
-          ring.pass(diagonals, theta, team, [&](Index row, std::int64_t diagonal, const TableParts&) {
+          ring.pass(diagonals, theta, team, [&](Index row, std::int64_t diagonal, const models::TableParts&) {
             const auto time = slowness(communicator.rank() * 7 + row, diagonal);
             if (time.count() > 0) std::this_thread::sleep_for(time);
             ++visits;
@@ -312,4 +312,4 @@ TEST_CASE("strata are refused where they cannot be", "[stratified]") {
   CHECK_THROWS_AS(train({.path = path, .ranks = 7}), ConfigError);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -8,7 +8,7 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
@@ -16,7 +16,7 @@ constexpr std::uint64_t kSeed = 5;
 /// Writes down every step, and wishes to stop after some.
 class Recorder final : public Observer, public EventRecorder {
  public:
-  Recorder(Outcome& outcome, ModelState state, LossSums& sums, const Training& training)
+  Recorder(Outcome& outcome, models::ModelState state, kernels::LossSums& sums, const Training& training)
       : outcome_(outcome), state_(state), sums_(sums), training_(training) {}
 
   bool step(const StepRecord& record) override {
@@ -32,8 +32,8 @@ class Recorder final : public Observer, public EventRecorder {
 
  private:
   Outcome& outcome_;
-  ModelState state_;
-  LossSums& sums_;
+  models::ModelState state_;
+  kernels::LossSums& sums_;
   const Training& training_;
 };
 
@@ -42,21 +42,21 @@ std::vector<float> copy(View values) { return {values.begin(), values.end()}; }
 /// What a rank owns while it trains; the strategy borrows it.
 class Rank {
  public:
-  Rank(const Examples& examples, const Training& training, Communicator& communicator)
+  Rank(const Examples& examples, const Training& training, comm::Communicator& communicator)
       : training_(training),
         communicator_(communicator),
-        backend_(make_cpu_backend(1)),
+        backend_(kernels::make_cpu_backend(1)),
         strategy_(make_strategy(training.strategy)),
         statistics_group_(communicator.split(0, communicator.rank())),
         reducer_(*statistics_group_),
-        inputs_(training.inputs.value_or(ModelInputs{
+        inputs_(training.inputs.value_or(models::ModelInputs{
             .features = examples.shape, .classes = examples.classes, .target_size = examples.classes > 0 ? 0 : 1})),
         model_(make_model(*backend_, reducer_)),
         theta_(model_->layout().size(), communicator.shared_allocator()),
         gradient_(model_->layout().size(), communicator.shared_allocator()),
         statistics_(model_->statistics_layout().size()),
         source_(make_source(examples, 0, 1)),
-        optimizer_(make_optimizer(training.optimizer, model_->layout(), *backend_)) {
+        optimizer_(optim::make_optimizer(training.optimizer, model_->layout(), *backend_)) {
     for (const std::string& name : strategy_->vectors_beside()) {
       optimizer_->state().push_back({name, Buffer(model_->layout().size())});
     }
@@ -70,9 +70,9 @@ class Rank {
 
   Outcome train() {
     Outcome outcome;
-    LossSums sums;
+    kernels::LossSums sums;
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
-    const Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
+    const optim::Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
     Recorder recorder(outcome, state(), sums, training_);
     TrainContext run{.communicator = communicator_,
                      .backend = *backend_,
@@ -112,7 +112,7 @@ class Rank {
   void resume(const Outcome& stopped) {
     first_step_ = stopped.records.back().step;
     worker_steps_ = stopped.records.back().worker_steps;
-    const DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
+    const data::DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
     source_->seek(cursor);
     for (Worker& worker : workers_) worker.source.seek(cursor);
     std::ranges::copy(stopped.parameters, theta_.data());
@@ -123,11 +123,11 @@ class Rank {
     optimizer_->set_steps(stopped.optimizer_steps);
   }
 
-  ModelState state() { return {theta_.view(), statistics_.view()}; }
+  models::ModelState state() { return {theta_.view(), statistics_.view()}; }
 
   int threads() const { return static_cast<int>(std::max<std::int64_t>(1, training_.strategy.threads)); }
 
-  std::unique_ptr<Model> make_model(Backend& backend, Reducer& reducer) const {
+  std::unique_ptr<models::Model> make_model(kernels::Backend& backend, Reducer& reducer) const {
     return training_.model(inputs_, {.backend = backend,
                                      .reducer = reducer,
                                      .steps_together = strategy_->steps_together(),
@@ -139,7 +139,7 @@ class Rank {
 
   void make_workers(const Examples& examples) {
     for (const int worker : strategy_->housed_workers(communicator_.rank(), communicator_.size())) {
-      SourceOptions options = source_options();
+      data::SourceOptions options = source_options();
       options.rank = worker;
       make_worker(make_source(examples, options));
     }
@@ -147,12 +147,12 @@ class Rank {
     for (int thread = 0; thread < threads(); ++thread) make_worker(make_source(examples, thread, threads()));
   }
 
-  void make_worker(std::unique_ptr<BatchSource> source) {
+  void make_worker(std::unique_ptr<data::BatchSource> source) {
     OwnedWorker& own = owned_.emplace_back();
-    own.backend = make_cpu_backend(1);
+    own.backend = kernels::make_cpu_backend(1);
     own.model = make_model(*own.backend, own.reducer);
     own.source = std::move(source);
-    own.optimizer = make_optimizer(training_.optimizer, model_->layout(), *own.backend);
+    own.optimizer = optim::make_optimizer(training_.optimizer, model_->layout(), *own.backend);
     own.theta = Buffer(theta_.size());
     own.gradient = Buffer(theta_.size());
     own.statistics = Buffer(statistics_.size());
@@ -164,7 +164,7 @@ class Rank {
                         own.gradient.view()});
   }
 
-  SourceOptions source_options() const {
+  data::SourceOptions source_options() const {
     const auto part = strategy_->part_of_data(communicator_.rank(), communicator_.size()).value_or(Strategy::Part{});
     return {.rank = part.number,
             .size = strategy_->workers(communicator_.size()),
@@ -173,38 +173,38 @@ class Rank {
             .seed = kSeed};
   }
 
-  std::unique_ptr<BatchSource> make_source(const Examples& examples, int lane, int lanes) const {
-    SourceOptions options = source_options();
+  std::unique_ptr<data::BatchSource> make_source(const Examples& examples, int lane, int lanes) const {
+    data::SourceOptions options = source_options();
     options.lane = lane;
     options.lanes = lanes;
     return make_source(examples, options);
   }
 
-  std::unique_ptr<BatchSource> make_source(const Examples& examples, const SourceOptions& options) const {
+  std::unique_ptr<data::BatchSource> make_source(const Examples& examples, const data::SourceOptions& options) const {
     if (training_.source) return training_.source(options);
     return std::make_unique<MemorySource>(
         examples, Dealing{.options = options, .shuffle = training_.shuffle, .rotation = training_.rotation});
   }
 
   const Training& training_;
-  Communicator& communicator_;
-  std::unique_ptr<Backend> backend_;
+  comm::Communicator& communicator_;
+  std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<Strategy> strategy_;
-  std::unique_ptr<Communicator> statistics_group_;
-  CommunicatorReducer reducer_;
-  ModelInputs inputs_;
-  std::unique_ptr<Model> model_;
+  std::unique_ptr<comm::Communicator> statistics_group_;
+  comm::CommunicatorReducer reducer_;
+  models::ModelInputs inputs_;
+  std::unique_ptr<models::Model> model_;
   Buffer theta_, gradient_, statistics_;
-  std::unique_ptr<BatchSource> source_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<data::BatchSource> source_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   std::int64_t first_step_ = 0;
   std::vector<std::int64_t> worker_steps_{};
   struct OwnedWorker {
-    std::unique_ptr<Backend> backend;
+    std::unique_ptr<kernels::Backend> backend;
     LocalReducer reducer;
-    std::unique_ptr<Model> model;
-    std::unique_ptr<BatchSource> source;
-    std::unique_ptr<Optimizer> optimizer;
+    std::unique_ptr<models::Model> model;
+    std::unique_ptr<data::BatchSource> source;
+    std::unique_ptr<optim::Optimizer> optimizer;
     Buffer theta, gradient, statistics;
   };
   std::deque<OwnedWorker> owned_;
@@ -230,7 +230,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 std::vector<Outcome> train(const Examples& examples, const Training& training) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(training.ranks));
-  run_as_threads(training.ranks, [&](Communicator& communicator) {
+  comm::run_as_threads(training.ranks, [&](comm::Communicator& communicator) {
     outcomes[static_cast<std::size_t>(communicator.rank())] = Rank(examples, training, communicator).train();
   });
   return outcomes;
@@ -253,4 +253,4 @@ bool ranks_agree(const std::vector<Outcome>& ranks) {
   });
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

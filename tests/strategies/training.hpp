@@ -13,28 +13,29 @@
 
 // Trainings on ranks that are threads of this process, on examples in memory.
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// A model for one rank.
-using MakeModel = std::function<std::unique_ptr<Model>(const ModelInputs&, const ModelContext&)>;
-using MakeSource = std::function<std::unique_ptr<BatchSource>(const SourceOptions&)>;
+using MakeModel =
+    std::function<std::unique_ptr<models::Model>(const models::ModelInputs&, const models::ModelContext&)>;
+using MakeSource = std::function<std::unique_ptr<data::BatchSource>(const data::SourceOptions&)>;
 
 struct Outcome;
 
 struct Training {
   MakeModel model;
   StrategySettings strategy{};
-  OptimizerSettings optimizer{};
-  ScheduleSettings schedule{};
+  optim::OptimizerSettings optimizer{};
+  optim::ScheduleSettings schedule{};
   int ranks = 1;
   Index batch_size = 4, accumulate = 1;
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
-  std::int64_t stop_after = 1'000'000;  ///< the observer wishes to stop once so many steps are made
-  Index bucket_bytes = 64;              ///< so that even small models have several
-  MakeSource source{};                  ///< empty: a MemorySource
-  std::optional<ModelInputs> inputs{};  ///< where the source has other examples than the given ones
+  std::int64_t stop_after = 1'000'000;          ///< the observer wishes to stop once so many steps are made
+  Index bucket_bytes = 64;                      ///< so that even small models have several
+  MakeSource source{};                          ///< empty: a MemorySource
+  std::optional<models::ModelInputs> inputs{};  ///< where the source has other examples than the given ones
   std::function<std::span<const std::int64_t>()> occurrences{};
   const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped; of more ranks, in turn
   const EventRecord* replayed = nullptr;          ///< keeps to this order
@@ -44,7 +45,7 @@ struct Training {
 /// What one rank was left with.
 struct Outcome {
   std::vector<float> parameters{}, statistics{};
-  std::vector<OptimizerState> optimizer_state{};
+  std::vector<optim::OptimizerState> optimizer_state{};
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each
@@ -67,4 +68,4 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
 /// Whether all ranks hold the same bits of parameters and running statistics.
 bool ranks_agree(const std::vector<Outcome>& ranks);
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -4,7 +4,7 @@
 
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// Sums a gradient over all ranks while it is being computed. The vector is cut from its end into buckets of equal
 /// size; a bucket's allreduce starts as soon as all of it is final, in the same order on every rank.
@@ -47,4 +47,4 @@ class GradientBuckets {
   double straggler_seconds_ = 0, exposed_seconds_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::comm

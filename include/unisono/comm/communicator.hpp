@@ -14,7 +14,7 @@
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/reducer.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// Another rank failed, and this one stops because of it: a consequence that nobody prints.
 struct PeerFailure : CommunicationError {
@@ -161,4 +161,4 @@ class CommunicatorReducer final : public Reducer {
   double seconds_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::comm

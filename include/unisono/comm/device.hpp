@@ -7,7 +7,7 @@
 #include "unisono/comm/mpi.hpp"
 #include "unisono/tensor/device.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// A communicator for ranks that have a device each, on top of another: what is given to it may lie in the device's
 /// memory, and what its shared_allocator gives does. Collectives on such memory go by NCCL, in the device's order,
@@ -33,4 +33,4 @@ struct DeviceOfRank {
 DeviceTransport choose_device_transport(const std::string& wanted, const std::vector<DeviceOfRank>& ranks,
                                         const std::string& nccl);
 
-}  // namespace unisono
+}  // namespace unisono::comm

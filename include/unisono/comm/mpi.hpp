@@ -8,6 +8,10 @@
 #include "unisono/comm/communicator.hpp"
 
 namespace unisono {
+class ConfigVisitor;
+}
+
+namespace unisono::comm {
 
 /// `[communication]`
 struct CommunicationSettings {
@@ -16,7 +20,7 @@ struct CommunicationSettings {
   bool shared_memory = true;              ///< reduce in a window shared by the ranks of a node
   std::string device_transport = "auto";  ///< between devices: auto, nccl, staged
   std::int64_t ranks_per_node = 0;  ///< tests pretend that nodes are so small; 0: as they are. No key of the config
-  void describe(class ConfigVisitor& visitor);
+  void describe(ConfigVisitor& visitor);
 };
 
 /// Says what was done otherwise than asked, e.g. that there is no room for a shared window; called on one rank of the
@@ -75,4 +79,4 @@ class MpiSession {
 /// one that should speak.
 bool is_first_of_launch();
 
-}  // namespace unisono
+}  // namespace unisono::comm

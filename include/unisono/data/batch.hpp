@@ -7,7 +7,7 @@
 #include "unisono/tensor/features.hpp"
 #include "unisono/tensor/sparse.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// The shape of one example's features: [channels, height, width]; a row of a table has height = width = 1.
 struct FeatureShape {
@@ -81,4 +81,4 @@ class BatchSource {
   virtual double wait_seconds() const = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

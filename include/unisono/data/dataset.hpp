@@ -12,7 +12,7 @@
 #include "unisono/data/batch.hpp"
 #include "unisono/data/preprocessing.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 struct AugmentationSettings {
   std::int64_t crop_padding = 0;  ///< pixels of zero padding, then a random crop back to the size
@@ -154,4 +154,4 @@ std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_
 /// What `open_dataset` would say of a set, without reading it into memory. \throws DataError
 DatasetInfo inspect_dataset(const DataSettings& settings);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono {
+namespace unisono::data {
 
 /// What the things are called that a set has numbers of: names[i] is the name of number i.
 struct NameTable {
@@ -28,4 +28,4 @@ const NameTable* find_table(const Dictionary& dictionary, const std::string& tab
 /// \throws DataError where the system does not know Unicode's letters
 std::vector<std::string> lowercase(std::vector<std::string> words);
 
-}  // namespace unisono
+}  // namespace unisono::data

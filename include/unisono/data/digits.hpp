@@ -5,7 +5,7 @@
 
 #include "unisono/data/import.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 inline constexpr int kDigitSide = 28;  ///< pixels
 
@@ -27,4 +27,4 @@ struct DigitsOptions {
 /// that each group's first examples do not depend on any group's size.
 ImportSummary make_digits(const DigitsOptions& options, const ImportOutput& output);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -2,7 +2,7 @@
 
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// Things 0 … n−1 dealt round to parts, as cards are: thing i goes to part i mod parts, and is number i / parts there.
 /// Parts are as equal as can be, also where things that belong together have numbers near each other.
@@ -13,4 +13,4 @@ struct Deal {
   Index largest() const { return size(0); }
 };
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -8,7 +8,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// What a dataset's values are. `other`: what no reader here understands (compounds, booleans, bfloat16, …).
 enum class Type { uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32, float64, text, other };
@@ -119,4 +119,4 @@ class File {
 /// Whether a file begins as HDF5 files do. \throws DataError where it cannot be read
 bool is_hdf5(const std::string& path);
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -9,7 +9,7 @@
 // the line or byte and the reason, and OutputError where the output cannot be written or exists and may not be
 // overwritten.
 
-namespace unisono {
+namespace unisono::data {
 
 struct ImportOutput {
   std::string path;        ///< of the HDF5 file to be made
@@ -63,4 +63,4 @@ struct CsvOptions {
 /// that contradict each other or name a column that is not there
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output);
 
-}  // namespace unisono
+}  // namespace unisono::data

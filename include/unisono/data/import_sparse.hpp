@@ -10,7 +10,7 @@
 // layouts are in docs/data-format.md. Inputs may be gzipped. Each is read once, in pieces; what was found is set aside
 // in a temporary file beside the output, and arranged from there. What they throw is said in import.hpp.
 
-namespace unisono {
+namespace unisono::data {
 
 struct LibsvmOptions {
   std::int64_t columns = 0;   ///< 0: as many as the largest index needs
@@ -103,4 +103,4 @@ struct CooccurrenceSummary {
 CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
                                         const ImportOutput& output);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -8,7 +8,7 @@
 // A set holds raw values and a recipe: what its columns are, and how they become features. A run fits the recipe on its
 // own training examples, and keeps the fit in its checkpoints, so that the model sees new data as it saw those.
 
-namespace unisono {
+namespace unisono::data {
 
 /// What features are normalised with: (x − mean[i]) · scale[i], where i counts channels, features, or one for all.
 /// Empty: not at all.
@@ -99,4 +99,4 @@ std::string to_json(const Preprocessing& preprocessing);
 Recipe recipe_from_json(const std::string& text, const std::string& where);
 Preprocessing preprocessing_from_json(const std::string& text, const std::string& where);
 
-}  // namespace unisono
+}  // namespace unisono::data

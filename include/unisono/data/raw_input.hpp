@@ -5,7 +5,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/data/import.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// What a model was trained on, for files in other formats than HDF5.
 struct RawForm {
@@ -29,4 +29,4 @@ std::string temporary_set(const std::string& folder);
 /// A message in which such a path, of any process, is replaced by the name of the file that the set was made of.
 std::string name_temporary_set(std::string message, const std::string& folder, const std::string& name);
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 /// How much the training examples of a set have to do with each other. What an example touches are its features, or
 /// its user and its item (Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011, section 3; each a hyperedge).
@@ -20,4 +20,4 @@ struct Sparsity {
 /// random. Reads the training group's ratings twice, or the numbers of its features four times. \throws DataError
 std::optional<Sparsity> sparsity_of(const DataSettings& settings);
 
-}  // namespace unisono
+}  // namespace unisono::data

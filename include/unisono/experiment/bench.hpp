@@ -9,16 +9,16 @@
 #include "unisono/data/batch.hpp"
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What stands for a data set where there is none.
 struct SyntheticShape {
-  FeatureShape features;
+  data::FeatureShape features;
   Index classes = 0;  ///< 0: the features are the targets
 };
 
 /// "3x32x32" or "784". \throws ConfigError
-FeatureShape parse_feature_shape(const std::string& text);
+data::FeatureShape parse_feature_shape(const std::string& text);
 
 struct BenchOptions {
   std::int64_t steps = 0;              ///< 0: some three seconds
@@ -30,10 +30,10 @@ struct BenchOptions {
 /// Times training steps on random data in memory, with the config's strategy, and prints examples/s, GFLOP/s, the
 /// fraction of the peak (multiplications and additions, of a device in matrices) that all ranks reach at once, and
 /// where the time went. Collective. \throws LaunchError where a rank has more threads than cores
-void bench(Communicator& world, const Config& config, const BenchOptions& options, Log& log);
+void bench(comm::Communicator& world, const Config& config, const BenchOptions& options, Log& log);
 
 /// The shapes of the config's data, without reading it. \throws DataError where there is no such file: what to give
 /// instead
-ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data);
+models::ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Puts together what training would, as far as that does not depend on the ranks and takes no memory: the set's
 /// figures, the model, the strategy, the update rule. Reads no features. Not collective.
@@ -12,4 +12,4 @@ namespace unisono {
 /// \throws ConfigError, DataError as training would
 std::string check(const Config& config);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -22,7 +22,7 @@
 //
 // Datasets are contiguous.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The file is not what was written: truncated, a byte flipped, or no checkpoint at all.
 struct DamagedCheckpoint : CheckpointError {
@@ -47,19 +47,19 @@ struct BestEvaluation {
 /// Where a run stands, and where it came from.
 struct CheckpointHeader {
   std::int64_t step = 0;                        ///< steps made
-  DataCursor cursor;                            ///< of the next batch
+  data::DataCursor cursor;                      ///< of the next batch
   std::vector<std::int64_t> worker_steps = {};  ///< where workers go at their own pace: what each has made
   std::int64_t optimizer_steps = 0;
   std::uint64_t seed = 0;
-  std::string config;           ///< effective, TOML
-  ModelInputs inputs;           ///< what the data said of the model's inputs and outputs
-  Preprocessing preprocessing;  ///< how the training set's examples were read
+  std::string config;                 ///< effective, TOML
+  models::ModelInputs inputs;         ///< what the data said of the model's inputs and outputs
+  data::Preprocessing preprocessing;  ///< how the training set's examples were read
   std::uint64_t data_identity = 0;
-  bool resident = true;  ///< DatasetInfo::resident: streamed sets come in another order
-  LossSums epoch_sums;   ///< training losses of the epoch so far, over all ranks, as far as they were reported
-  std::int64_t reported_step = 0;  ///< up to which metrics.jsonl reports
-  LossSums unreported = {};        ///< training losses since then, over all ranks
-  double best = 0;                 ///< the best evaluation so far, where has_best
+  bool resident = true;          ///< DatasetInfo::resident: streamed sets come in another order
+  kernels::LossSums epoch_sums;  ///< training losses of the epoch so far, over all ranks, as far as they were reported
+  std::int64_t reported_step = 0;     ///< up to which metrics.jsonl reports
+  kernels::LossSums unreported = {};  ///< training losses since then, over all ranks
+  double best = 0;                    ///< the best evaluation so far, where has_best
   bool has_best = false;
   BestEvaluation best_by = {};      ///< where and by what `best` was made
   BestEvaluation stopping_by = {};  ///< the same for early stopping
@@ -74,4 +74,4 @@ struct CheckpointHeader {
   std::uint64_t layout = 0;  ///< ParameterLayout::hash
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,7 +13,7 @@
 #include "unisono/optim/schedule.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// `[train]`
 struct TrainSettings {
@@ -50,15 +50,15 @@ struct Config {
   std::string device = "cpu";      ///< cpu, cuda, auto
   std::string precision = "fp32";  ///< of a GPU's products: fp32, tf32, bf16
   bool allow_shared_device = false;
-  DataSettings data;
-  ModelSettings model;
-  OptimizerSettings optimizer;
-  ScheduleSettings schedule;
+  data::DataSettings data;
+  models::ModelSettings model;
+  optim::OptimizerSettings optimizer;
+  optim::ScheduleSettings schedule;
   TrainSettings train;
-  StrategySettings strategy;
+  strategies::StrategySettings strategy;
   CheckpointSettings checkpoint;
-  CommunicationSettings communication;
-  FaultSettings fault;
+  comm::CommunicationSettings communication;
+  strategies::FaultSettings fault;
   std::vector<std::string> notes;  ///< what parsing had to say; no key
 
   void describe(ConfigVisitor& visitor);
@@ -72,11 +72,11 @@ bool updates_in_place(const Config& config);
 
 /// Reads, checks and cross-checks.
 /// \param models kinds of one's own. \throws ConfigError
-Config parse_config(const ConfigText& text, const ModelKinds& models = {});
+Config parse_config(const ConfigText& text, const models::ModelKinds& models = {});
 /// The effective config as TOML: every key in force.
 std::string effective_config(const Config& config);
 /// `unisono config reference`, and docs/config.md.
-std::string config_reference(ReferenceFormat format, const ModelKinds& models = {});
+std::string config_reference(ReferenceFormat format, const models::ModelKinds& models = {});
 
 /// The value of a key ("train.epochs") of an effective config, as it is written there; empty: it has no such key.
 std::string value_of_key(const std::string& effective, const std::string& key);
@@ -87,4 +87,4 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
 /// threads and communication.
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

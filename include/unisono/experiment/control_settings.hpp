@@ -7,7 +7,7 @@
 
 // What a run decides by its evaluations.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// `[checkpoint.best]`: by what the best checkpoint is chosen.
 struct BestSettings {
@@ -25,4 +25,4 @@ struct EarlyStoppingSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -10,18 +10,18 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A trained model, and what it is applied to.
 struct ApplyOptions {
-  std::string model;           ///< a run folder (its newest checkpoint), or a checkpoint
-  std::string data;            ///< an HDF5 set; empty: the one it was trained on
-  std::string input;           ///< a file in another format, in place of `data`: see import_raw
-  std::string scratch = ".";   ///< a folder that all ranks see, for what `input` becomes while it is read
-  std::string split;           ///< train, validation or test; empty: test, or what there is of the three
-  std::int64_t threads = 0;    ///< per rank; 0: the fair share
-  std::string device = "cpu";  ///< as Config::device
-  ModelKinds models = {};      ///< of one's own
+  std::string model;               ///< a run folder (its newest checkpoint), or a checkpoint
+  std::string data;                ///< an HDF5 set; empty: the one it was trained on
+  std::string input;               ///< a file in another format, in place of `data`: see import_raw
+  std::string scratch = ".";       ///< a folder that all ranks see, for what `input` becomes while it is read
+  std::string split;               ///< train, validation or test; empty: test, or what there is of the three
+  std::int64_t threads = 0;        ///< per rank; 0: the fair share
+  std::string device = "cpu";      ///< as Config::device
+  models::ModelKinds models = {};  ///< of one's own
 };
 
 struct EvaluateOptions {
@@ -34,7 +34,7 @@ struct EvaluateOptions {
 /// matrix, precision, recall, F1, ROC-AUC, average precision and calibration; of ratings precision, recall and NDCG of
 /// the best items (docs/evaluation.md). Collective; every example counts exactly once. \throws CheckpointError,
 /// DataError
-void evaluate(Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log);
+void evaluate(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log);
 
 struct WordTestOptions {
   ApplyOptions model;                   ///< without its data
@@ -46,7 +46,7 @@ struct WordTestOptions {
 /// Prints how a model of words answers analogies (by 3CosAdd), and how its cosines agree with people's scores
 /// (Spearman's ρ). Collective: questions are shared out, and the figures do not depend on the number of ranks.
 /// \throws CheckpointError, ConfigError for a model without words, DataError naming file and line
-void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log);
+void evaluate_words(comm::Communicator& world, const WordTestOptions& options, bool json, Log& log);
 
 struct PredictOptions {
   std::string output;  ///< FILE.csv or FILE.h5
@@ -58,7 +58,7 @@ struct PredictOptions {
 /// [n] of classifiers) or FILE.csv (a line an example; of ratings with the names of user and item), with labels or
 /// targets where the set has them, and with the classes' names. Collective; every example is written exactly once.
 /// \throws ConfigError for a layer that there is not, CheckpointError, DataError, OutputError
-void predict(Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
+void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log);
 
 struct TopOptions {
   ApplyOptions model;
@@ -72,6 +72,6 @@ struct TopOptions {
 /// Writes for each user the items that the model thinks best of, without those that the user rated in the set's
 /// training group. Collective: users are shared out. \throws ConfigError for a model of anything but ratings,
 /// CheckpointError, DataError, OutputError
-void predict_top(Communicator& world, const TopOptions& options, Log& log);
+void predict_top(comm::Communicator& world, const TopOptions& options, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -10,7 +10,7 @@
 #include "unisono/experiment/bench.hpp"
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 struct InfoOptions {
   std::optional<SyntheticShape> data;  ///< in place of the config's set
@@ -19,6 +19,6 @@ struct InfoOptions {
 
 /// Prints the table of layers, and what a rank's peak memory will be when the config is trained on these ranks. Nothing
 /// is trained, and no data are read. Collective.
-void info(Communicator& world, const Config& config, const InfoOptions& options, Log& log);
+void info(comm::Communicator& world, const Config& config, const InfoOptions& options, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

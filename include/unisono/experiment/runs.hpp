@@ -7,7 +7,7 @@
 
 // Tables of runs: what their folders say, without their data or their models.
 
-namespace unisono {
+namespace unisono::experiment {
 
 enum class TableFormat { text, json, csv };
 
@@ -20,4 +20,4 @@ std::string compare_runs(const std::vector<std::string>& runs, TableFormat forma
 /// over. \throws CheckpointError where there is no such folder
 std::string list_runs(const std::string& folder, TableFormat format, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

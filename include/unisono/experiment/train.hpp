@@ -7,7 +7,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/experiment/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The run went wrong by itself: its loss is no number.
 struct TrainingError : Error {
@@ -39,14 +39,14 @@ void hold_stop_signals();
 /// SIGUSR1 at any rank end it with a checkpoint. Collective.
 /// \return success, or interrupted
 /// \throws any Error; TrainingError where the loss is no number
-ExitCode train(Communicator& world, const Config& config, const TrainOptions& options, Log& log);
+ExitCode train(comm::Communicator& world, const Config& config, const TrainOptions& options, Log& log);
 
 /// Repeats a run of which strategy.record kept the order of events, on any number of ranks, and compares what comes
 /// out. Collective. \param output the repeated run's folder; empty: "replay" in the run's \return success where all
 /// parameters have the same bits \throws CheckpointError for a record that is damaged or does not fit build, machine or
 /// data; TrainingError where
 ///         parameters differ
-ExitCode replay(Communicator& world, const std::string& run, const std::string& output, const ModelKinds& models,
-                Log& log);
+ExitCode replay(comm::Communicator& world, const std::string& run, const std::string& output,
+                const models::ModelKinds& models, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

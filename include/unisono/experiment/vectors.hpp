@@ -10,7 +10,7 @@
 // What is done with the vectors of a trained model: those of words, or of users and items. By one process, without the
 // set: the run has their names (RUN/dictionary.h5).
 
-namespace unisono {
+namespace unisono::experiment {
 
 struct ExportOptions {
   ApplyOptions model;
@@ -37,4 +37,4 @@ struct NeighborOptions {
 /// \throws as above; DataError for a name that there is not, with the nearest one
 void neighbors(const NeighborOptions& options, Log& log);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

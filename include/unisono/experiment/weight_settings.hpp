@@ -5,7 +5,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// The keys of `[train]` that say where a model's weights come from, which of them are trained, and which are used.
 struct WeightSettings {
@@ -25,4 +25,4 @@ struct WeightTerms {
 /// Checks them against the rest of a config, as errors of [train].
 void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, const WeightTerms& terms);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -12,7 +12,7 @@
 #include "unisono/tensor/device.hpp"
 #include "unisono/tensor/features.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 /// Whether a gradient replaces what its buffer holds or is added to it.
 enum class Write { overwrite, add };
@@ -282,4 +282,4 @@ std::unique_ptr<Backend> make_cpu_backend(int threads);
 /// \throws ConfigError where the environment's UNISONO_MAX_ISA is none of these
 std::string cpu_instruction_set();
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -7,7 +7,7 @@
 
 #include "unisono/kernels/backend.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 /// How a GPU computes products. Parameters, gradients, optimizer state, losses and sums are fp32 or better in each.
 enum class Precision {
@@ -35,4 +35,4 @@ CudaDevices find_cuda_devices();
 /// \throws DeviceError where a library is missing or too old
 std::unique_ptr<Backend> make_cuda_backend(int device, Precision precision);
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -9,7 +9,7 @@
 // 2011): what is lost when two write the same float at once is part of the method. One set of kernels for each
 // instruction set; the results of two of them differ by rounding.
 
-namespace unisono {
+namespace unisono::kernels {
 
 /// A matrix inside θ with a row for each word, user or item: row i begins at values + i · stride.
 struct RowMatrix {
@@ -192,4 +192,4 @@ void add_to_shared(const float* before, const float* after, float* shared, Index
 /// Those of the best instruction set that this CPU has.
 std::unique_ptr<InPlaceKernels> make_in_place_kernels();
 
-}  // namespace unisono
+}  // namespace unisono::kernels

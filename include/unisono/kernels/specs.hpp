@@ -4,7 +4,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 /// The shape of one example: C channels of H × W values. A flat vector of features has H = W = 1.
 struct Extent {
@@ -135,4 +135,4 @@ struct LarsStep {
   double trust = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::kernels

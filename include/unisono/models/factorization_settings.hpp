@@ -5,7 +5,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// `[model] kind = "factorization"`
 struct FactorizationSettings {
@@ -17,4 +17,4 @@ struct FactorizationSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -16,12 +16,12 @@
 #include "unisono/nn/network_settings.hpp"
 #include "unisono/tensor/reducer.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// What the data say of a model's inputs and outputs.
 struct ModelInputs {
-  SetKind kind = SetKind::table;
-  FeatureShape features = {};
+  data::SetKind kind = data::SetKind::table;
+  data::FeatureShape features = {};
   Index rows = 0, columns = 0;  ///< users and items; words
   double mean_value = 0;        ///< of the training ratings
   double row_values = 0;        ///< sparse rows: how many values a training row has on average
@@ -31,7 +31,7 @@ struct ModelInputs {
 
 /// What a model borrows.
 struct ModelContext {
-  Backend& backend;
+  kernels::Backend& backend;
   Reducer& reducer;                 ///< over the ranks that step together, for global batch statistics
   bool steps_together = true;       ///< whether the strategy keeps the ranks in step
   std::uint64_t seed = 0;           ///< of dropout masks, and of what word models draw
@@ -63,7 +63,7 @@ std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds);
 /// `[model]`
 struct ModelSettings {
   std::string kind = "network";
-  NetworkSettings network;
+  nn::NetworkSettings network;
   LinearSettings linear;
   FactorizationSettings factorization;
   Word2vecSettings word2vec;
@@ -79,4 +79,4 @@ bool has_in_place_kind(const ModelSettings& settings);
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context);
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -11,7 +11,7 @@
 #include "unisono/models/model.hpp"
 #include "unisono/models/row_locks.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Rows of θ that examples touch one by one, e.g. the vectors of words: averaging sends only those that changed.
 struct RowSpace {
@@ -93,8 +93,9 @@ class Bipartite {
  public:
   virtual ~Bipartite() = default;
   /// As InPlace::update_in_place, on entries that are numbered from the first rows of the parts on.
-  virtual void update_part(SparseEntries entries, double rate, const TableParts& parts, LossSums& sums) const = 0;
-  virtual void evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const = 0;
+  virtual void update_part(data::SparseEntries entries, double rate, const TableParts& parts,
+                           kernels::LossSums& sums) const = 0;
+  virtual void evaluate_part(data::SparseEntries entries, const TableParts& parts, kernels::LossSums& sums) const = 0;
   /// Initial values of rows first, first + step, …, `count` of them, as Model::initialise gives them.
   virtual void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const = 0;
 };
@@ -108,10 +109,11 @@ class InPlace {
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
   /// Trains on examples [range) of a batch's set (of a table: of the batch), in their order. The losses, each from
   /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
-  virtual void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                               LossSums& sums) const = 0;
+  virtual void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                               Scratch& scratch, kernels::LossSums& sums) const = 0;
   /// Marks the rows that `update_in_place` would touch, and changes nothing.
-  virtual void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const = 0;
+  virtual void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                         TouchedRows& touched) const = 0;
   /// How the rows that several ranks changed become one, where the config leaves it open: "sum" of the changes where an
   /// example touches few of many rows, "mean" where it touches a good part of them.
   virtual std::string_view usual_merge() const { return "sum"; }
@@ -121,4 +123,4 @@ class InPlace {
   virtual const Bipartite* bipartite() const { return nullptr; }
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -4,7 +4,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// `[model] kind = "linear"`
 struct LinearSettings {
@@ -15,4 +15,4 @@ struct LinearSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

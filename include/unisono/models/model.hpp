@@ -9,7 +9,7 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Called when g[first, last) is final. Ranges come from the end of the vector to its start, without gaps.
 using GradientReady = std::function<void(Index first, Index last)>;
@@ -83,14 +83,14 @@ class Model {
   /// Backend::collect, which comes before they are read and before anything else is evaluated.
   /// \param gradient in the memory of θ; the unused floats between blocks must be zero, and stay so
   /// \param ready may be empty
-  virtual void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                                 const GradientReady& ready, LossSums& sums) = 0;
+  virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                                 kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
   /// Losses and hits of a batch, added to `sums`, which have them all on return; as in prediction, no dropout, running
   /// statistics, no weights. Never collective.
-  virtual void evaluate(const Batch& batch, ModelState state, LossSums& sums) = 0;
+  virtual void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) = 0;
   /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
   /// regressions
-  virtual void predict(const Batch& batch, ModelState state, MutableView outputs) = 0;
+  virtual void predict(const data::Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
   /// What `predict` gives. Classifiers of one's own that give probabilities say so here.
   virtual Prediction prediction() const { return Prediction::values; }
@@ -102,7 +102,7 @@ class Model {
   virtual std::vector<VectorTable> vectors(View) const { return {}; }
 
   /// The figures of sums that were added up over all ranks: loss, then accuracy, top-5, RMSE, MAE, R² as they apply.
-  virtual std::vector<Metric> metrics(const LossSums& sums) const = 0;
+  virtual std::vector<Metric> metrics(const kernels::LossSums& sums) const = 0;
 
   virtual std::vector<LayerSummary> summary(Index batch) const = 0;
   /// Sentences that a run says at its start, e.g. which batch statistics are in force.
@@ -114,4 +114,4 @@ class Model {
   virtual Index inference_workspace_bytes(Index batch) const { return workspace_bytes(batch); }
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

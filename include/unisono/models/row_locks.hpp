@@ -9,7 +9,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Locks over the rows of θ, for the ways of training that lock-free training is measured against: one for all rows, or
 /// stripes, each with every so manyth row.
@@ -57,4 +57,4 @@ class RowLocks {
   std::unique_ptr<Lock[]> locks_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

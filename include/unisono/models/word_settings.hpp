@@ -5,7 +5,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// `[model] kind = "word2vec"`
 struct Word2vecSettings {
@@ -26,4 +26,4 @@ struct GloveSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -7,7 +7,7 @@
 #include "unisono/base/config.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// The initialisers that a config may name, with their formulas.
 const std::vector<Choice>& initialiser_choices();
@@ -19,4 +19,4 @@ double initialiser_deviation(const Block& block);
 /// of the seed, the block's number and the canonical position alone.
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -8,11 +8,11 @@
 #include "unisono/tensor/layout.hpp"
 #include "unisono/tensor/reducer.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// The form of one example between two layers.
 struct Shape {
-  Extent extent;
+  kernels::Extent extent;
   bool flat = false;  ///< `flatten` has marked it as a row of values; in memory nothing has changed
   bool is_row() const { return flat || extent.height * extent.width == 1; }
   bool operator==(const Shape&) const = default;
@@ -23,7 +23,7 @@ std::string text_of(const Shape& shape);
 
 /// What a pass over one micro-batch needs beside its tensors, which lie in the backend's memory. Borrowed.
 struct Pass {
-  Backend& backend;
+  kernels::Backend& backend;
   Reducer& reducer;        ///< of doubles in the backend's memory
   View parameters;         ///< θ
   MutableView statistics;  ///< running statistics: updated where training, else read
@@ -48,7 +48,7 @@ struct BackwardViews {
   MutableView dy;        ///< may be used up where `changes_gradient` says so
   MutableView dx;        ///< overwritten; empty where nobody wants it
   MutableView gradient;  ///< g, the whole vector, of which the layer writes its own blocks alone
-  Write write = Write::overwrite;
+  kernels::Write write = kernels::Write::overwrite;
 };
 
 /// What the plan of a network's memory must know of a layer.
@@ -74,7 +74,7 @@ class Layer {
   virtual LayerTraits traits() const = 0;
 
   /// Adds the layer's blocks, "name.weight" for instance, and remembers where they lie. Called once.
-  virtual void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+  virtual void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                        ParameterLayout& statistics);
   /// Floats beside x and y that backward reads; a multiple of 16 for each part that goes to the backend.
   virtual Index kept_size() const { return 0; }
@@ -100,4 +100,4 @@ class Layer {
   Shape out_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

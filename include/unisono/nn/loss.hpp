@@ -8,7 +8,7 @@
 #include "unisono/nn/layer.hpp"
 #include "unisono/nn/network_settings.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// What the data offer a loss.
 struct TargetShape {
@@ -29,8 +29,8 @@ class Loss {
 
   /// Adds the batch's losses and hits to `sums`, which may have them only after Backend::collect, and gives doutputs =
   /// factor · ∂(Σ w · loss)/∂outputs where it is wanted (not empty). The losses are weighted, too, the hits are not.
-  virtual void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
-                     MutableView doutputs, LossSums& sums) const = 0;
+  virtual void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+                     const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const = 0;
   /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers that have them.
   /// \param outputs [B, prediction_size()] row-major, in plain memory, of which the first are the [B, size] outputs
   virtual void to_predictions(MutableView outputs) const = 0;
@@ -48,4 +48,4 @@ class Loss {
 /// \throws ConfigError where the network's outputs and the data's labels or targets do not fit each other
 std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -8,7 +8,7 @@
 #include "unisono/nn/layer.hpp"
 #include "unisono/nn/network_settings.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 struct Graph;     // the layers in order, and which tensors they connect
 struct Schedule;  // which tensors share memory, and when each is needed
@@ -42,15 +42,15 @@ class Network {
   /// \param steps_together whether "auto" batch statistics may be global
   /// \param freeze patterns of names (see ParameterLayout::freeze): these blocks' part of every gradient is 0
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
-  Network(const NetworkSettings& settings, const Extent& in, const Backend& backend, bool steps_together,
-          const std::vector<std::string>& freeze = {});
+  Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
+          bool steps_together, const std::vector<std::string>& freeze = {});
   /// The same network up to a layer, whose outputs it gives: for inference, with the whole one's θ and statistics.
   /// \throws ConfigError with the names of all layers where there is no such one
-  static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings, const Extent& in,
-                                        const Backend& backend);
+  static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings,
+                                        const kernels::Extent& in, const kernels::Backend& backend);
   ~Network();
 
-  const Extent& in() const;
+  const kernels::Extent& in() const;
   const Shape& out() const;
   const ParameterLayout& parameters() const { return parameters_; }
   const ParameterLayout& statistics() const { return statistics_; }
@@ -71,19 +71,20 @@ class Network {
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
   /// `ready` is called with ranges of g that are final: from the end to the start, without gaps, the same ones for
   /// every batch.
-  void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, Write write,
+  void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 const std::function<void(Index, Index)>& ready) const;
 
  private:
-  Network(std::unique_ptr<Graph> graph, const Backend& backend, const std::vector<std::string>& patterns);
+  Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend, const std::vector<std::string>& patterns);
   void freeze(const std::vector<std::string>& patterns);
-  void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient, Write write) const;
+  void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient,
+                     kernels::Write write) const;
   void fill_row(int i, Index batch, LayerRow& row) const;
 
-  const Backend& backend_;
+  const kernels::Backend& backend_;
   ParameterLayout parameters_, statistics_;
   std::unique_ptr<Graph> graph_;
   std::unique_ptr<Schedule> training_, inference_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -6,7 +6,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// One table of `[model] layers = [ … ]`. Which members count depends on `kind`.
 struct LayerSettings {
@@ -39,4 +39,4 @@ struct NetworkSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

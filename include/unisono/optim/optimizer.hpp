@@ -9,7 +9,7 @@
 #include "unisono/kernels/backend.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
 // What only one kind of update rule has. Formulas and papers stand on top of the rules' files in src/optim.
 
@@ -82,9 +82,9 @@ class Optimizer {
 
 /// \throws ConfigError for a kind that does not exist
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                          Backend& backend);
+                                          kernels::Backend& backend);
 
 /// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the backend's memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
 
-}  // namespace unisono
+}  // namespace unisono::optim

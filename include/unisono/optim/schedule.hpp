@@ -6,7 +6,7 @@
 
 #include "unisono/base/config.hpp"
 
-namespace unisono {
+namespace unisono::optim {
 
 /// `[schedule]`
 struct ScheduleSettings {
@@ -42,4 +42,4 @@ class Schedule {
   std::int64_t total_steps_, steps_per_epoch_, warmup_steps_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::optim

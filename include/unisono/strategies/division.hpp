@@ -6,7 +6,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/in_place.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Rows of a block that a rank holds: of its canonical form rows first, first + step, … They are stored in the rank's
 /// vector from float `offset` on, each Block::row_stride() behind the one before.
@@ -28,7 +28,7 @@ class Division {
   virtual std::vector<HeldRows> held() const = 0;
   virtual void initialise(std::uint64_t seed, MutableView parameters) const = 0;
   /// Adds the losses of this rank's part of a split. Collective; every rank holds the same afterwards as before.
-  virtual void evaluate(EvaluationSource& source, MutableView parameters, LossSums& sums) = 0;
+  virtual void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -7,7 +7,7 @@
 // The order in which servers dealt with workers, of which, with the same data, build and threads, all else follows: a
 // run's record (docs/parameter-server.md, "Record and replay").
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// A server answered a worker's pull, or applied its push.
 struct ServerEvent {
@@ -41,4 +41,4 @@ struct EventRecord {
   std::vector<RecordedStretch> stretches;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -6,7 +6,7 @@
 #include "unisono/base/config.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// `[fault]`: what makes ranks slow on purpose.
 struct FaultSettings {
@@ -32,4 +32,4 @@ class Fault {
   RandomStream random_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

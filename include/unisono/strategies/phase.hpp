@@ -3,14 +3,14 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Counts its scope as one kind of seconds, but for what it waited for a device, which works on behind its caller's
 /// back: that is computation, wherever it was noticed.
 class Phase {
  public:
   /// \param part of `all`
-  Phase(const Backend& backend, Seconds& all, double& part)
+  Phase(const kernels::Backend& backend, Seconds& all, double& part)
       : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()) {}
   Phase(const TrainContext& run, double& part) : Phase(run.backend, run.seconds, part) {}
   ~Phase() {
@@ -22,11 +22,11 @@ class Phase {
   Phase& operator=(const Phase&) = delete;
 
  private:
-  const Backend& backend_;
+  const kernels::Backend& backend_;
   Seconds& all_;
   double& part_;
   double waited_before_;
   Stopwatch watch_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

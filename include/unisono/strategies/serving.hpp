@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// How often each value from 0 on was met; large ones count as the largest that is kept.
 struct Histogram {
@@ -33,4 +33,4 @@ struct ServedShard {
   ServerDoings doings;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

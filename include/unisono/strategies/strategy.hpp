@@ -20,7 +20,7 @@
 #include "unisono/strategies/fault.hpp"
 #include "unisono/strategies/serving.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// `[strategy]`
 struct StrategySettings {
@@ -93,12 +93,12 @@ class Observer {
 
 /// What one thread of a rank computes gradients with, where several do.
 struct Worker {
-  Backend& backend;  ///< in whose memory its vectors lie
-  Model& model;
-  BatchSource& source;  ///< of the worker's own steps
-  Optimizer& optimizer;
-  ModelState state;      ///< of its own, to compute with
-  MutableView gradient;  ///< likewise
+  kernels::Backend& backend;  ///< in whose memory its vectors lie
+  models::Model& model;
+  data::BatchSource& source;  ///< of the worker's own steps
+  optim::Optimizer& optimizer;
+  models::ModelState state;  ///< of its own, to compute with
+  MutableView gradient;      ///< likewise
 };
 
 /// What a strategy counts of its own doing on this rank, for the summary; −1: it has nothing to say of it.
@@ -111,24 +111,24 @@ struct Doings {
 
 /// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
-  Communicator& communicator;
-  Backend& backend;
-  Model& model;
-  Optimizer& optimizer;
-  const OptimizerSettings& optimizer_settings;  ///< that it was made from
-  BatchSource& source;
-  const Schedule& schedule;
+  comm::Communicator& communicator;
+  kernels::Backend& backend;
+  models::Model& model;
+  optim::Optimizer& optimizer;
+  const optim::OptimizerSettings& optimizer_settings;  ///< that it was made from
+  data::BatchSource& source;
+  const optim::Schedule& schedule;
   Observer& observer;
-  ModelState state;      ///< θ on the CPU from communicator.shared_allocator()
-  MutableView gradient;  ///< g, likewise; empty where the strategy updates the model in place
-  LossSums& sums;        ///< this rank's losses since the observer last read them, after backend.collect
+  models::ModelState state;  ///< θ on the CPU from communicator.shared_allocator()
+  MutableView gradient;      ///< g, likewise; empty where the strategy updates the model in place
+  kernels::LossSums& sums;   ///< this rank's losses since the observer last read them, after backend.collect
   Seconds& seconds;
   Doings& doings;
   std::int64_t first_step;   ///< steps made before (a resumed run)
   std::int64_t total_steps;  ///< where to stop
   Index bucket_bytes = 0;    ///< 0: chosen
   /// Sums global batch statistics inside the model's passes: its seconds are no computation. May be null.
-  const CommunicatorReducer* statistics_reducer = nullptr;
+  const comm::CommunicatorReducer* statistics_reducer = nullptr;
   int threads = 1;                 ///< that this rank may use
   std::span<Worker> workers = {};  ///< one for each thread that computes gradients; see Strategy::has_workers
   /// A resumed run's StepRecord::worker_steps, where it has as many workers as it had.
@@ -143,10 +143,10 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   /// Whether it can train this model, before a run writes anything. \throws ConfigError where it cannot
-  virtual void require(const Model&, int /*ranks*/) const {}
+  virtual void require(const models::Model&, int /*ranks*/) const {}
   /// Divides the model among the ranks, where that is how it trains; it then needs rows of θ as Division says, and
   /// `train` takes a state of its size. Null: every rank holds all of θ. Collective.
-  virtual Division* divide(const Model&, const DatasetInfo&, Communicator&) { return nullptr; }
+  virtual Division* divide(const models::Model&, const data::DatasetInfo&, comm::Communicator&) { return nullptr; }
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
   /// A rank's part of the training examples.
@@ -166,19 +166,19 @@ class Strategy {
   /// Vectors of θ's size that a worker keeps beside its optimizer's, and that checkpoints keep with these.
   virtual std::vector<std::string> vectors_beside() const { return {}; }
   /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
-  virtual bool updates_in_place(const Model& model) const { return model.in_place() != nullptr; }
+  virtual bool updates_in_place(const models::Model& model) const { return model.in_place() != nullptr; }
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
   /// otherwise share the work of one gradient.
-  virtual bool has_workers(const Model&) const { return false; }
+  virtual bool has_workers(const models::Model&) const { return false; }
   /// The workers that this rank is home to, by their parts of the data, where each needs a model and a source of its
   /// own; none: this rank works with the run's.
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
   /// What a rank keeps beside θ, g and the optimizer's state, about.
   /// \param states vectors of θ's size that the optimizer keeps
-  virtual std::int64_t bytes_beside(const Model&, int /*ranks*/, int /*states*/) const { return 0; }
+  virtual std::int64_t bytes_beside(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
 };
 
 /// \throws ConfigError
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -9,7 +9,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/tensor/device.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// Collectives of a Communicator on memory of devices, one a rank. Where they are started, they are done, as far as
 /// later work on the device can tell, when they were waited for.
@@ -43,4 +43,4 @@ MakeCollectives nccl_collectives();
 /// "NCCL 2.28.9"; empty where it cannot be loaded, and then why not.
 std::string nccl_version(std::string& missing);
 
-}  // namespace unisono
+}  // namespace unisono::comm

@@ -4,7 +4,7 @@
 
 #include "device/staged.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 /// A group of one: there is nothing to do.
@@ -117,4 +117,4 @@ std::unique_ptr<Communicator> DeviceCommunicator::split(int color, int key) {
   return std::make_unique<DeviceCommunicator>(ranks, std::move(part), device_, make_);
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

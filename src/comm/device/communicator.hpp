@@ -3,7 +3,7 @@
 #include "device/collectives.hpp"
 #include "unisono/comm/device.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// See make_device_communicator. What lies in plain memory is left to the ranks below.
 class DeviceCommunicator final : public Communicator {
@@ -64,4 +64,4 @@ class DeviceCommunicator final : public Communicator {
   std::unique_ptr<DeviceCollectives> collectives_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::comm

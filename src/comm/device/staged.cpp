@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <exception>
 
-namespace unisono {
+namespace unisono::comm {
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
@@ -161,4 +161,4 @@ std::unique_ptr<DeviceCollectives> make_staged_collectives(Communicator& ranks, 
   return std::make_unique<StagedCollectives>(ranks, device);
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

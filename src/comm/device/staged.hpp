@@ -8,7 +8,7 @@
 
 #include "device/collectives.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// Device memory with a mirror of the same length in memory of the ranks below, so that spans at the same place of the
 /// same allocation on all ranks are there at the same place, too: in a shared window these are summed where they are.
@@ -92,4 +92,4 @@ class StagedCollectives final : public DeviceCollectives {
   std::list<Stage> uploading_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::comm

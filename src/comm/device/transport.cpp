@@ -3,7 +3,7 @@
 #include "device/communicator.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 /// Why not all ranks can use NCCL; empty where they can.
@@ -51,4 +51,4 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& ranks, Devi
                                               by_nccl ? nccl_collectives() : make_staged_collectives);
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

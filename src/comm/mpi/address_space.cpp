@@ -9,7 +9,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 constexpr std::uint64_t kMebibyte = 1 << 20;
@@ -35,4 +35,4 @@ void require_address_space() {
       limit.rlim_cur / kMebibyte, needed / kMebibyte));
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -1,9 +1,9 @@
 #pragma once
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Open MPI crashes, or waits for ever, where it may not map its own libraries and memory.
 /// \throws DeviceError where this process may address too little for that (ulimit -v)
 void require_address_space();
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -5,7 +5,7 @@
 #include "check.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock inside the window would belong to one process");
 
@@ -37,4 +37,4 @@ void Board::check_signatures(std::uint64_t sequence) const {
   }
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -6,7 +6,7 @@
 
 #include "shared_window.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// What the ranks of a node write for each other to see, in memory that they share: how far each has come with the
 /// group's collectives, and small contributions to them. A rank writes its own part alone.
@@ -65,4 +65,4 @@ class Board {
   int slot_ = 0;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

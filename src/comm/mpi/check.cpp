@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 void check(int code, const char* call, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
@@ -19,4 +19,4 @@ void check(int code, const char* call, const char* file, int line) {
                                        path.substr(path.find_last_of('/') + 1), line, std::string_view(text)));
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -2,10 +2,10 @@
 
 #include <mpi.h>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Throws CommunicationError where a call of MPI failed.
 /// \param call its name, for the message
 void check(int code, const char* call, const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -7,7 +7,7 @@
 #include "started.hpp"
 #include "unisono/base/hash.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 constexpr std::uint64_t kTags = 32768;  // MPI promises as many
@@ -296,4 +296,4 @@ void MpiCommunicator::watch(std::string_view name, const std::function<bool()>& 
   terms_.job->wait(done, {group_, name, 0, Place::kNobody});
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -14,7 +14,7 @@
 #include "topology.hpp"
 #include "unisono/comm/mpi.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// What communicators hand on to those that are split from them.
 struct Terms {
@@ -111,4 +111,4 @@ class MpiCommunicator final : public Communicator {
   std::uint64_t splits_ = 0;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

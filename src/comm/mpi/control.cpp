@@ -3,7 +3,7 @@
 #include "check.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 /// The first word of a message; what follows it.
@@ -119,4 +119,4 @@ std::shared_ptr<const Answers> Control::ask(std::uint64_t group) {
   return answers;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

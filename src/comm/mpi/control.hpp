@@ -13,7 +13,7 @@
 #include "roster.hpp"
 #include "steps.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// How a rank ended.
 struct End {
@@ -82,4 +82,4 @@ class Control {
   std::map<std::int64_t, std::weak_ptr<Answers>> questions_;  ///< those that somebody may still wait for
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// The ranks of one communicator.
 struct Group {
@@ -24,4 +24,4 @@ struct Place {
   int peer = kNobody;          ///< of a message: the other rank, of the job; kNobody: of several messages, any
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -15,7 +15,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 constexpr double kControlSeconds = 1e-3;  ///< how often control messages are read while waiting
@@ -234,4 +234,4 @@ bool MpiJob::meet() {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

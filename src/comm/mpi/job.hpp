@@ -12,7 +12,7 @@
 #include "steps.hpp"
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 /// What a thread does with its core while it waits.
 enum class Waiting {
@@ -70,4 +70,4 @@ class MpiJob {
   std::optional<Stopwatch> since_letting_go_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::comm

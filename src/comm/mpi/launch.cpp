@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 /// The number that a variable holds, or `otherwise`.
@@ -85,4 +85,4 @@ bool launched_more_ranks_than_cores(const Environment& environment, int allowed_
   return number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1) > (bound ? all_cores : allowed_cores);
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// A variable of the environment; empty where it is not set.
 using Environment = std::function<std::string(const char* name)>;
@@ -30,4 +30,4 @@ Peers launched_peers(const Environment& environment);
 /// Whether more ranks were started on this node than cores may run them, as far as Open MPI's launcher says.
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores);
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,4 +66,4 @@ void remove_segments_of(const std::string& job, const std::string& folder) {
   });
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

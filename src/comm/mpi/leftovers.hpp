@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Open MPI's shared memory is files, which stay where processes are killed: vader_segment.HOST.USER.JOB.RANK of its
 /// messages, osc_sm.HOST.JOB.RANK.WINDOW of windows; JOB in hexadecimal.
@@ -17,4 +17,4 @@ void remove_dead_segments(const std::string& folder = kSharedMemoryFolder);
 /// \param job PMIX_NAMESPACE, where it is a number
 void remove_segments_of(const std::string& job, const std::string& folder = kSharedMemoryFolder);
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

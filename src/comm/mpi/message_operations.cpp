@@ -4,7 +4,7 @@
 
 #include "check.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 bool test(MPI_Request& request) {
@@ -85,4 +85,4 @@ bool Barrier::advance() {
   return test(request_);
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -13,7 +13,7 @@
 #include "transfers.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 // No constructor here calls MPI: an operation begins with its first step, under the lock of Progress.
 
@@ -229,4 +229,4 @@ class Barrier final : public Operation {
   bool begun_ = false;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 Progress::Entry::Entry(Progress& progress, Operation& operation) : progress_(progress), operation_(operation) {
   const std::lock_guard lock(progress_.mutex_);
@@ -65,4 +65,4 @@ void Progress::run() {
   }
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -7,7 +7,7 @@
 
 #include "unisono/base/threads.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Something that many ranks do together and that goes on in steps, none of which waits.
 class Operation {
@@ -69,4 +69,4 @@ class Progress {
   Threads thread_{"communication between nodes"};
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

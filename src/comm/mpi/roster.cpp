@@ -9,7 +9,7 @@
 
 #include "check.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 /// What every rank tells all others; plain bytes.
@@ -70,4 +70,4 @@ std::string Roster::name(int rank) const {
   return fmt::format("rank {} ({}, pid {}", rank, member.host, member.pid);
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 struct Member {
   std::string host;
@@ -32,4 +32,4 @@ class Roster {
   bool oversubscribed_ = false;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

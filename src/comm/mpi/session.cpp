@@ -16,7 +16,7 @@
 #include "leftovers.hpp"
 #include "unisono/comm/mpi.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 using mpi::check;
@@ -173,4 +173,4 @@ int MpiSession::fail(const std::exception& error, const std::function<void()>& p
 
 bool is_first_of_launch() { return mpi::is_first_of_launch(mpi::process_environment()); }
 
-}  // namespace unisono
+}  // namespace unisono::comm

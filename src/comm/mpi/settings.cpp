@@ -1,7 +1,7 @@
 #include "unisono/base/config.hpp"
 #include "unisono/comm/mpi.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 
 void CommunicationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -29,4 +29,4 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
                   {"staged", "through host memory, as between CPUs"}});
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

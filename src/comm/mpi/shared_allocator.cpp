@@ -7,7 +7,7 @@
 
 #include "check.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 SharedAllocator::SharedAllocator(Communicator& group, MPI_Comm node, Progress& progress, Warn warn)
     : group_(group), node_(node), progress_(progress), warn_(std::move(warn)) {}
@@ -112,4 +112,4 @@ std::byte* SharedAllocator::make_window(std::size_t part_bytes, std::size_t byte
   return base;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

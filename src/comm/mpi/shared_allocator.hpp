@@ -13,7 +13,7 @@
 #include "unisono/comm/mpi.hpp"
 #include "window_operations.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Hands out memory of shared windows, and knows its own again. An allocation is collective over the group, the return
 /// of memory is not: what all ranks have given back is freed at the next allocation, or with the communicator.
@@ -56,4 +56,4 @@ class SharedAllocator final : public Allocator {
   std::vector<Entry> entries_;  ///< in the same order on all ranks
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -15,7 +15,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
@@ -136,4 +136,4 @@ void SharedWindow::free() {
   if (window_ != MPI_WIN_NULL) check(MPI_Win_free(&window_), "MPI_Win_free");
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Memory that the ranks of a node share: MPI_Win_allocate_shared, one part per rank, each aligned to kAlignmentBytes.
 class SharedWindow {
@@ -48,4 +48,4 @@ class SharedWindow {
   std::vector<std::byte*> parts_;  ///< where this process sees the part of each rank
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

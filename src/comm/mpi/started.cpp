@@ -1,6 +1,6 @@
 #include "started.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 Started::Started(MpiJob& job, std::unique_ptr<Operation> operation, const Place& place, std::atomic<int>* in_flight)
     : job_(job),
@@ -65,4 +65,4 @@ bool Started::advance() {
   return true;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

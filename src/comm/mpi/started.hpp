@@ -10,7 +10,7 @@
 #include "progress.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// A request for an operation that is under way.
 class Started final : public Request, private Operation {
@@ -51,4 +51,4 @@ class NothingToDo final : public Request {
   bool wait_unless(const std::function<bool()>&) override { return true; }
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

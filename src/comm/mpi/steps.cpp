@@ -5,7 +5,7 @@
 
 #include "check.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 void Steps::share() {
   if (std::exchange(tried_, true)) return;  // on all ranks alike, whether or not their nodes had room
@@ -44,4 +44,4 @@ std::map<int, std::int64_t> Steps::known() const {
   return steps;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -8,7 +8,7 @@
 #include "roster.hpp"
 #include "shared_window.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Where the ranks are, for the message about one that does not arrive: each knows of itself and, where the node shares
 /// memory, of its neighbours.
@@ -35,4 +35,4 @@ class Steps {
   std::map<int, std::atomic<std::int64_t>*> of_rank_;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 int Topology::largest_node() const {
   std::size_t largest = 0;
@@ -40,4 +40,4 @@ Topology make_topology(const std::vector<std::int64_t>& node_of, int rank) {
   return topology;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

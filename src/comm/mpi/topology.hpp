@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Which ranks of a group share memory. Ranks here are those of the group.
 struct Topology {
@@ -25,4 +25,4 @@ struct Topology {
 /// \param node_of a key of the node of each rank: ranks of equal keys share memory
 Topology make_topology(const std::vector<std::int64_t>& node_of, int rank);
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

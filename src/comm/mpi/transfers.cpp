@@ -4,7 +4,7 @@
 
 #include "check.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 /// Calls transfer(part of the bytes) for each part that one message can carry.
@@ -64,4 +64,4 @@ bool Transfers::let_go() {
   return test();
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

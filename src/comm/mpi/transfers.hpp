@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// Bytes; MPI counts in ints.
 inline constexpr std::size_t kLongestMessage = std::size_t{1} << 30;
@@ -33,4 +33,4 @@ class Transfers {
   bool cancelled_ = false;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 namespace {
 
 /// Slices that begin at cache lines, where the span does, so that no line is written by two ranks.
@@ -88,4 +88,4 @@ bool NodesSum::carry() {
   return true;
 }
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -9,7 +9,7 @@
 #include "ordered_sum.hpp"
 #include "progress.hpp"
 
-namespace unisono::mpi {
+namespace unisono::comm::mpi {
 
 /// A span inside a shared window, as this process sees it in the part of each rank of the node.
 struct WindowSpan {
@@ -137,4 +137,4 @@ class InboxCombine final : public Operation {
   int arrived_ = 0;
 };
 
-}  // namespace unisono::mpi
+}  // namespace unisono::comm::mpi

@@ -6,7 +6,7 @@
 
 // NCCL, loaded where ranks with GPUs meet: 200 MB that others need not have.
 
-namespace unisono::nccl {
+namespace unisono::comm::nccl {
 
 #define UNISONO_NCCL_FUNCTIONS(X) \
   X(ncclAllGather)                \
@@ -34,4 +34,4 @@ struct Functions {
 /// Null where it cannot be loaded. \param missing then why not
 const Functions* load(std::string& missing);
 
-}  // namespace unisono::nccl
+}  // namespace unisono::comm::nccl

@@ -4,7 +4,7 @@
 
 #include "nccl/library.hpp"
 
-namespace unisono::nccl {
+namespace unisono::comm::nccl {
 namespace {
 
 struct Loaded {
@@ -42,4 +42,4 @@ const Functions* load(std::string& missing) {
   return missing.empty() ? &loaded.functions : nullptr;
 }
 
-}  // namespace unisono::nccl
+}  // namespace unisono::comm::nccl

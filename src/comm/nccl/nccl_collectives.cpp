@@ -17,7 +17,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::nccl {
+namespace unisono::comm::nccl {
 namespace {
 
 const Functions& functions() {
@@ -241,9 +241,9 @@ void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double we
 }
 
 }  // namespace
-}  // namespace unisono::nccl
+}  // namespace unisono::comm::nccl
 
-namespace unisono {
+namespace unisono::comm {
 
 std::string nccl_version(std::string& missing) {
   const nccl::Functions* const functions = nccl::load(missing);
@@ -259,4 +259,4 @@ MakeCollectives nccl_collectives() {
   };
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

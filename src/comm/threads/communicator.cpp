@@ -9,7 +9,7 @@
 
 #include "ordered_sum.hpp"
 
-namespace unisono::threads {
+namespace unisono::comm::threads {
 namespace {
 
 /// Makes parts of the types they are.
@@ -224,4 +224,4 @@ std::shared_ptr<std::byte> ThreadCommunicator::allocate_on_node(std::size_t byte
   return memory;
 }
 
-}  // namespace unisono::threads
+}  // namespace unisono::comm::threads

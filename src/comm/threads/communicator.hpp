@@ -6,7 +6,7 @@
 #include "unisono/comm/communicator.hpp"
 #include "world.hpp"
 
-namespace unisono::threads {
+namespace unisono::comm::threads {
 
 /// A rank that is a thread of this process. Whoever arrives last at a collective carries it out for all, under the
 /// world's lock: simple, and clean for the thread sanitizer. For tests, and for a rank that is alone.
@@ -51,4 +51,4 @@ class ThreadCommunicator final : public Communicator {
   int rank_;
 };
 
-}  // namespace unisono::threads
+}  // namespace unisono::comm::threads

@@ -4,7 +4,7 @@
 #include "communicator.hpp"
 #include "unisono/base/threads.hpp"
 
-namespace unisono {
+namespace unisono::comm {
 namespace {
 
 /// The first exception that is a cause; of mere consequences only where there is nothing else.
@@ -70,4 +70,4 @@ std::unique_ptr<Communicator> make_self_communicator() {
   return std::make_unique<threads::ThreadCommunicator>(make_group(1, 300), 0);
 }
 
-}  // namespace unisono
+}  // namespace unisono::comm

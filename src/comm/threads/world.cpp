@@ -8,7 +8,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono::threads {
+namespace unisono::comm::threads {
 
 void World::fail(const std::string& reason) {
   const std::lock_guard lock(mutex);
@@ -173,4 +173,4 @@ std::string Group::missing_locked(const Meeting& meeting, bool ended_only) const
   return names;
 }
 
-}  // namespace unisono::threads
+}  // namespace unisono::comm::threads

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace unisono::threads {
+namespace unisono::comm::threads {
 
 /// What all ranks of one process share: one lock, who failed, who ended.
 struct World {
@@ -98,4 +98,4 @@ class Group {
   std::list<Post> posts_;
 };
 
-}  // namespace unisono::threads
+}  // namespace unisono::comm::threads

@@ -184,7 +184,7 @@ void check_text(const hdf5::File& file) {
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
                                         const ImportOutput& output) {
@@ -214,4 +214,4 @@ CooccurrenceSummary count_cooccurrences(const std::string& text_path, const Cooc
           .runs = counter.runs()};
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -76,7 +76,7 @@ std::string labels_text(const hdf5::File& file, const std::string& dataset) {
   if (counts.empty()) return "";
   std::vector<std::string> names;
   if (file.has_attribute("", "class_names")) names = file.read_attribute<std::vector<std::string>>("", "class_names");
-  return labels_line(name_of(file.shape(dataset).type), counts) + balance_text(counts, names);
+  return labels_line(hdf5::name_of(file.shape(dataset).type), counts) + balance_text(counts, names);
 }
 
 std::string targets_text(const hdf5::File& file, const std::string& dataset) {

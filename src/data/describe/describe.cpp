@@ -32,7 +32,7 @@ std::string range_text(const Survey& survey, std::int64_t examples) {
 }
 
 std::string features_text(const hdf5::File& file, const GroupSchema& group) {
-  std::string text = fmt::format("  features  {} {}, {}\n", name_of(group.stored.type), group.stored.extent,
+  std::string text = fmt::format("  features  {} {}, {}\n", hdf5::name_of(group.stored.type), group.stored.extent,
                                  storage_text(group.stored));
   if (group.raw) return text;
   if (group.scale != 1 || group.offset != 0)
@@ -42,12 +42,12 @@ std::string features_text(const hdf5::File& file, const GroupSchema& group) {
 
 std::string labels_text(const hdf5::File& file, const GroupSchema& group, const std::vector<std::string>& names) {
   const std::vector<std::int64_t> counts = count_labels(file, group);
-  return labels_line(name_of(file.shape(group.labels_path()).type), counts) + balance_text(counts, names);
+  return labels_line(hdf5::name_of(file.shape(group.labels_path()).type), counts) + balance_text(counts, names);
 }
 
 std::string targets_text(const hdf5::File& file, const GroupSchema& group) {
   const auto shape = file.shape(group.targets_path());
-  return fmt::format("  targets   {} {}\n            {}\n", name_of(shape.type), shape.extent,
+  return fmt::format("  targets   {} {}\n            {}\n", hdf5::name_of(shape.type), shape.extent,
                      range_text(survey_targets(file, group), group.examples));
 }
 
@@ -58,7 +58,7 @@ std::string beside_text(const hdf5::File& file, const GroupSchema& group) {
     const std::string path = group.name + "/" + name;
     if (!file.exists(path)) continue;
     const auto shape = file.shape(path);
-    text += fmt::format("  {:9} {} {}\n", name, name_of(shape.type), shape.extent);
+    text += fmt::format("  {:9} {} {}\n", name, hdf5::name_of(shape.type), shape.extent);
   }
   return text;
 }
@@ -106,7 +106,7 @@ std::string features_shape_text(const GroupSchema& group) {
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 std::string describe_set(const std::string& path) {
   using namespace data;
@@ -128,4 +128,4 @@ std::string describe_set(const std::string& path) {
   return text + examples_text(file, set.any_group());
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

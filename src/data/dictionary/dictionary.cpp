@@ -11,7 +11,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::array kTables = {"words", "users", "items", "classes"};
@@ -32,7 +32,7 @@ NameTable read_table(const hdf5::File& file, const std::string& table) {
 }  // namespace
 
 Dictionary read_dictionary(const std::string& path) {
-  data::check_seal(path);
+  check_seal(path);
   const hdf5::File file(path, hdf5::File::Mode::read);
   Dictionary dictionary;
   for (const std::string table : kTables) {
@@ -54,7 +54,7 @@ void write_dictionary(const std::string& path, const Dictionary& dictionary) {
     }
     file.flush();
   }
-  data::seal_set(path);
+  seal_set(path);
 }
 
 const NameTable* find_table(const Dictionary& dictionary, const std::string& table) {
@@ -64,11 +64,11 @@ const NameTable* find_table(const Dictionary& dictionary, const std::string& tab
 }
 
 std::vector<std::string> lowercase(std::vector<std::string> words) {
-  data::Lowercase lower;
+  Lowercase lower;
   for (std::string& word : words) {
-    if (data::find_invalid_utf8(word) == std::string::npos) word = lower(word);
+    if (find_invalid_utf8(word) == std::string::npos) word = lower(word);
   }
   return words;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -5,7 +5,7 @@
 #include "digits/pen.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr int kPointsPerPiece = 4;
@@ -37,4 +37,4 @@ Digit draw_digit(std::uint64_t seed, std::uint64_t index) {
   return digit;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 namespace {
 
 // clang-format off
@@ -118,4 +118,4 @@ std::vector<Point> trace(const Stroke& stroke, int points_per_piece) {
   return points;
 }
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 
 struct Point {
   float x = 0, y = 0;
@@ -23,4 +23,4 @@ std::span<const Glyph> glyphs_of(int digit);
 /// (Catmull & Rom, "A class of local interpolating splines", 1974).
 std::vector<Point> trace(const Stroke& stroke, int points_per_piece);
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

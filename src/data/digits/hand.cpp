@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 namespace {
 
 // Chosen so that a linear model is right on about 90 % of the digits, and a small convolutional one on more than 98 %.
@@ -82,4 +82,4 @@ Stroke Hand::tremble(const Stroke& stroke, RandomStream& random) const {
   return moved;
 }
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

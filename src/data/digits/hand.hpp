@@ -6,7 +6,7 @@
 #include "digits/glyphs.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 
 /// A smooth random displacement of the plane: normal ones at the knots of a grid over the image, and in between what
 /// cubic B-splines make of them. After Simard, Steinkraus & Platt, "Best practices for convolutional neural networks",
@@ -39,4 +39,4 @@ class Hand {
   Distortion distortion_;
 };
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

@@ -4,13 +4,13 @@
 #include "import/set_writer.hpp"
 #include "unisono/data/digits.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kDigitsAtATime = 4096;
 constexpr std::uint64_t kFirstOfValidation = std::uint64_t{1} << 40, kFirstOfTest = std::uint64_t{1} << 41;
 
-void write_digits(data::SetWriter& writer, const std::string& group, std::int64_t count, std::uint64_t seed,
+void write_digits(SetWriter& writer, const std::string& group, std::int64_t count, std::uint64_t seed,
                   std::uint64_t first) {
   if (count == 0) return;
   writer.create_features<std::uint8_t>(group, count, {kDigitSide, kDigitSide});
@@ -32,7 +32,7 @@ void write_digits(data::SetWriter& writer, const std::string& group, std::int64_
 }  // namespace
 
 ImportSummary make_digits(const DigitsOptions& options, const ImportOutput& output) {
-  data::SetWriter writer(output);
+  SetWriter writer(output);
   write_digits(writer, "train", options.train, options.seed, 0);
   write_digits(writer, "validation", options.validation, options.seed, kFirstOfValidation);
   write_digits(writer, "test", options.test, options.seed, kFirstOfTest);
@@ -48,4 +48,4 @@ ImportSummary make_digits(const DigitsOptions& options, const ImportOutput& outp
   return summary;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

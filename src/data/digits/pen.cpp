@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 namespace {
 
 /// Roughly standard normal out of 32 bits: the sum of four uniform bytes, whose deviation is √(4 (256² − 1) / 12).
@@ -47,4 +47,4 @@ void Sheet::finish(float strength, float noise, RandomStream& random, Digit& dig
   }
 }
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

@@ -7,7 +7,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/data/digits.hpp"
 
-namespace unisono::digits {
+namespace unisono::data::digits {
 
 /// Draws lines by distance: a pixel is inked where the nearest point of a line is nearer than half the pen's width, and
 /// in between over one pixel at the edge (anti-aliasing).
@@ -23,4 +23,4 @@ class Sheet {
   std::array<float, kDigitSide * kDigitSide> ink_{};  ///< 0 to 1
 };
 
-}  // namespace unisono::digits
+}  // namespace unisono::data::digits

@@ -5,7 +5,7 @@
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 std::size_t count_of(hid_t attribute) {
@@ -148,4 +148,4 @@ UNISONO_INSTANTIATE(std::string);
 UNISONO_INSTANTIATE(std::vector<std::string>);
 #undef UNISONO_INSTANTIATE
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

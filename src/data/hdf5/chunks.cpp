@@ -7,7 +7,7 @@
 
 #include "hdf5/handle.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 constexpr std::uint64_t kFletcherBytes = 4;
@@ -78,4 +78,4 @@ bool chunks_fit(hid_t dataset, hid_t properties, std::uint64_t value_bytes, std:
   return first_chunk_fits(dataset, properties, bytes, file_bytes);
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -1,6 +1,6 @@
 #include "hdf5/driver.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 herr_t (*query_of_sec2)(const H5FD_t*, unsigned long*) = nullptr;
@@ -30,4 +30,4 @@ void read_without_accumulator(const Handle& access, const char* path) {
   if (driver >= 0) H5Pset_driver(access.get(), driver, nullptr);
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -13,7 +13,7 @@
 #include "hdf5/types.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 std::string reason_in_brackets() {
@@ -199,4 +199,4 @@ bool is_hdf5(const std::string& path) {
   return H5Fis_hdf5(path.c_str()) > 0;
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -1,6 +1,6 @@
 #include "hdf5/handle.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 std::recursive_mutex& library_mutex() {
@@ -44,4 +44,4 @@ std::string innermost_reason() {
   return systems_reason(reason);
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

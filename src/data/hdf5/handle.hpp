@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// Held during every call of the library, which is not thread-safe. Recursive: public functions call each other.
 class LibraryLock {
@@ -48,4 +48,4 @@ Handle make_parents();
 /// call forgets it, the closing of a handle too.
 std::string innermost_reason();
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -7,7 +7,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 // A collection: "GCOL", version 1, 3 bytes of nothing, its size. Its objects: index and number of references (2 bytes
@@ -81,4 +81,4 @@ void HeapReader::find_objects(Collection& collection, std::uint64_t address) con
   }
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

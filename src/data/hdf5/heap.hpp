@@ -8,7 +8,7 @@
 
 #include "unisono/base/raw_file.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// A little-endian number of so many bytes, as HDF5 stores them.
 std::uint64_t number_at(const std::byte* at, int bytes);
@@ -50,4 +50,4 @@ class HeapReader {
   std::map<std::uint64_t, Collection> collections_;
 };
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -8,7 +8,7 @@
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 constexpr const char* kHash = "xxh3";
@@ -82,4 +82,4 @@ std::vector<std::string> File::read_names(const std::string& names, std::uint64_
   return values;
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -3,7 +3,7 @@
 #include "hdf5/heap.hpp"
 #include "hdf5/types.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 /// A conversion of the library's that leaves every byte as it is.
@@ -25,4 +25,4 @@ Handle reference_type() {
   return type;
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -7,7 +7,7 @@
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 /// What a file's compression needs and the library lacks: "the filter 'lzf'", or nothing.
@@ -190,4 +190,4 @@ UNISONO_INSTANTIATE(float);
 UNISONO_INSTANTIATE(double);
 #undef UNISONO_INSTANTIATE
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

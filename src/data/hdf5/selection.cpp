@@ -4,7 +4,7 @@
 
 #include "unisono/base/text.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 std::vector<hsize_t> extent_of(hid_t dataset) {
   const Handle space{H5Dget_space(dataset), H5Sclose};
@@ -31,4 +31,4 @@ std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std
                      first, first + count);
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

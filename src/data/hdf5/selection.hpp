@@ -8,7 +8,7 @@
 
 #include "hdf5/handle.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// Of a dataset; empty for a scalar.
 std::vector<hsize_t> extent_of(hid_t dataset);
@@ -24,4 +24,4 @@ RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t fir
 /// Empty where the rows lie in the dataset, or else what is wrong.
 std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count);
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -12,7 +12,7 @@
 #include "unisono/base/raw_file.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// What shows that a file was written to.
 struct Version {
@@ -56,4 +56,4 @@ struct File::State {
 /// "" is the root's own name, which the library calls "/".
 inline const char* name_in_file(const std::string& object) { return object.empty() ? "/" : object.c_str(); }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -10,7 +10,7 @@
 #include "hdf5/selection.hpp"
 #include "hdf5/state.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
@@ -74,4 +74,4 @@ void File::check_stored(const std::string& dataset) const {
   state_->checked.insert(dataset);
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

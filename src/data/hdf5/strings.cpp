@@ -4,7 +4,7 @@
 #include "hdf5/state.hpp"
 #include "hdf5/types.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 constexpr std::uint64_t kStringsAtATime = 1 << 16;
@@ -57,4 +57,4 @@ void File::write_strings(const std::string& dataset, const std::vector<std::stri
   }
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -13,7 +13,7 @@
 
 // HDF5 File Format Specification, version 3. Addresses and lengths take 8 bytes each, numbers are little-endian.
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -196,4 +196,4 @@ void Walk::look_at_table(std::uint64_t address) {
 
 void check_structure(const std::string& path) { Walk(path).run(); }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -9,7 +9,7 @@
 #include "hdf5/state.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 /// Strings that take `length` bytes each. They end at a zero byte or are full; those of Fortran are filled up with
@@ -56,4 +56,4 @@ std::vector<std::string> File::State::follow(const Texts& texts, std::span<const
   return values;
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// Strings of a dataset or an attribute, of variable or fixed length.
 struct Texts {
@@ -17,4 +17,4 @@ struct Texts {
   std::function<bool(hid_t type, void* to)> read;  ///< all of them, as this type; false: the library failed
 };
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 namespace {
 
 constexpr std::size_t kExponentBits = 5, kMantissaBits = 10, kBias = 15, kSignBit = 15;  // of binary16
@@ -128,4 +128,4 @@ Handle memory_type<Half>() {
   return make_float16_type();
 }
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -7,7 +7,7 @@
 #include "hdf5/handle.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono::hdf5 {
+namespace unisono::data::hdf5 {
 
 /// IEEE binary16, little-endian, which the library has no constant for.
 Handle make_float16_type();
@@ -21,4 +21,4 @@ Type type_of(hid_t datatype);
 template <typename T>
 Handle memory_type();
 
-}  // namespace unisono::hdf5
+}  // namespace unisono::data::hdf5

@@ -65,23 +65,23 @@ void parse_cifar(std::span<const std::uint8_t> bytes, const std::string& name, C
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 ImportSummary import_cifar10(const std::string& folder, const ImportOutput& output) {
-  data::SetWriter writer(output);
+  SetWriter writer(output);
   ImportSummary summary;
   summary.path = output.path;
-  summary.train = data::import_files(
+  summary.train = import_files(
       folder, {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
       "train", writer);
-  summary.test = data::import_files(folder, {"test_batch.bin"}, "test", writer);
+  summary.test = import_files(folder, {"test_batch.bin"}, "test", writer);
   summary.shape = {3, 32, 32};
-  summary.classes = data::kCifarClasses;
+  summary.classes = kCifarClasses;
   writer.file().write_attribute("", "classes", summary.classes);
-  const auto names = data::read_class_names(folder + "/batches.meta.txt");
+  const auto names = read_class_names(folder + "/batches.meta.txt");
   if (!names.empty()) writer.file().write_attribute("", "class_names", names);
   writer.finish();
   return summary;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

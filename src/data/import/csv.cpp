@@ -45,7 +45,7 @@ ImportSummary summarize(const CsvTable& table, const RowSplit& split, const std:
 }
 
 void write_recipe(const CsvTable& table, SetWriter& writer) {
-  data::write_recipe(writer.file(), table.recipe);
+  write_recipe(writer.file(), table.recipe);
   if (const CsvColumn* label = table.column_of(ColumnRole::label)) {
     writer.file().write_attribute("", "class_names", label->texts);
     writer.file().write_attribute("", "label_name", label->name);
@@ -74,7 +74,7 @@ std::string write_raw_table(const std::string& path, const Preprocessing& traine
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 // The table is read twice: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
@@ -104,4 +104,4 @@ ImportSummary import_csv(const std::string& path, const CsvOptions& options, con
   return summary;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

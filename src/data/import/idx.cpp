@@ -99,17 +99,17 @@ IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name)
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 ImportSummary import_idx(const std::string& folder, const ImportOutput& output) {
   ImportSummary summary;
   summary.path = output.path;
-  data::need_array(folder, "train-images", 3);
-  data::SetWriter writer(output);
-  const std::uint8_t training = data::import_pair(folder, "train", "train", writer, summary);
+  need_array(folder, "train-images", 3);
+  SetWriter writer(output);
+  const std::uint8_t training = import_pair(folder, "train", "train", writer, summary);
   summary.classes = training + 1;
-  if (data::find_array(folder, "t10k-images", 3)) {
-    const std::uint8_t test = data::import_pair(folder, "t10k", "test", writer, summary);
+  if (find_array(folder, "t10k-images", 3)) {
+    const std::uint8_t test = import_pair(folder, "t10k", "test", writer, summary);
     summary.classes = std::max<std::int64_t>(summary.classes, test + 1);
   }
   writer.file().write_attribute("", "classes", summary.classes);
@@ -117,4 +117,4 @@ ImportSummary import_idx(const std::string& folder, const ImportOutput& output) 
   return summary;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -206,7 +206,7 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output) {
@@ -243,4 +243,4 @@ SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmO
   return summary;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

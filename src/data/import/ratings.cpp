@@ -133,7 +133,7 @@ std::array<std::uint64_t, 3> count_groups(const std::vector<Split>& splits, std:
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
                               const ImportOutput& output) {
@@ -167,4 +167,4 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
           .header = found.header};
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -61,14 +61,14 @@ std::string import_table(const std::string& path, const RawForm& form, const Imp
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 std::string import_raw(const std::string& input, const RawForm& form, const ImportOutput& output) {
   switch (form.kind) {
     case SetKind::table:
-      return data::import_table(input, form, output);
+      return import_table(input, form, output);
     case SetKind::sparse:
-      return data::write_raw_rows(input, form, output);
+      return write_raw_rows(input, form, output);
     default:
       throw DataError(
           fmt::format("{}: --input works only for models of tables or sparse rows, but this one was trained on {}; use "
@@ -77,7 +77,7 @@ std::string import_raw(const std::string& input, const RawForm& form, const Impo
   }
 }
 
-std::string temporary_set(const std::string& folder) { return data::unfinished_path(folder + "/.unisono-input"); }
+std::string temporary_set(const std::string& folder) { return unfinished_path(folder + "/.unisono-input"); }
 
 std::string name_temporary_set(std::string message, const std::string& folder, const std::string& name) {
   const std::string path = folder + "/.unisono-input.";
@@ -88,4 +88,4 @@ std::string name_temporary_set(std::string message, const std::string& folder, c
   return message;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -148,7 +148,7 @@ TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::str
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output) {
   using namespace data;
@@ -177,4 +177,4 @@ TextSummary import_text(const std::vector<std::string>& paths, const TextOptions
   return summarize(plan, text, output.path);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

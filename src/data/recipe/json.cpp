@@ -8,7 +8,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/data/preprocessing.hpp"
 
-namespace unisono {
+namespace unisono::data {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -182,4 +182,4 @@ Preprocessing preprocessing_from_json(const std::string& text, const std::string
   });
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -193,35 +193,35 @@ void check_order(const DataSettings& settings, SetKind kind) {
 
 }  // namespace unisono::data
 
-namespace unisono {
+namespace unisono::data {
 
 std::unique_ptr<Dataset> open_dataset(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                                       const Preprocessing* trained) {
-  data::Agreement agreement(share);
+  Agreement agreement(share);
   SetKind kind = SetKind::table;
-  agreement.all_do([&] { data::check_seal(settings.path, share.node_rank, share.node_size); });
+  agreement.all_do([&] { check_seal(settings.path, share.node_rank, share.node_size); });
   agreement.all_do([&] {
-    kind = data::kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
-    if (trained == nullptr) data::check_order(settings, kind);
+    kind = kind_of(hdf5::File(settings.path, hdf5::File::Mode::read));
+    if (trained == nullptr) check_order(settings, kind);
   });
-  if (kind != SetKind::table) return data::open_sparse_set(settings, seed, share, trained);
-  return std::make_unique<data::OpenSet>(settings, share, trained);
+  if (kind != SetKind::table) return open_sparse_set(settings, seed, share, trained);
+  return std::make_unique<OpenSet>(settings, share, trained);
 }
 
 DatasetInfo inspect_dataset(const DataSettings& settings) {
   const NodeShare alone;
-  data::Agreement agreement(alone);
-  data::check_seal(settings.path);
+  Agreement agreement(alone);
+  check_seal(settings.path);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
-  const SetKind kind = data::kind_of(file);
-  data::check_order(settings, kind);
-  if (kind != SetKind::table) return data::inspect_sparse_set(settings, file);
-  data::SetPlan plan;
-  plan.schema = data::read_schema(file, data::rules_of(settings, false));
-  data::reserve_features(plan.schema, nullptr);
-  data::choose_reader(plan, settings, alone, agreement);
-  data::complete_plan(plan, file, settings, nullptr, alone, agreement);
+  const SetKind kind = kind_of(file);
+  check_order(settings, kind);
+  if (kind != SetKind::table) return inspect_sparse_set(settings, file);
+  SetPlan plan;
+  plan.schema = read_schema(file, rules_of(settings, false));
+  reserve_features(plan.schema, nullptr);
+  choose_reader(plan, settings, alone, agreement);
+  complete_plan(plan, file, settings, nullptr, alone, agreement);
   return plan.info;
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

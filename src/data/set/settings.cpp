@@ -1,6 +1,6 @@
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::data {
 
 std::string_view name_of(Split split) {
   return split == Split::train ? "train" : split == Split::validation ? "validation" : "test";
@@ -107,4 +107,4 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                   augmentation);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -195,7 +195,7 @@ void RowsLoader::read_answers(const hdf5::File& file, Range part) {
     return;
   }
   std::vector<std::int32_t> labels(static_cast<std::size_t>(part.size()));
-  data::read_labels(file, group_.path("labels"), part, labels.data());
+  read_labels(file, group_.path("labels"), part, labels.data());
   for (std::size_t i = 0; i < labels.size(); ++i) {
     if (!group_.classes.empty()) labels[i] = class_of(file, labels[i], part.first + static_cast<std::int64_t>(i));
     answers_[place_of(part.first + static_cast<std::int64_t>(i))] = static_cast<float>(labels[i]);

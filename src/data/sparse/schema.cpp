@@ -23,7 +23,8 @@ std::int64_t length_of(const hdf5::File& file, const std::string& dataset) {
   if (!file.exists(dataset)) fail(file, dataset, "is missing");
   if (!file.is_dataset(dataset)) fail(file, dataset, "is a group, but must be a dataset");
   const hdf5::DatasetShape shape = file.shape(dataset);
-  if (!hdf5::is_number(shape.type)) fail(file, dataset, fmt::format("holds {}, not numbers", name_of(shape.type)));
+  if (!hdf5::is_number(shape.type))
+    fail(file, dataset, fmt::format("holds {}, not numbers", hdf5::name_of(shape.type)));
   if (shape.extent.size() != 1 && shape.row_size() != 1) {
     fail(file, dataset, fmt::format("has {} axes, but must have one", shape.extent.size()));
   }

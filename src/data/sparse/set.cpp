@@ -152,7 +152,7 @@ std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
     any = true;
     largest[i] = largest_label(file, group->path("labels"), {0, group->units});
   }
-  return any ? data::count_classes(set, largest) : 0;
+  return any ? count_classes(set, largest) : 0;
 }
 
 DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings) {

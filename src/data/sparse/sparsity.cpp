@@ -11,8 +11,7 @@
 #include "sparse/entries.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono {
-namespace data {
+namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kWatched = 64;       // of the examples with the most neighbours, and as many at random …
@@ -115,18 +114,16 @@ Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema,
 }
 
 }  // namespace
-}  // namespace data
 
 std::optional<Sparsity> sparsity_of(const DataSettings& settings) {
-  data::check_seal(settings.path);
+  check_seal(settings.path);
   const hdf5::File file(settings.path, hdf5::File::Mode::read);
-  const SetKind kind = data::kind_of(file);
+  const SetKind kind = kind_of(file);
   if (kind != SetKind::sparse && kind != SetKind::ratings) return {};
-  const data::SparseSchema schema = data::read_sparse_schema(file, false);
-  const data::SparseGroup& group = *schema.group(Split::train);
+  const SparseSchema schema = read_sparse_schema(file, false);
+  const SparseGroup& group = *schema.group(Split::train);
   if (group.values == 0) return Sparsity{};
-  return kind == SetKind::sparse ? data::sparsity_of_rows(file, schema, group)
-                                 : data::sparsity_of_ratings(file, schema, group);
+  return kind == SetKind::sparse ? sparsity_of_rows(file, schema, group) : sparsity_of_ratings(file, schema, group);
 }
 
-}  // namespace unisono
+}  // namespace unisono::data

@@ -7,7 +7,7 @@
 #include "figures/class_reading.hpp"
 #include "trained_model.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Nothing where the model does not tell classes apart.
 std::optional<ClassReading> class_reading(const TrainedModel& model);
@@ -25,6 +25,6 @@ struct AnswerKind {
 AnswerKind answer_kind(const TrainedModel& model);
 
 /// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none
-std::vector<float> answers_of(const Batch& batch);
+std::vector<float> answers_of(const data::Batch& batch);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::size_t kExamples = 3 * Calibration::kBins, kSquares = kExamples + 1;
@@ -49,4 +49,4 @@ double brier_part(View probabilities, std::int32_t label) {
   return sum;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,7 +6,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Whether probabilities are as often right as they say.
 ///   Confidence: the probability of the predicted class. Expected calibration error: Σ_b n_b/n · |accuracy_b −
@@ -35,4 +35,4 @@ class Calibration {
 /// An example's part of the Brier score. \param probabilities [K]; one: that of the second of two classes
 double brier_part(View probabilities, std::int32_t label);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::experiment {
 
 std::int32_t ClassReading::class_of(View row) const {
   if (outputs == 1) return row.front() > (probabilities ? 0.5F : 0.0F) ? 1 : 0;
@@ -14,4 +14,4 @@ double ClassReading::confidence(View row) const {
   return outputs == 1 ? std::max(largest, 1 - largest) : largest;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

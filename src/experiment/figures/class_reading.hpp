@@ -4,7 +4,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// How the outputs of a model are read as classes that exclude each other.
 struct ClassReading {
@@ -18,4 +18,4 @@ struct ClassReading {
   double confidence(View row) const;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

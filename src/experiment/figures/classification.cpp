@@ -6,7 +6,7 @@
 
 #include "evaluator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr Index kMostScores = Index{1} << 28;  // of a rank: 1 GiB
@@ -18,7 +18,7 @@ struct Scores {
 };
 
 template <typename T>
-std::vector<T> gather(Communicator& world, const std::vector<T>& own) {
+std::vector<T> gather(comm::Communicator& world, const std::vector<T>& own) {
   std::vector<T> all;
   for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
     const std::size_t before = all.size();
@@ -47,7 +47,7 @@ bool count(const ClassReading& reading, View rows, const std::vector<float>& ans
 }
 
 /// Each rank orders every P-th class's scores.
-std::vector<RankingFigures> rank_classes(Communicator& world, const ClassReading& reading, const Scores& own) {
+std::vector<RankingFigures> rank_classes(comm::Communicator& world, const ClassReading& reading, const Scores& own) {
   const std::vector<std::int32_t> labels = gather(world, own.labels);
   const auto outputs = static_cast<std::size_t>(reading.outputs);
   const std::size_t first = reading.classes == 2 ? 1 : 0;
@@ -88,7 +88,7 @@ RankingFigures ClassificationFigures::mean_ranking() const {
   return {sum.roc_auc / count, sum.average_precision / count};
 }
 
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, Communicator& world,
+std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& world,
                                                     const ClassReading& reading) {
   ClassificationFigures figures{.matrix = ConfusionMatrix(reading.classes), .calibration = {}, .ranking = {}};
   if (reading.probabilities) figures.calibration.emplace();
@@ -112,4 +112,4 @@ std::optional<ClassificationFigures> classify_split(TrainedModel& model, Communi
   return figures;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

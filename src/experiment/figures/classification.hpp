@@ -10,7 +10,7 @@
 #include "figures/confusion.hpp"
 #include "figures/ranking.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What a classifier is worth on a split, beside loss and accuracy.
 struct ClassificationFigures {
@@ -26,7 +26,7 @@ struct ClassificationFigures {
 /// Predicts a split, each example once over all ranks, and counts. A rank keeps the scores of its own examples, n/P · K
 /// floats, and those of all of them for one class at a time; above 2²⁸ of its own it ranks nothing. Collective.
 /// \return nothing where the answers are no classes (targets other than 0 and 1)
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, Communicator& world,
+std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& world,
                                                     const ClassReading& reading);
 
 /// Flat keys: precision_macro, roc_auc, …; classes, confusion_matrix and calibration are lists.
@@ -34,4 +34,4 @@ nlohmann::ordered_json to_json(const ClassificationFigures& figures, const std::
 /// Indented lines; what concerns each class only where there are 20 of them at most.
 std::vector<std::string> to_text(const ClassificationFigures& figures, const std::vector<std::string>& names);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

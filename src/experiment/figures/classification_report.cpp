@@ -6,7 +6,7 @@
 #include "figures/classification.hpp"
 #include "progress.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -148,4 +148,4 @@ std::vector<std::string> to_text(const ClassificationFigures& figures, const std
   return lines;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

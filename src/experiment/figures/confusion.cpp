@@ -1,6 +1,6 @@
 #include "figures/confusion.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 double quotient(double part, double whole) { return whole == 0 ? 0 : part / whole; }
@@ -46,7 +46,7 @@ ClassFigures ConfusionMatrix::macro_mean() const {
   for (Index label = 0; label < classes_; ++label) {
     if (support(label) + predicted(label) == 0) continue;
     ++occurring;
-    unisono::add(sum, of(label), 1);
+    unisono::experiment::add(sum, of(label), 1);
   }
   return divided(sum, static_cast<double>(occurring));
 }
@@ -54,9 +54,9 @@ ClassFigures ConfusionMatrix::macro_mean() const {
 ClassFigures ConfusionMatrix::weighted_mean() const {
   ClassFigures sum;
   for (Index label = 0; label < classes_; ++label) {
-    unisono::add(sum, of(label), static_cast<double>(support(label)));
+    unisono::experiment::add(sum, of(label), static_cast<double>(support(label)));
   }
   return divided(sum, static_cast<double>(sum.support));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

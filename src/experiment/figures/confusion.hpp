@@ -6,7 +6,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// How well one class is found. A quotient of nothing is 0, as in scikit-learn.
 struct ClassFigures {
@@ -50,4 +50,4 @@ class ConfusionMatrix {
   std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and where there are cells [K, K]
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

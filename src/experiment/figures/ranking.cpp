@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace unisono {
+namespace unisono::experiment {
 
 RankingFigures rank_figures(std::vector<RankedExample> examples) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -32,4 +32,4 @@ RankingFigures rank_figures(std::vector<RankedExample> examples) {
   return {.roc_auc = pairs / positives / negatives, .average_precision = precision_sum / positives};
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// An example's score, and whether it is what the score is for.
 struct RankedExample {
@@ -22,4 +22,4 @@ struct RankingFigures {
 /// Both figures of one order; O(n log n). As scikit-learn's roc_auc_score and average_precision_score.
 RankingFigures rank_figures(std::vector<RankedExample> examples);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

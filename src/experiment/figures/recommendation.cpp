@@ -12,7 +12,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/base/thread_team.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// The relevant items of each user, ascending: none twice, and none that cannot be recommended.
@@ -35,7 +35,7 @@ class Relevant {
 };
 
 /// Of users [first, last): three figures each, at `figures` + 3 · user; and 1 in `counted` for those who have any.
-void judge(const Recommender& recommender, const Relevant& relevant, Slice users, std::size_t k,
+void judge(const Recommender& recommender, const Relevant& relevant, comm::Slice users, std::size_t k,
            std::vector<double>& figures, std::vector<std::int64_t>& counted) {
   std::vector<Recommendation> chosen(k);
   std::vector<std::int32_t> items(k);
@@ -56,12 +56,13 @@ void judge(const Recommender& recommender, const Relevant& relevant, Slice users
 
 }  // namespace
 
-RecommendationFigures recommend_split(TrainedModel& model, Communicator& world, std::int64_t k,
+RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& world, std::int64_t k,
                                       std::optional<double> least) {
-  const ModelInputs& inputs = model.checkpoint.header.inputs;
+  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
   RecommendationFigures result{.k = k, .least = least.value_or(inputs.mean_value), .users = 0, .mean = {}};
   constexpr double kNone = std::numeric_limits<double>::infinity();
-  const RatedItems excluded(**model.data, inputs.rows, Split::train, model.split == Split::train ? kNone : -kNone);
+  const RatedItems excluded(**model.data, inputs.rows, data::Split::train,
+                            model.split == data::Split::train ? kNone : -kNone);
   const RatedItems liked(**model.data, inputs.rows, model.split, result.least);
   const auto places = static_cast<std::size_t>(k);
   const Recommender recommender(*model.parts->model, model.parts->state(), inputs.columns, excluded, places);
@@ -69,10 +70,10 @@ RecommendationFigures recommend_split(TrainedModel& model, Communicator& world, 
 
   std::vector<double> figures(3 * static_cast<std::size_t>(inputs.rows));
   std::vector<std::int64_t> counted(static_cast<std::size_t>(inputs.rows));
-  const Slice own = slice_of(inputs.rows, world.rank(), world.size());
+  const comm::Slice own = comm::slice_of(inputs.rows, world.rank(), world.size());
   ThreadTeam team(model.parts->placement.threads);
   team.run([&](int thread) {
-    const Slice part = slice_of(own.last - own.first, thread, team.size());
+    const comm::Slice part = comm::slice_of(own.last - own.first, thread, team.size());
     judge(recommender, relevant, {own.first + part.first, own.first + part.last}, places, figures, counted);
   });
   world.allreduce_sum(std::span(figures));  // each user's are 0 on all ranks but one
@@ -106,4 +107,4 @@ std::vector<std::string> to_text(const RecommendationFigures& figures) {
       line("precision", figures.mean.precision), line("recall", figures.mean.recall), line("ndcg", figures.mean.ndcg)};
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,7 +8,7 @@
 #include "figures/top_k.hpp"
 #include "trained_model.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What a model of ratings is worth for recommending, as means over users.
 struct RecommendationFigures {
@@ -21,11 +21,11 @@ struct RecommendationFigures {
 /// Ranks for each user all items that the user has not rated in the training group (of the training group itself: all
 /// items), and looks where the relevant ones of the split are. Users are shared out; the figures have the same bits on
 /// any number of ranks. Collective.
-RecommendationFigures recommend_split(TrainedModel& model, Communicator& world, std::int64_t k,
+RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& world, std::int64_t k,
                                       std::optional<double> least);
 
 /// precision_at_10, …
 nlohmann::ordered_json to_json(const RecommendationFigures& figures);
 std::vector<std::string> to_text(const RecommendationFigures& figures);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

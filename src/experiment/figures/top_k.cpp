@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// What a relevant item at a place adds, 0 being the first. Järvelin & Kekäläinen, TOIS 20(4), 2002.
@@ -26,4 +26,4 @@ TopFigures top_figures(std::span<const std::int32_t> recommended, std::span<cons
           .ndcg = found / most};
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

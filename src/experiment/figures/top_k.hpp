@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// How good a list of recommendations is, with items that are relevant or not.
 struct TopFigures {
@@ -18,4 +18,4 @@ struct TopFigures {
 TopFigures top_figures(std::span<const std::int32_t> recommended, std::span<const std::uint32_t> relevant,
                        std::size_t k);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -15,7 +15,7 @@
 #include "unisono/experiment/evaluate.hpp"
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr std::size_t kUsersOfRound = 4096;  // of a rank: what is held before it is written
@@ -37,7 +37,8 @@ std::vector<std::string> asked_users(const TopOptions& options) {
 }
 
 /// The numbers of the users that are asked for: all, where none is named.
-std::vector<std::int32_t> choose_users(const TopOptions& options, const NameTable& users, const std::string& model) {
+std::vector<std::int32_t> choose_users(const TopOptions& options, const data::NameTable& users,
+                                       const std::string& model) {
   const std::vector<std::string> asked = asked_users(options);
   std::vector<std::int32_t> chosen;
   std::unordered_map<std::string_view, std::int32_t> rows;
@@ -56,13 +57,13 @@ std::vector<std::int32_t> choose_users(const TopOptions& options, const NameTabl
 struct Names {
   explicit Names(const TrainedModel& model)
       : users(names_of(model, choose_table(model, "users"))), items(names_of(model, choose_table(model, "items"))) {}
-  NameTable users, items;
+  data::NameTable users, items;
 };
 
 void require_ratings(const TrainedModel& model) {
-  if (model.checkpoint.header.inputs.kind == SetKind::ratings) return;
+  if (model.checkpoint.header.inputs.kind == data::SetKind::ratings) return;
   throw ConfigError(fmt::format("--top: {} was trained on {}, but only models of ratings can recommend items",
-                                model.checkpoint.path, name_of(model.checkpoint.header.inputs.kind)));
+                                model.checkpoint.path, data::name_of(model.checkpoint.header.inputs.kind)));
 }
 
 void require_ending(const std::string& path) {
@@ -75,7 +76,7 @@ std::vector<Recommendation> recommend(const Recommender& recommender, std::span<
                                       std::size_t top, ThreadTeam& team) {
   std::vector<Recommendation> chosen(users.size() * top);
   team.run([&](int thread) {
-    const Slice part = slice_of(static_cast<Index>(users.size()), thread, team.size());
+    const comm::Slice part = comm::slice_of(static_cast<Index>(users.size()), thread, team.size());
     const auto first = static_cast<std::size_t>(part.first), count = static_cast<std::size_t>(part.last - part.first);
     recommender.recommend(users.subspan(first, count), std::span(chosen).subspan(first * top, count * top));
   });
@@ -83,9 +84,9 @@ std::vector<Recommendation> recommend(const Recommender& recommender, std::span<
 }
 
 /// Every rank's share of some users, on every rank.
-std::vector<Recommendation> recommend_together(Communicator& world, const Recommender& recommender,
+std::vector<Recommendation> recommend_together(comm::Communicator& world, const Recommender& recommender,
                                                std::span<const std::int32_t> users, std::size_t top, ThreadTeam& team) {
-  const Slice own = slice_of(static_cast<Index>(users.size()), world.rank(), world.size());
+  const comm::Slice own = comm::slice_of(static_cast<Index>(users.size()), world.rank(), world.size());
   const auto mine = users.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.last - own.first));
   const auto chosen = recommend(recommender, mine, top, team);
   std::vector<Recommendation> all;
@@ -99,11 +100,11 @@ std::vector<Recommendation> recommend_together(Communicator& world, const Recomm
 
 }  // namespace
 
-void predict_top(Communicator& world, const TopOptions& options, Log& log) {
+void predict_top(comm::Communicator& world, const TopOptions& options, Log& log) {
   require_ending(options.output);
   TrainedModel model(world, options.model, log);
   require_ratings(model);
-  const ModelInputs& inputs = model.checkpoint.header.inputs;
+  const models::ModelInputs& inputs = model.checkpoint.header.inputs;
   const auto top = static_cast<std::size_t>(std::min(options.top, inputs.columns));
   std::optional<Names> names;
   std::vector<std::int32_t> users;
@@ -136,4 +137,4 @@ void predict_top(Communicator& world, const TopOptions& options, Log& log) {
                        model.checkpoint.path));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -5,18 +5,18 @@
 
 #include "evaluator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Calls visit(entry) for each rating of a group that is not below `least`.
 template <typename Visit>
-void visit_ratings(Dataset& ratings, Split split, double least, Visit visit) {
+void visit_ratings(data::Dataset& ratings, data::Split split, double least, Visit visit) {
   constexpr Index kBatch = 1 << 20;
   if (examples_of(ratings.info(), split) == 0) return;
   const auto source = ratings.evaluate(split, 0, 1, kBatch);
   while (const auto batch = source->next()) {
-    const auto entries = std::get<SparseEntries>(*batch->set);
-    for (const ExampleRange& range : batch->ranges) {
+    const auto entries = std::get<data::SparseEntries>(*batch->set);
+    for (const data::ExampleRange& range : batch->ranges) {
       for (auto i = range.first; i < range.last; ++i) {
         const SparseEntry& entry = entries[static_cast<std::size_t>(i)];
         if (static_cast<double>(entry.value) >= least) visit(entry);
@@ -27,7 +27,7 @@ void visit_ratings(Dataset& ratings, Split split, double least, Visit visit) {
 
 }  // namespace
 
-RatedItems::RatedItems(Dataset& ratings, Index users, Split split, double least)
+RatedItems::RatedItems(data::Dataset& ratings, Index users, data::Split split, double least)
     : begins_(static_cast<std::size_t>(users) + 1) {
   visit_ratings(ratings, split, least, [&](const SparseEntry& entry) { ++begins_[entry.row + 1]; });
   std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
@@ -40,4 +40,4 @@ RatedItems::RatedItems(Dataset& ratings, Index users, Split split, double least)
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

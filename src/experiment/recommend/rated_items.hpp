@@ -7,13 +7,13 @@
 
 #include "unisono/data/dataset.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Which items each user has rated in one of a set's groups.
 class RatedItems {
  public:
   /// \param least only ratings of so much or more
-  RatedItems(Dataset& ratings, Index users, Split split = Split::train,
+  RatedItems(data::Dataset& ratings, Index users, data::Split split = data::Split::train,
              double least = -std::numeric_limits<double>::infinity());
 
   /// Ascending.
@@ -27,4 +27,4 @@ class RatedItems {
   std::vector<std::uint32_t> items_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// A user's ratings of all items, to be predicted.
@@ -13,20 +13,20 @@ class Question {
     for (std::size_t item = 0; item < entries_.size(); ++item) {
       entries_[item].column = static_cast<std::uint32_t>(item);
     }
-    set_ = SparseEntries(entries_);
+    set_ = data::SparseEntries(entries_);
   }
   Question(const Question&) = delete;
   Question& operator=(const Question&) = delete;
 
-  Batch of(std::int32_t user) {
+  data::Batch of(std::int32_t user) {
     for (SparseEntry& entry : entries_) entry.row = static_cast<std::uint32_t>(user);
     return {.size = ranges_[0].last, .set = &set_, .ranges = ranges_};
   }
 
  private:
   std::vector<SparseEntry> entries_;
-  std::array<ExampleRange, 1> ranges_;
-  ExampleSet set_;
+  std::array<data::ExampleRange, 1> ranges_;
+  data::ExampleSet set_;
 };
 
 /// \param rated ascending
@@ -56,4 +56,4 @@ void Recommender::recommend(std::span<const std::int32_t> users, std::span<Recom
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "recommend/rated_items.hpp"
 #include "unisono/models/model.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// An item and what a user is predicted to rate it; item −1: there is none left.
 struct Recommendation {
@@ -20,18 +20,18 @@ struct Recommendation {
 class Recommender {
  public:
   /// \param model of ratings, whose `predict` changes nothing but its outputs
-  Recommender(Model& model, ModelState state, Index items, const RatedItems& rated, std::size_t top)
+  Recommender(models::Model& model, models::ModelState state, Index items, const RatedItems& rated, std::size_t top)
       : model_(model), state_(state), items_(items), rated_(rated), top_(top) {}
 
   /// \param chosen [users, top], overwritten
   void recommend(std::span<const std::int32_t> users, std::span<Recommendation> chosen) const;
 
  private:
-  Model& model_;
-  ModelState state_;
+  models::Model& model_;
+  models::ModelState state_;
   Index items_;
   const RatedItems& rated_;
   std::size_t top_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

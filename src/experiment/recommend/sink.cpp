@@ -13,7 +13,7 @@
 #include "unisono/base/seal.hpp"
 #include "unisono/data/hdf5.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// A line for each user and item: user,rank,item,score.
@@ -50,7 +50,7 @@ class Hdf5Sink final : public RecommendationSink {
  public:
   explicit Hdf5Sink(const RecommendationOptions& options) : options_(options) {
     const std::uint64_t users = options.users, top = options.top;
-    file_.emplace(aside(), hdf5::File::Mode::create);
+    file_.emplace(aside(), data::hdf5::File::Mode::create);
     file_->create<std::int32_t>("users", {users});
     file_->create<std::int32_t>("items", {users, top});
     file_->create<float>("scores", {users, top});
@@ -87,7 +87,7 @@ class Hdf5Sink final : public RecommendationSink {
   std::string aside() const { return options_.path + ".tmp"; }
 
   RecommendationOptions options_;
-  std::optional<hdf5::File> file_;
+  std::optional<data::hdf5::File> file_;
   std::uint64_t written_ = 0;
 };
 
@@ -99,4 +99,4 @@ std::unique_ptr<RecommendationSink> make_recommendation_sink(const Recommendatio
   return std::make_unique<CsvSink>(options);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 
 #include "recommend/recommender.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Where recommendations go. The file appears under its name when all of it is written.
 class RecommendationSink {
@@ -30,4 +30,4 @@ struct RecommendationOptions {
 /// \throws ConfigError for another ending, OutputError where it cannot be written
 std::unique_ptr<RecommendationSink> make_recommendation_sink(const RecommendationOptions& options);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -12,7 +12,7 @@
 #include "progress.hpp"
 #include "runs/run_table.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -219,4 +219,4 @@ std::string to_csv(const RunTable& table) {
   return text;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,7 +8,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/experiment/runs.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -82,4 +82,4 @@ std::string list_runs(const std::string& folder, TableFormat format, Log& log) {
   return table_text(std::move(records), format, skipped);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -14,7 +14,7 @@
 #include "run_folder.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ RunRecord read_run(const std::string& folder) {
   return run;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

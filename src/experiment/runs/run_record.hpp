@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// What a run's folder says of it.
 struct RunRecord {
@@ -26,4 +26,4 @@ bool holds_run(const std::string& folder);
 /// \throws CheckpointError saying what is wrong with the folder
 RunRecord read_run(const std::string& folder);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

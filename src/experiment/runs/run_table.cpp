@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Keys that say who a run is, not what it does.
@@ -87,4 +87,4 @@ std::string RunTable::value(std::size_t run, const std::string& key) const {
   return found == runs[run].config.end() ? "" : found->second;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,7 +6,7 @@
 
 #include "runs/run_record.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 struct MeanAndDeviation {
   double mean = 0, deviation = 0;  ///< the latter with n − 1 below the fraction
@@ -40,4 +40,4 @@ nlohmann::ordered_json to_json(const RunTable& table, const std::vector<SkippedF
 /// A line for each run.
 std::string to_csv(const RunTable& table);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

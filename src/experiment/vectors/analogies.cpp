@@ -6,7 +6,7 @@
 
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr Index kTile = 16;    // words whose products with another one are made at once, in registers
@@ -104,7 +104,7 @@ class ProductBlock {
 
 }  // namespace
 
-UnitRows unit_rows(const VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
+UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows) {
   UnitRows matrix{.count = static_cast<Index>(rows.size()), .width = table.width, .values = {}};
   matrix.values.resize(static_cast<std::size_t>(matrix.count * matrix.width));
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -132,4 +132,4 @@ std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const
   return answers;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

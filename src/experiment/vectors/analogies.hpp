@@ -7,7 +7,7 @@
 
 #include "unisono/models/model.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// given[0] is to given[1] as given[2] is to `expected`: rows of a matrix.
 struct Analogy {
@@ -25,7 +25,7 @@ struct UnitRows {
 };
 
 /// \param rows of the table, in the order in which the matrix is to have them
-UnitRows unit_rows(const VectorTable& table, View parameters, std::span<const std::int32_t> rows);
+UnitRows unit_rows(const models::VectorTable& table, View parameters, std::span<const std::int32_t> rows);
 
 /// The word that is nearest to b − a + c, none of the three itself (3CosAdd):
 ///     argmax_w  v_w · v_b − v_w · v_a + v_w · v_c        v: unit vectors; of equals the first
@@ -34,4 +34,4 @@ UnitRows unit_rows(const VectorTable& table, View parameters, std::span<const st
 /// for each of these, and 3·V additions a question. Each product is the same bits however the questions are shared out.
 std::vector<std::int32_t> solve_analogies(const UnitRows& words, std::span<const Analogy> questions);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -6,7 +6,7 @@
 #include "vectors/parameters.hpp"
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Both files are there, or neither.
@@ -34,15 +34,15 @@ void write_rows(const NamedRows& rows, const ExportOptions& options) {
 }  // namespace
 
 void export_vectors(const ExportOptions& options, Log& log) {
-  const auto alone = make_self_communicator();
+  const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
   if (options.format == "hdf5" || options.format == "npz") {
     const std::size_t arrays = export_parameters(model, options);
     log.info(fmt::format("{}: {} arrays of {}", options.output, arrays, model.checkpoint.path));
     return;
   }
-  const VectorTable table = choose_table(model, options.table);
-  const NameTable names = names_of(model, table);
+  const models::VectorTable table = choose_table(model, options.table);
+  const data::NameTable names = names_of(model, table);
   const View parameters = model.parts->parameters.view();
   write_rows({.names = names.names,
               .width = table.width,
@@ -53,4 +53,4 @@ void export_vectors(const ExportOptions& options, Log& log) {
                        options.format == "npy" ? fmt::format("; names in {}.names.txt", options.output) : ""));
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

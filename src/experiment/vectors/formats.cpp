@@ -9,7 +9,7 @@
 #include "unisono/base/errors.hpp"
 #include "vectors/npz.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -87,4 +87,4 @@ void write_names(const std::vector<std::string>& names, NewFile& file) {
   for (const std::string& name : names) file.write(name + '\n');
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

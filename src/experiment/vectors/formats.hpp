@@ -9,7 +9,7 @@
 
 // The formats that vectors are exported in.
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Vectors and what they are called.
 struct NamedRows {
@@ -30,4 +30,4 @@ void write_csv(const NamedRows& rows, NewFile& file);
 /// A line each. \throws DataError for a name of several lines
 void write_names(const std::vector<std::string>& names, NewFile& file);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 double product(View a, View b) {
@@ -20,8 +20,8 @@ double cosine(View a, View b) {
   return squares == 0 ? 0 : product(a, b) / std::sqrt(squares);
 }
 
-std::vector<std::vector<Scored>> nearest(const VectorTable& table, View parameters, const std::vector<Index>& asked,
-                                         std::size_t top) {
+std::vector<std::vector<Scored>> nearest(const models::VectorTable& table, View parameters,
+                                         const std::vector<Index>& asked, std::size_t top) {
   const auto width = static_cast<std::size_t>(table.width);
   std::vector<std::vector<float>> queries(asked.size(), std::vector<float>(width));
   for (std::size_t i = 0; i < asked.size(); ++i) read_row(table, parameters, asked[i], queries[i]);
@@ -40,4 +40,4 @@ std::vector<std::vector<Scored>> nearest(const VectorTable& table, View paramete
   return found;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

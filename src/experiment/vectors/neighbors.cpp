@@ -6,12 +6,12 @@
 #include "vectors/nearest.hpp"
 #include "vectors/tables.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 void neighbors(const NeighborOptions& options, Log& log) {
-  const auto alone = make_self_communicator();
+  const auto alone = comm::make_self_communicator();
   TrainedModel model(*alone, options.model, log, TrainedModel::With::nothing);
-  const VectorTable table = choose_table(model, options.table);
-  const NameTable names = names_of(model, table);
+  const models::VectorTable table = choose_table(model, options.table);
+  const data::NameTable names = names_of(model, table);
   std::vector<Index> asked;
   for (const std::string& name : options.names) asked.push_back(row_of(names, name, model.checkpoint.path));
   const auto found = nearest(table, model.parts->parameters.view(), asked, static_cast<std::size_t>(options.top));
@@ -35,4 +35,4 @@ void neighbors(const NeighborOptions& options, Log& log) {
                .dump());
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

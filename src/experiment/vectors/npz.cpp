@@ -10,7 +10,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -102,4 +102,4 @@ void NpzWriter::write(const std::string& bytes) {
   written_ += bytes.size();
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 #include "new_file.hpp"
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// NumPy's .npz: a zip archive, not compressed, of one .npy file for each array. For up to 4 GiB.
 class NpzWriter {
@@ -34,4 +34,4 @@ class NpzWriter {
 /// What an .npy file of float32 begins with: magic, version 1.0, and the header, whose length is a multiple of 64.
 std::string npy_header(const std::vector<Index>& shape);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

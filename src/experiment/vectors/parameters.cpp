@@ -8,7 +8,7 @@
 #include "unisono/data/hdf5.hpp"
 #include "vectors/npz.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 /// Takes an array. \param group where HDF5 has it: parameters, statistics, normalization
@@ -30,10 +30,10 @@ std::size_t visit_arrays(TrainedModel& model, const Take& take) {
     take(array...);
     ++count;
   };
-  const Model& made = *model.parts->model;
+  const models::Model& made = *model.parts->model;
   visit_blocks("parameters", made.layout(), model.parts->parameters.view(), counting);
   visit_blocks("statistics", made.statistics_layout(), model.parts->statistics.view(), counting);
-  const Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
+  const data::Normalization& normalization = model.checkpoint.header.preprocessing.normalization;
   for (const auto& [name, values] :
        {std::pair("mean", &normalization.mean), std::pair("scale", &normalization.scale)}) {
     if (values->empty()) continue;
@@ -58,7 +58,7 @@ std::size_t write_hdf5(TrainedModel& model, const ExportOptions& options) {
   const std::string aside = options.output + ".tmp";
   std::size_t count = 0;
   try {
-    hdf5::File file(aside, hdf5::File::Mode::create);
+    data::hdf5::File file(aside, data::hdf5::File::Mode::create);
     count = visit_arrays(
         model, [&](const std::string& group, const std::string& name, const std::vector<Index>& shape, View values) {
           const std::string path = group + "/" + name;
@@ -86,4 +86,4 @@ std::size_t export_parameters(TrainedModel& model, const ExportOptions& options)
   return options.format == "npz" ? write_npz(model, options) : write_hdf5(model, options);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 std::vector<double> ranks_of(const std::vector<double>& values) {
@@ -34,4 +34,4 @@ double spearman(const std::vector<double>& a, const std::vector<double>& b) {
   return xx == 0 || yy == 0 ? std::nan("") : xy / std::sqrt(xx * yy);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,15 +4,15 @@
 #include <numeric>
 #include <utility>
 
-namespace unisono {
+namespace unisono::experiment {
 
-Vocabulary::Vocabulary(NameTable names)
-    : names_(std::move(names)), lower_case_(lowercase(names_.names) == names_.names) {
+Vocabulary::Vocabulary(data::NameTable names)
+    : names_(std::move(names)), lower_case_(data::lowercase(names_.names) == names_.names) {
   for (std::size_t row = 0; row < size(); ++row) rows_.emplace(names_.names[row], static_cast<std::int32_t>(row));
 }
 
 std::vector<std::int32_t> Vocabulary::find(std::vector<std::string> words) const {
-  if (lower_case_) words = lowercase(std::move(words));
+  if (lower_case_) words = data::lowercase(std::move(words));
   std::vector<std::int32_t> found;
   for (const std::string& word : words) {
     const auto row = rows_.find(word);
@@ -34,4 +34,4 @@ std::vector<std::int32_t> Vocabulary::most_frequent(std::int64_t count) const {
   return rows;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -8,12 +8,12 @@
 
 #include "unisono/data/dictionary.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// A model's words, to be found by their names.
 class Vocabulary {
  public:
-  explicit Vocabulary(NameTable names);
+  explicit Vocabulary(data::NameTable names);
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
@@ -27,9 +27,9 @@ class Vocabulary {
   std::vector<std::int32_t> most_frequent(std::int64_t count) const;
 
  private:
-  NameTable names_;
+  data::NameTable names_;
   bool lower_case_;
   std::unordered_map<std::string_view, std::int32_t> rows_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -13,7 +13,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 constexpr const char* kBlanks = " \t\r";
@@ -101,4 +101,4 @@ std::vector<RatedPair> read_pairs(const std::string& path) {
   return pairs;
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace unisono {
+namespace unisono::experiment {
 
 /// Analogies as questions-words.txt has them: lines ": section", then lines of four words.
 struct QuestionFile {
@@ -26,4 +26,4 @@ struct RatedPair {
 /// Lines that begin with '#' are left out. \throws DataError naming file and line
 std::vector<RatedPair> read_pairs(const std::string& path);
 
-}  // namespace unisono
+}  // namespace unisono::experiment

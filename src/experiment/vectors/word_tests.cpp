@@ -16,7 +16,7 @@
 #include "vectors/vocabulary.hpp"
 #include "vectors/word_files.hpp"
 
-namespace unisono {
+namespace unisono::experiment {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -79,13 +79,13 @@ Asked choose_questions(const QuestionFile& file, const Vocabulary& vocabulary,
 }
 
 /// Whether each answer is the one expected. Every rank and each of its threads takes a slice of the questions.
-std::vector<std::int64_t> answer(Communicator& world, int threads, const UnitRows& words,
+std::vector<std::int64_t> answer(comm::Communicator& world, int threads, const UnitRows& words,
                                  const std::vector<Analogy>& analogies) {
   std::vector<std::int64_t> right(analogies.size());
-  const Slice own = slice_of(static_cast<Index>(analogies.size()), world.rank(), world.size());
+  const comm::Slice own = comm::slice_of(static_cast<Index>(analogies.size()), world.rank(), world.size());
   ThreadTeam team(threads, "the tests of word vectors");
   team.run([&](int thread) {
-    const Slice part = slice_of(own.last - own.first, thread, threads);
+    const comm::Slice part = comm::slice_of(own.last - own.first, thread, threads);
     const auto first = static_cast<std::size_t>(own.first + part.first);
     const auto mine = std::span(analogies).subspan(first, static_cast<std::size_t>(part.last - part.first));
     const auto answers = solve_analogies(words, mine);
@@ -121,7 +121,7 @@ std::vector<Score> count(const QuestionFile& file, const Asked& asked, const std
 /// The tests of one model. Rank 0 alone has the vocabulary, reads files and reports.
 class WordTests {
  public:
-  WordTests(Communicator& world, const WordTestOptions& options, Log& log)
+  WordTests(comm::Communicator& world, const WordTestOptions& options, Log& log)
       : world_(world),
         options_(options),
         model_(world, options.model, log, TrainedModel::With::nothing),
@@ -206,10 +206,10 @@ class WordTests {
         grouped(static_cast<std::int64_t>(scores.size())), grouped(static_cast<std::int64_t>(pairs.size()))));
   }
 
-  Communicator& world_;
+  comm::Communicator& world_;
   const WordTestOptions& options_;
   TrainedModel model_;
-  VectorTable table_;
+  models::VectorTable table_;
   std::optional<Vocabulary> vocabulary_;
   Json report_;
   std::vector<std::string> lines_;
@@ -217,11 +217,11 @@ class WordTests {
 
 }  // namespace
 
-void evaluate_words(Communicator& world, const WordTestOptions& options, bool json, Log& log) {
+void evaluate_words(comm::Communicator& world, const WordTestOptions& options, bool json, Log& log) {
   WordTests tests(world, options, log);
   tests.run();
   if (json) return log.info(tests.report().dump());
   for (const std::string& line : tests.lines()) log.info(line);
 }
 
-}  // namespace unisono
+}  // namespace unisono::experiment

@@ -1,7 +1,7 @@
 #include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 void CpuBackend::activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
                                     MutableView y) {
@@ -25,4 +25,4 @@ void CpuBackend::add(const Extent& extent, Index batch, View x, MutableView y) {
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

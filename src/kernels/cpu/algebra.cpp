@@ -5,7 +5,7 @@
 #include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 void CpuBackend::clear(MutableView x) {
   parallel_chunks(settings_.threads, static_cast<Index>(x.size()),
@@ -37,4 +37,4 @@ void CpuBackend::axpby(float a, View x, float b, MutableView y) {
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

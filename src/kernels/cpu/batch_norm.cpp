@@ -7,7 +7,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// A batch of activations cut into tiles, all of a size: kPixels × kTileChannels × 64 lanes are 128 KiB, so that what a
@@ -179,4 +179,4 @@ void CpuBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x, 
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -4,7 +4,7 @@
 
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// Long vectors are worked on in chunks of so many floats. Sums are made of the chunks' sums, so that they do not
 /// depend on the number of threads.
@@ -18,4 +18,4 @@ void parallel_chunks(int threads, Index size, const Work& work) {
   parallel_for(threads, chunks_of(size), [&](Index i) { work(i * kChunk, std::min(kChunk, size - i * kChunk)); });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -9,7 +9,7 @@
 
 // Losses of scores, one a class, and the class that is right.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// Some lanes of a batch of scores, with what is right.
@@ -113,4 +113,4 @@ void CpuBackend::multiclass_hinge(Index classes, Index batch, View scores, std::
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

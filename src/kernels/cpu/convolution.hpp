@@ -12,7 +12,7 @@
 // stored [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which lie one after the other
 // in memory: without groups and dilation they are one longer sum, a run.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// [first, end)
 struct Range {
@@ -102,4 +102,4 @@ inline Ahead successors_of(const Loops& loops, const ProductShape& shape, const 
   return {first, fetch_step(loops, shape, pairs.count(), floats), first, 0};
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -5,7 +5,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// The kernel's elements of a row: class by class, each in falling order.
@@ -87,4 +87,4 @@ void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index ba
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -4,7 +4,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// The taps of a group at an output's position: pairs of [channels][lane] of x and [O][channels] of W.
@@ -66,4 +66,4 @@ void CpuBackend::convolution_backward(const ConvolutionSpec& spec, Index batch, 
   if (!dx.empty()) convolution_backward_data(spec, batch, w, dy, dx);
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -2,7 +2,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/weight_gradient.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kParts = 8;                    ///< at most
@@ -66,4 +66,4 @@ void CpuBackend::convolution_backward_weights(const ConvolutionSpec& spec, Index
   axpby(1, {sums + parts * size, dw.size()}, 1, dw);
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -7,7 +7,7 @@
 #include "cpu/parallel.hpp"
 #include "unisono/base/threads.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 namespace cpu {
 
 CpuBackend::CpuBackend(const CpuSettings& settings) : settings_(settings), loops_(loops_for(settings.instruction_set)) {
@@ -41,4 +41,4 @@ std::unique_ptr<Backend> make_cpu_backend(int threads) {
 
 std::string cpu_instruction_set() { return cpu::loops_for(cpu::chosen_instruction_set()).name; }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

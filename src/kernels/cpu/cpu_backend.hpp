@@ -5,7 +5,7 @@
 #include "cpu/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// What a test may choose.
 struct CpuSettings {
@@ -137,4 +137,4 @@ class CpuBackend final : public Backend {
   Scratch partials_;  ///< sums of parts of a batch, to be added up in a fixed order
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

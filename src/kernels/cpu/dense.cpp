@@ -7,7 +7,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 // What is read again and again should stay in the first or second level of cache.
@@ -141,4 +141,4 @@ void CpuBackend::dense_backward_weights(const DenseSpec& spec, Index batch, View
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

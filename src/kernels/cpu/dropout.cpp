@@ -14,7 +14,7 @@
 #include "cpu/parallel.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                          MutableView y) {
@@ -47,4 +47,4 @@ void CpuBackend::dropout(const DropoutKey& key, const Extent& extent, std::span<
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-namespace unisono {
+namespace unisono::kernels {
 namespace cpu {
 namespace {
 
@@ -148,4 +148,4 @@ std::unique_ptr<InPlaceKernels> make_in_place_kernels() {
   return cpu::in_place_kernels_for(cpu::chosen_instruction_set());
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -5,7 +5,7 @@
 // The inner loops of models that are updated in place; see loops.hpp for what holds of all loops. Several threads run
 // them on one θ without locks (races.hpp).
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
@@ -71,4 +71,4 @@ struct InPlaceLoops {
                     const FactorRows& items, InPlaceSums& sums);
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -15,7 +15,7 @@
 #include <cpuid.h>
 #endif
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr std::array<std::string_view, 3> kNames = {"portable", "avx2", "avx512"};  // in the order of InstructionSet
@@ -80,4 +80,4 @@ Loops loops_for(InstructionSet set) {
   throw std::logic_error("loops_for: an instruction set that this build lacks");
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

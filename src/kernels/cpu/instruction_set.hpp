@@ -4,7 +4,7 @@
 
 #include "cpu/loops.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// What the inner loops are compiled for; the later, the faster.
 enum class InstructionSet { portable, avx2, avx512 };
@@ -19,4 +19,4 @@ InstructionSet chosen_instruction_set();
 /// \pre available
 Loops loops_for(InstructionSet set);
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -6,7 +6,7 @@
 #include "cpu/layer_loops.hpp"
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// The examples' weights of some lanes; where there are none, nothing is copied.
 class LaneWeights {
@@ -27,4 +27,4 @@ class LaneWeights {
   std::array<float, static_cast<std::size_t>(kMaximumLanes)> values_;
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

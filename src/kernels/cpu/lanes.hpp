@@ -4,7 +4,7 @@
 
 #include "unisono/kernels/specs.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// How the examples of a batch lie in memory: [block][y][x][channel][lane]. The batch is innermost, so that it is the
 /// SIMD dimension and channels need no padding. Example e is lane e % width of block e / width. Lanes without an
@@ -32,4 +32,4 @@ struct Lanes {
   static constexpr Index round_up(Index n) { return (n + kVector - 1) / kVector * kVector; }
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -7,7 +7,7 @@
 
 // The inner loops of the layers that are no matrix products; see loops.hpp for what holds of all loops.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
@@ -148,4 +148,4 @@ struct LossLoops {
   void (*weigh)(const Columns& columns, const float* weights, float* d);
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -6,7 +6,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// Activations cut into groups of examples: whole blocks, or where these are too few for all threads parts of them.
@@ -78,4 +78,4 @@ void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, 
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -4,7 +4,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/planes.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 Index CpuBackend::activation_size(const Extent& extent, Index batch) const {
   const Lanes lanes(batch);
@@ -42,4 +42,4 @@ void CpuBackend::store(const Extent& extent, Index batch, View x, MutableView va
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

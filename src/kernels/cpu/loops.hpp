@@ -13,7 +13,7 @@
 //
 // Width: lanes of a block, a multiple of 16. Pointers to activations are aligned to 64 bytes.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
@@ -103,4 +103,4 @@ Loops make_loops();
 }
 #endif
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -5,7 +5,7 @@
 #include "cpu/lane_weights.hpp"
 #include "cpu/planes.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// A tile of activations beside its targets, turned into the activations' order.
@@ -135,4 +135,4 @@ void CpuBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, Vi
   sums.values += batch * values;
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -3,7 +3,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kParts = 8;            ///< at most so many parts of the rows are summed apart
@@ -44,4 +44,4 @@ void CpuBackend::add_up_bias(const float* sums, Index parts, MutableView db, Wri
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

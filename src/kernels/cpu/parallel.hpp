@@ -8,7 +8,7 @@
 #include <omp.h>
 #endif
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// Calls work(first, last, thread) once a thread, on consecutive parts of [0, count), all but equal. What is computed
 /// for an index must not depend on the part it falls into. `work` must not throw.
@@ -38,4 +38,4 @@ void parallel_for(int threads, Index count, const Work& work) {
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

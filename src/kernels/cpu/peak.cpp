@@ -5,7 +5,7 @@
 #include "cpu/parallel.hpp"
 #include "unisono/base/clock.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr double kSeconds = 0.2;  ///< of each measurement
@@ -62,4 +62,4 @@ double CpuBackend::measure_bandwidth_bytes_per_second() {
   return best;
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -5,7 +5,7 @@
 #include "cpu/lanes.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// An activation beside values in canonical order, as planes to be transposed: `planes` of `positions` values,
 /// `positions · planes` in all. In memory of [block][y][x][channel][lane] neighbouring positions are `stride` values of
@@ -43,4 +43,4 @@ void for_each_tile(int threads, const Lanes& lanes, const Planes& planes, const 
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -4,7 +4,7 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 /// Where in a block of x the inputs of one output pixel lie, in row-major order, without those in the padding.
@@ -154,4 +154,4 @@ void CpuBackend::global_average_pool_backward(const Extent& extent, Index batch,
   });
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

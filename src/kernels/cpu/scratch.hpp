@@ -2,7 +2,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// Memory of a kernel's own that outlives the call, so that a step allocates nothing once it has run.
 class Scratch {
@@ -23,4 +23,4 @@ class Scratch {
   Buffer buffer_;
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -1,7 +1,7 @@
 #include "cpu/races.hpp"
 #include "unisono/kernels/in_place.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 
 UNISONO_RACES_BY_DESIGN void read_shared(const float* shared, float* own, Index n) {
   for (Index i = 0; i < n; ++i) own[i] = shared[i];
@@ -14,4 +14,4 @@ UNISONO_RACES_BY_DESIGN void add_to_shared(const float* before, const float* aft
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

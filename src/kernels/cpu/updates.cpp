@@ -6,11 +6,11 @@
 #include "cpu/chunks.hpp"
 #include "cpu/cpu_backend.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 float value_of(const GradientScale& scale) {
-  return unisono::value_of(scale, scale.clip_norm == 0 ? 0 : scale.squared_norm.front());
+  return unisono::kernels::value_of(scale, scale.clip_norm == 0 ? 0 : scale.squared_norm.front());
 }
 
 template <typename Step>
@@ -141,4 +141,4 @@ void CpuBackend::lamb_apply(const AdamStep& step, std::span<const UpdateRange> r
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

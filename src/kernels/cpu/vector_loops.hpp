@@ -7,7 +7,7 @@
 // The inner loops of vector algebra and update rules; see loops.hpp for what holds of all loops. Vectors need no
 // alignment and do not overlap, but for axpby's, where y may be x.
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
@@ -37,4 +37,4 @@ struct UpdateLoops {
                      const float* second, Count n);
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kTransposedFloats = Index{1} << 13;  ///< 32 KiB of dy, transposed at a time
@@ -208,4 +208,4 @@ void WeightGradient::write(const float* sum, float* dw) const {
   }
 }
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

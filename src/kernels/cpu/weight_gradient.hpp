@@ -3,7 +3,7 @@
 #include "cpu/convolution.hpp"
 #include "cpu/loops.hpp"
 
-namespace unisono::cpu {
+namespace unisono::kernels::cpu {
 
 /// The gradient of a convolution's weights, in parts: for each tap dW (O × I) = Σ dy (O × lanes) x (I × lanes)ᵀ over
 /// all positions that it reaches. For most channels of the output some positions of dy are transposed, and the sum over
@@ -69,4 +69,4 @@ class WeightGradient {
   std::vector<Stretch> stretches_;
 };
 
-}  // namespace unisono::cpu
+}  // namespace unisono::kernels::cpu

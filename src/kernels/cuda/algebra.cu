@@ -2,7 +2,7 @@
 #include "cuda/grid.hpp"
 #include "cuda/ranges.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 __global__ void sum_of_scaled(std::int64_t n, float a, const float* x, float b, float* y) {
@@ -73,4 +73,4 @@ void CudaBackend::add_chunks(const RangeChunks& cut, const double* partial, std:
                  queue().stage(std::span<const std::int64_t>(cut.begins)), partial, sums.data());
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -1,7 +1,7 @@
 // Batch normalisation over [rows, C]: sums of channels in double, each in an order that depends on the shape alone.
 #include "cuda/column_sums.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr Index kRowsEachPart = 256;
@@ -219,4 +219,4 @@ void CudaBackend::batch_norm_backward(const NormSpec& spec, Index batch, View x,
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -7,7 +7,7 @@
 #include "cuda/libraries.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 void check(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
@@ -26,4 +26,4 @@ void check(cudnnStatus_t status, const char* call) {
   throw DeviceError(fmt::format("{} failed: {}: {}", call, cudnn().cudnnGetErrorString(status), detail.data()));
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

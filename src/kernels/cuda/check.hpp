@@ -6,10 +6,10 @@
 
 // One check per C API: each throws a DeviceError with the call and what the library says of its failure.
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 void check(cudaError_t error, const char* call);
 void check(cublasStatus_t status, const char* call);
 void check(cudnnStatus_t status, const char* call);
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

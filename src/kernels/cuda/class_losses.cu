@@ -1,7 +1,7 @@
 // Losses of scores, one a class, and the class that is right.
 #include "cuda/found.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// loss = log Σ exp(z − m) − (1 − smoothing) (z_label − m) − smoothing / K · Σ (z − m), m the largest logit.
@@ -111,4 +111,4 @@ void CudaBackend::multiclass_hinge(Index classes, Index batch, View scores, std:
   add_found(found, grid.blocks.x, batch, sums);
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -4,7 +4,7 @@
 // parts come to is added up in an order that depends on the shape alone.
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 constexpr unsigned kColumns = 32, kRowsOfBlock = 8;  ///< threads
 /// Rows that a thread reads before it writes to one of them: the reads need not wait for one another.
@@ -58,4 +58,4 @@ inline Index parts_of_rows(Index rows, Index rows_of_part) {
   return std::min<Index>(kMostParts, blocks_for(rows, rows_of_part));
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -2,7 +2,7 @@
 // them.
 #include "cuda/cuda_backend.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 void CudaBackend::convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const Extent out = spec.out();
@@ -42,4 +42,4 @@ void CudaBackend::convolution_weights(const ConvolutionSpec& spec, Index batch, 
   if (!direct) take_gradient(result, floats, dw, write);
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -5,7 +5,7 @@
 #include "cuda/descriptor.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// Names of tensors in a graph.
@@ -300,4 +300,4 @@ void Convolutions::run(Queue& queue, ConvolutionPass pass, const ConvolutionSpec
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

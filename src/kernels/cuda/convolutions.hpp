@@ -9,7 +9,7 @@
 #include "cuda/queue.hpp"
 #include "unisono/kernels/specs.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 class Descriptor;
 
@@ -61,4 +61,4 @@ class Convolutions {
   std::map<Key, Plan> plans_;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -4,7 +4,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 CudaBackend::CudaBackend(int device, Precision precision)
     : device_(device),
@@ -18,12 +18,12 @@ CudaBackend::CudaBackend(int device, Precision precision)
 
 std::string CudaBackend::description() const { return fmt::format("{}, {}", device_.name(), name_of(precision_)); }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda
 
-namespace unisono {
+namespace unisono::kernels {
 
 std::unique_ptr<Backend> make_cuda_backend(int device, Precision precision) {
   return std::make_unique<cuda::CudaBackend>(device, precision);
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

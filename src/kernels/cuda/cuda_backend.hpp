@@ -12,7 +12,7 @@
 #include "cuda/scratch.hpp"
 #include "unisono/kernels/backend.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// Sums of losses on the device, until they are collected.
 struct LossAccumulators {
@@ -184,4 +184,4 @@ class CudaBackend final : public Backend {
   std::map<const LossSums*, int> loss_slots_;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

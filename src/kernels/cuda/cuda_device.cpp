@@ -8,7 +8,7 @@
 #include "cuda/find_devices.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// The driver's own memory.
@@ -156,4 +156,4 @@ void* CudaDevice::submit() {
   return queue_.stream();
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -7,7 +7,7 @@
 #include "cuda/queue.hpp"
 #include "unisono/tensor/device.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// Memory of the device, out of a pool, in the order of a queue: what is asked of the queue later finds it zeroed.
 class DeviceMemory final : public Allocator {
@@ -73,4 +73,4 @@ class CudaDevice final : public Device {
   Stream downloads_;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

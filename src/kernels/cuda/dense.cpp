@@ -4,7 +4,7 @@
 
 #include "cuda/cuda_backend.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 void CudaBackend::dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) {
   const bool relu = spec.activation == Activation::relu;
@@ -47,4 +47,4 @@ void CudaBackend::dense_backward(const DenseSpec& spec, Index batch, View x, Vie
   }
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -9,7 +9,7 @@
 #include "cuda/check.hpp"
 #include "cuda/libraries.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// A descriptor of cuDNN's graph API: attributes are set, then it is finalised.
 class Descriptor {
@@ -57,4 +57,4 @@ class Descriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -7,7 +7,7 @@
 
 #include "cuda/launch.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 using Half = __nv_bfloat16;
 
@@ -67,4 +67,4 @@ __device__ T block_sum(T value) {
   return warp_sum(lane < warps ? parts[lane] : T(0));
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

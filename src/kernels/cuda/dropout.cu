@@ -5,7 +5,7 @@
 #include "cuda/grid.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr std::int64_t kWords = 4;  // that one call of Philox gives
@@ -69,4 +69,4 @@ void CudaBackend::dropout(const DropoutKey& key, const Extent& extent, std::span
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

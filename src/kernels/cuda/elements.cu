@@ -3,7 +3,7 @@
 
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr float kInverseRoot2 = 0.70710678F, kInverseRoot2Pi = 0.39894228F;
@@ -177,4 +177,4 @@ void CudaBackend::take_gradient(const void* result, bool floats, MutableView gra
   }
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

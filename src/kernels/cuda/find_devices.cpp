@@ -6,7 +6,7 @@
 
 #include "cuda/check.hpp"
 
-namespace unisono {
+namespace unisono::kernels {
 namespace {
 
 constexpr const char* kWayOut = "or set device = \"cpu\"";
@@ -52,8 +52,8 @@ CudaDevices find_cuda_devices() {
 
 std::string cuda::identity_of(int device) {
   std::array<char, 32> bus{};
-  check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
+  cuda::check(cudaDeviceGetPCIBusId(bus.data(), static_cast<int>(bus.size()), device), "cudaDeviceGetPCIBusId");
   return bus.data();
 }
 
-}  // namespace unisono
+}  // namespace unisono::kernels

@@ -3,7 +3,7 @@
 // What the kernels of losses share: a warp an example, in double; blocks' sums are added up in their order.
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 constexpr unsigned kWarpsOfBlock = kBlock / kWarp;
 
@@ -56,4 +56,4 @@ inline Grid grid_of_warps(Index batch) {
           .threads = kBlock};
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -5,7 +5,7 @@
 #include "cuda/cuda_backend.hpp"
 #include "cuda/device_code.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 constexpr unsigned kBlock = 256;  ///< threads
 
@@ -44,4 +44,4 @@ T* values_of(MutableView x) {
   return reinterpret_cast<T*>(x.data());
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -8,7 +8,7 @@
 
 // CUDA's objects, each owned by one value.
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// An ordered queue of the device, which waits for no other.
 class Stream {
@@ -70,4 +70,4 @@ class GraphExecution {
   cudaGraphExec_t execution_ = nullptr;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -6,7 +6,7 @@
 
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr std::size_t kShareOfFreeMemory = 4;  // a set takes a quarter of it at most
@@ -137,4 +137,4 @@ void KeptRows::load(std::span<const std::uint64_t> examples, std::span<const Mov
   backend_.load_rows(*this, examples, movements, x);
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -2,7 +2,7 @@
 
 #include "unisono/tensor/features.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 class CudaBackend;
 
@@ -25,4 +25,4 @@ class KeptRows final : public KeptFeatures {
   Buffer mean_, factor_;  ///< as in StoredFeatures
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

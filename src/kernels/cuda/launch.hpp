@@ -8,7 +8,7 @@
 #include <cuda_runtime.h>
 #endif
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// Blocks of threads.
 struct Grid {
@@ -29,4 +29,4 @@ cudaError_t launch(void (*kernel)(Parameters...), const Grid& grid, cudaStream_t
 #endif
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -1,7 +1,7 @@
 // Layer normalisation: each example over its own values, a block an example.
 #include "cuda/column_sums.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr Index kExamplesEachPart = 64;
@@ -119,4 +119,4 @@ void CudaBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x,
                  dgamma.data(), dbeta.data());
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

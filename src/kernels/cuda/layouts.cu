@@ -1,7 +1,7 @@
 // Values [B, C, H, W] of floats in plain memory become activations [B, H, W, C], and the way back.
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// Element i of activations is element canonical(i) of values.
@@ -53,4 +53,4 @@ void CudaBackend::store(const Extent& extent, Index batch, View x, MutableView v
   memory().copy({floats, static_cast<std::size_t>(n)}, values.first(static_cast<std::size_t>(n)));
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -6,7 +6,7 @@
 // cuBLASLt and cuDNN, loaded when a GPU is first used: a run on the CPU needs neither, and is not slowed by their
 // size.
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 #define UNISONO_CUBLASLT_FUNCTIONS(X)     \
   X(cublasLtCreate)                       \
@@ -51,4 +51,4 @@ struct Cudnn {
 const CublasLt& cublas_lt();
 const Cudnn& cudnn();
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

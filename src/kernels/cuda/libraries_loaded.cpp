@@ -7,7 +7,7 @@
 #include "cuda/libraries.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// A shared library, loaded for as long as the process lives.
@@ -66,4 +66,4 @@ const Cudnn& cudnn() {
   return table;
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

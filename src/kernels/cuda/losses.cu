@@ -2,7 +2,7 @@
 #include "cuda/found.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr int kSlots = 64;  // sums that are kept at a time
@@ -193,4 +193,4 @@ void CudaBackend::error_loss(const ErrorSpec& spec, Index batch, View outputs, V
   sums.values += batch * spec.extent.size();
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

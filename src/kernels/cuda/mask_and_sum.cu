@@ -1,7 +1,7 @@
 // The gradient behind a ReLU, and that of a bias, in one pass over dy.
 #include "cuda/column_sums.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr Index kRowsEachPart = 256;
@@ -58,4 +58,4 @@ void CudaBackend::mask_and_sum(Index rows, Index channels, View y, MutableView d
   queue().launch(add_parts, grid_of_columns(channels), channels, parts, partial, write == Write::add, db.data());
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -4,7 +4,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr std::uint32_t kAlignmentOfViews = 32;  // blocks of θ begin at multiples of 16 values, in bf16 of 2 bytes
@@ -142,4 +142,4 @@ void Products::multiply(Queue& queue, const ProductSpec& spec, const ProductMemo
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -8,7 +8,7 @@
 #include "cuda/precision.hpp"
 #include "cuda/queue.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// What cuBLASLt does with a product beside it.
 enum class Epilogue { none, bias, relu, bias_relu, bias_gradient };
@@ -57,4 +57,4 @@ class Products {
   std::map<ProductSpec, std::unique_ptr<Plan>> plans_;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

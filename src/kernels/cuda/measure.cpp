@@ -6,7 +6,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 /// An event that knows its time.
@@ -108,4 +108,4 @@ double CudaBackend::seconds_of_copy(Index floats) {
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -6,7 +6,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr std::size_t kSmall = 512, kLarge = std::size_t{2} << 20;
@@ -73,4 +73,4 @@ void Pool::release_kept() {
   kept_bytes_ = 0;
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

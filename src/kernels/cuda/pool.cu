@@ -1,7 +1,7 @@
 // Pooling. Each output, and each input's gradient, is one thread's, so that nothing is added to by two.
 #include "cuda/grid.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 struct Window {
@@ -142,4 +142,4 @@ void CudaBackend::global_average_pool_backward(const Extent& extent, Index batch
   });
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

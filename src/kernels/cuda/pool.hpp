@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// Where a pool gets its memory.
 struct RawMemory {
@@ -48,4 +48,4 @@ class Pool {
   std::size_t used_bytes_ = 0, kept_bytes_ = 0;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

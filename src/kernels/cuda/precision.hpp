@@ -5,7 +5,7 @@
 #include "unisono/kernels/cuda.hpp"
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// How activations are stored: as floats, or as bfloat16, two in the room of a float. Parameters, gradients, losses and
 /// sums are floats or doubles in any precision.
@@ -16,4 +16,4 @@ inline Index activation_floats(Precision precision, Index values) {
   return stores_halves(precision) ? (values + 1) / 2 : values;
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -7,7 +7,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr std::size_t kStagedBytes = std::size_t{1} << 20;  // of one submission
@@ -195,4 +195,4 @@ void Queue::wait(Event& event) {
   }
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

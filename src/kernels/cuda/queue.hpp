@@ -16,7 +16,7 @@
 #include "cuda/pool.hpp"
 #include "unisono/tensor/device.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// A number for a sequence of plain values.
 class Signature {
@@ -62,7 +62,7 @@ class Queue {
     signature.add(kernel).add(grid.blocks.x).add(grid.blocks.y).add(grid.threads.x).add(grid.threads.y);
     (signature.add(static_cast<Parameters>(arguments)), ...);
     add(signature, [=](cudaStream_t stream) {
-      check(cuda::launch(kernel, grid, stream, static_cast<Parameters>(arguments)...), "a kernel's launch");
+      check(kernels::cuda::launch(kernel, grid, stream, static_cast<Parameters>(arguments)...), "a kernel's launch");
     });
   }
 
@@ -148,4 +148,4 @@ class Queue {
   double waited_seconds_ = 0;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 RangeChunks::RangeChunks(std::span<const UpdateRange> ranges) {
   constexpr Index kLeast = 1 << 13, kMostChunks = 2048;
@@ -22,4 +22,4 @@ RangeChunks::RangeChunks(std::span<const UpdateRange> ranges) {
   begins.push_back(std::ssize(chunks));
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

@@ -6,7 +6,7 @@
 
 #include "unisono/kernels/specs.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// A piece of one range, for one block of threads.
 struct RangeChunk {
@@ -24,4 +24,4 @@ struct RangeChunks {
   explicit RangeChunks(std::span<const UpdateRange> ranges);
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

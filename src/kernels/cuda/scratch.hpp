@@ -2,7 +2,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 
 /// Device memory for the length of a call, as large as the largest call wanted. Its address must be part of the
 /// signature of the commands that use it, for it changes when it grows.
@@ -27,4 +27,4 @@ class Scratch {
   Buffer buffer_;
 };
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

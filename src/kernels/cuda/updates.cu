@@ -6,7 +6,7 @@
 #include "cuda/grid.hpp"
 #include "cuda/ranges.hpp"
 
-namespace unisono::cuda {
+namespace unisono::kernels::cuda {
 namespace {
 
 constexpr unsigned kUpdateBlock = 512;
@@ -297,4 +297,4 @@ void CudaBackend::lamb_apply(const AdamStep& step, std::span<const UpdateRange> 
          Vectors<2>{theta.data(), theta.data(), {const_cast<float*>(first.data()), const_cast<float*>(second.data())}});
 }
 
-}  // namespace unisono::cuda
+}  // namespace unisono::kernels::cuda

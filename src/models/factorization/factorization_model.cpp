@@ -11,7 +11,7 @@
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 FactorizationModel::FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs,
                                        const ModelContext& context)
     : InPlaceModel("factorization"),
@@ -22,9 +22,9 @@ FactorizationModel::FactorizationModel(const FactorizationSettings& settings, co
       stride_(width_ + kLineFloats),
       mean_(static_cast<float>(inputs.mean_value)),
       adagrad_(context.update_rule == "adagrad") {
-  if (inputs.kind != SetKind::ratings) {
-    throw ConfigError(
-        fmt::format("model.kind = \"factorization\" needs ratings, but the data set holds {}", name_of(inputs.kind)));
+  if (inputs.kind != data::SetKind::ratings) {
+    throw ConfigError(fmt::format("model.kind = \"factorization\" needs ratings, but the data set holds {}",
+                                  data::name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"sgd", "adagrad"}, kind_);
   users_ = declare("users", user_count_);
@@ -52,7 +52,7 @@ Index FactorizationModel::declare(const std::string& name, Index rows) {
   return layout_.add_rows(std::move(parts), stride_);
 }
 
-FactorRows FactorizationModel::rows_at(float* first) const {
+kernels::FactorRows FactorizationModel::rows_at(float* first) const {
   return {.factors = {.values = first, .stride = stride_, .width = width_}, .rank = settings_.dimension};
 }
 
@@ -65,7 +65,7 @@ void FactorizationModel::initialise(std::uint64_t seed, ModelState state) const 
 void FactorizationModel::initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const {
   std::fill_n(rows, series.count * stride_, 0.0F);
   const auto bound = static_cast<float>(settings_.initial_range / std::sqrt(static_cast<double>(settings_.dimension)));
-  const RowMatrix factors = rows_at(rows).factors;
+  const kernels::RowMatrix factors = rows_at(rows).factors;
   draw_rows(seed, static_cast<std::uint32_t>(space), bound, series, settings_.dimension, factors);
   if (adagrad_) fill_column(1, series.count, width_ + 1, factors);
   for (Index row = 0; row < series.count && !own_l2_[space].empty(); ++row) {
@@ -84,25 +84,26 @@ std::vector<VectorTable> FactorizationModel::vectors(View) const {
           {.name = "items", .rows = item_count_, .width = settings_.dimension, .parts = {{items_, stride_}}}};
 }
 
-void FactorizationModel::mark_rows(const Batch& batch, ExampleRange range, Scratch&, TouchedRows& touched) const {
+void FactorizationModel::mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch&,
+                                   TouchedRows& touched) const {
   mark_entries(entries_of(batch, range), touched);
 }
 
-void FactorizationModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step,
-                                         Scratch& scratch, LossSums& sums) const {
-  const FactorStep with = step_at(step.rate);
+void FactorizationModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                                         Scratch& scratch, kernels::LossSums& sums) const {
+  const kernels::FactorStep with = step_at(step.rate);
   const TableParts parts = tables(step.parameters);
-  const FactorRows user_rows = rows_at(parts.rows), item_rows = rows_at(parts.columns);
+  const kernels::FactorRows user_rows = rows_at(parts.rows), item_rows = rows_at(parts.columns);
   update_entries(entries_of(batch, range), step, scratch, sums,
-                 [&](SparseEntries entries) { return kernels_->factorize(entries, with, user_rows, item_rows); });
+                 [&](data::SparseEntries entries) { return kernels_->factorize(entries, with, user_rows, item_rows); });
 }
 
-void FactorizationModel::update_part(SparseEntries entries, double rate, const TableParts& parts,
-                                     LossSums& sums) const {
+void FactorizationModel::update_part(data::SparseEntries entries, double rate, const TableParts& parts,
+                                     kernels::LossSums& sums) const {
   add(kernels_->factorize(entries, step_at(rate), rows_at(parts.rows), rows_at(parts.columns)), sums);
 }
 
-FactorStep FactorizationModel::step_at(double rate) const {
+kernels::FactorStep FactorizationModel::step_at(double rate) const {
   return {.rate = static_cast<float>(rate),
           .mean = mean_,
           .user_l2 = static_cast<float>(settings_.user_l2),
@@ -113,7 +114,7 @@ FactorStep FactorizationModel::step_at(double rate) const {
 }
 
 float FactorizationModel::rating(Index user, Index item, const TableParts& parts) const {
-  const FactorRows u = rows_at(parts.rows), i = rows_at(parts.columns);
+  const kernels::FactorRows u = rows_at(parts.rows), i = rows_at(parts.columns);
   const float *const p = u.factors.row(user), *const q = i.factors.row(item);
   std::array<float, kLineFloats> sums{};  // rows are filled up with zeros
   for (Index k = 0; k < width_; k += kLineFloats) {
@@ -122,13 +123,14 @@ float FactorizationModel::rating(Index user, Index item, const TableParts& parts
   return mean_ + *u.bias(user) + *i.bias(item) + std::accumulate(sums.begin(), sums.end(), 0.0F);
 }
 
-void FactorizationModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
-  for (const ExampleRange& range : batch.ranges) {
+void FactorizationModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
+  for (const data::ExampleRange& range : batch.ranges) {
     evaluate_part(entries_of(batch, range), tables(state.parameters), sums);
   }
 }
 
-void FactorizationModel::evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const {
+void FactorizationModel::evaluate_part(data::SparseEntries entries, const TableParts& parts,
+                                       kernels::LossSums& sums) const {
   for (const SparseEntry& entry : entries) {
     const double error = static_cast<double>(rating(entry.row, entry.column, parts) - entry.value);
     sums.loss += error * error / 2;
@@ -141,17 +143,17 @@ void FactorizationModel::evaluate_part(SparseEntries entries, const TableParts& 
   sums.values += static_cast<std::int64_t>(entries.size());
 }
 
-void FactorizationModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+void FactorizationModel::predict(const data::Batch& batch, ModelState state, MutableView outputs) {
   const TableParts all = tables(state.parameters);
   std::size_t i = 0;
-  for (const ExampleRange& range : batch.ranges) {
+  for (const data::ExampleRange& range : batch.ranges) {
     for (const SparseEntry& entry : entries_of(batch, range)) {
       outputs[i++] = rating(entry.row, entry.column, all);
     }
   }
 }
 
-std::vector<Metric> FactorizationModel::metrics(const LossSums& sums) const {
+std::vector<Metric> FactorizationModel::metrics(const kernels::LossSums& sums) const {
   std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false},
                                  {"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false},
                                  {"mae", ratio(sums.absolute_error, sums.values), false}};
@@ -176,4 +178,4 @@ double FactorizationModel::flops_per_example() const {
   return static_cast<double>(settings_.dimension) * (adagrad_ ? 16 : 12);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -6,7 +6,7 @@
 #include "in_place_model.hpp"
 #include "unisono/models/factory.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error, penalties with
 /// each rating, or of each row as a whole, of which each of its n ratings then has the share 1/n.
@@ -18,23 +18,25 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
-  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return 1; }
 
   std::unique_ptr<Scratch> make_scratch() const override;
-  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                       LossSums& sums) const override;
-  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
+  void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       kernels::LossSums& sums) const override;
+  void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                 TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors(View parameters) const override;
 
   const Bipartite* bipartite() const override { return this; }
-  void update_part(SparseEntries entries, double rate, const TableParts& parts, LossSums& sums) const override;
-  void evaluate_part(SparseEntries entries, const TableParts& parts, LossSums& sums) const override;
+  void update_part(data::SparseEntries entries, double rate, const TableParts& parts,
+                   kernels::LossSums& sums) const override;
+  void evaluate_part(data::SparseEntries entries, const TableParts& parts, kernels::LossSums& sums) const override;
   void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const override;
 
-  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
 
@@ -45,8 +47,8 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   }
 
  private:
-  FactorRows rows_at(float* first) const;
-  FactorStep step_at(double rate) const;
+  kernels::FactorRows rows_at(float* first) const;
+  kernels::FactorStep step_at(double rate) const;
   bool has_own_l2() const { return settings_.l2_per == "user_and_item"; }
   Index declare(const std::string& name, Index rows);
   void take_counts(std::span<const std::int64_t> counts);
@@ -59,4 +61,4 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   std::array<std::vector<float>, 2> own_l2_;  ///< λ / n of each user and item, where each row has its own
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -1,6 +1,6 @@
 #include "unisono/models/factorization_settings.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 void FactorizationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -24,4 +24,4 @@ void FactorizationSettings::describe(ConfigVisitor& visitor) {
                 initial_range);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

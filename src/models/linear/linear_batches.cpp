@@ -6,7 +6,7 @@
 
 // Linear models on whole batches: losses, gradients, predictions.
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
@@ -26,13 +26,13 @@ double softmax_loss(std::span<float> z, std::size_t label) {
 
 }  // namespace
 
-std::vector<float> LinearModel::margins(const Batch& batch, Place at, MutableView parameters) const {
+std::vector<float> LinearModel::margins(const data::Batch& batch, Place at, MutableView parameters) const {
   const Index k = outputs();
   std::vector<float> margins(static_cast<std::size_t>(batch.size * k));
   if (batch.set != nullptr) {
-    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
+    const SparseRows& rows = std::get<data::LabelledRows>(*batch.set).rows;
     MutableView left = margins;
-    for (const ExampleRange& range : batch.ranges) {
+    for (const data::ExampleRange& range : batch.ranges) {
       const auto count = static_cast<std::size_t>(range.size() * k);
       if (loss_ == Kind::softmax) {
         kernels_->margins(rows, range.first, range.last, softmax_weights(at, parameters), left.first(count));
@@ -56,7 +56,7 @@ std::vector<float> LinearModel::margins(const Batch& batch, Place at, MutableVie
   return margins;
 }
 
-std::vector<float> LinearModel::mean_margins(const Batch& batch, MutableView parameters) const {
+std::vector<float> LinearModel::mean_margins(const data::Batch& batch, MutableView parameters) const {
   std::vector<float> z = margins(batch, weights_, parameters);
   if (const float share = share_of_sums(parameters); share != 0) {
     const std::vector<float> of_sums = margins(batch, sums_, parameters);
@@ -65,7 +65,8 @@ std::vector<float> LinearModel::mean_margins(const Batch& batch, MutableView par
   return z;
 }
 
-void LinearModel::score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const {
+void LinearModel::score(View answers, std::vector<float>& margins, bool gradient, bool collect,
+                        kernels::LossSums& sums) const {
   const auto k = static_cast<std::size_t>(outputs());
   sums.examples += static_cast<std::int64_t>(answers.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -101,34 +102,35 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
   }
 }
 
-std::vector<float> LinearModel::answers_of(const Batch& batch) const {
+std::vector<float> LinearModel::answers_of(const data::Batch& batch) const {
   if (batch.set == nullptr && loss_ == Kind::squared) return {batch.targets.begin(), batch.targets.end()};
   if (batch.set == nullptr) return {batch.labels.begin(), batch.labels.end()};
   std::vector<float> answers;
-  const View all = std::get<LabelledRows>(*batch.set).answers;
-  for (const ExampleRange& range : batch.ranges) {
+  const View all = std::get<data::LabelledRows>(*batch.set).answers;
+  for (const data::ExampleRange& range : batch.ranges) {
     answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
   }
   return answers;
 }
 
-std::vector<float> LinearModel::weights_of(const Batch& batch) {
+std::vector<float> LinearModel::weights_of(const data::Batch& batch) {
   if (batch.set == nullptr) return {batch.weights.begin(), batch.weights.end()};
   std::vector<float> weights;
-  const View all = std::get<LabelledRows>(*batch.set).weights;
-  for (const ExampleRange& range : batch.ranges) {
+  const View all = std::get<data::LabelledRows>(*batch.set).weights;
+  for (const data::ExampleRange& range : batch.ranges) {
     if (!all.empty()) weights.insert(weights.end(), all.begin() + range.first, all.begin() + range.last);
   }
   return weights;
 }
 
-void LinearModel::score_weighted(View answers, View weights, std::vector<float>& margins, LossSums& sums) const {
+void LinearModel::score_weighted(View answers, View weights, std::vector<float>& margins,
+                                 kernels::LossSums& sums) const {
   const auto k = static_cast<std::size_t>(outputs());
   std::vector<float> own;
   for (std::size_t i = 0; i < answers.size(); ++i) {
     own.assign(margins.begin() + static_cast<std::ptrdiff_t>(i * k),
                margins.begin() + static_cast<std::ptrdiff_t>((i + 1) * k));
-    LossSums one;
+    kernels::LossSums one;
     score(answers.subspan(i, 1), own, /*gradient=*/true, /*collect=*/false, one);
     one.loss *= static_cast<double>(weights[i]);
     sums += one;
@@ -136,7 +138,7 @@ void LinearModel::score_weighted(View answers, View weights, std::vector<float>&
   }
 }
 
-void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz, float scale,
+void LinearModel::add_gradient(const data::Batch& batch, const std::vector<float>& dz, float scale,
                                MutableView gradient) const {
   const Index k = outputs();
   float* const weights = gradient.data() + weights_.weights;
@@ -152,8 +154,8 @@ void LinearModel::add_gradient(const Batch& batch, const std::vector<float>& dz,
       }
     }
   } else {
-    const SparseRows& rows = std::get<LabelledRows>(*batch.set).rows;
-    for (const ExampleRange& range : batch.ranges) {
+    const SparseRows& rows = std::get<data::LabelledRows>(*batch.set).rows;
+    for (const data::ExampleRange& range : batch.ranges) {
       for (std::int64_t i = range.first; i < range.last; ++i, d += k) {
         const auto last = rows.offsets[static_cast<std::size_t>(i) + 1];
         for (auto e = rows.offsets[static_cast<std::size_t>(i)]; e < last; ++e) {
@@ -185,10 +187,10 @@ void LinearModel::require_gradient() const {
       "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
 }
 
-void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient,
-                                    Write write, const GradientReady& ready, LossSums& sums) {
+void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                                    kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
   require_gradient();
-  if (write == Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
+  if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
   std::vector<float> z = margins(batch, weights_, state.parameters);
   if (const std::vector<float> weights = weights_of(batch); weights.empty()) {
     score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
@@ -200,13 +202,13 @@ void LinearModel::loss_and_gradient(const Batch& batch, float scale, ModelState 
   if (ready) ready(0, layout_.size());
 }
 
-void LinearModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+void LinearModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
   std::vector<float> z = mean_margins(batch, state.parameters);
   score(answers_of(batch), z, /*gradient=*/false, /*collect=*/true, sums);
 }
 
-void LinearModel::predict(const Batch& batch, ModelState state, MutableView outputs) {
+void LinearModel::predict(const data::Batch& batch, ModelState state, MutableView outputs) {
   if (batch.size == 0) return;
   std::vector<float> z = mean_margins(batch, state.parameters);
   const auto k = static_cast<std::size_t>(this->outputs());
@@ -225,4 +227,4 @@ void LinearModel::predict(const Batch& batch, ModelState state, MutableView outp
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

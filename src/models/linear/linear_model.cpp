@@ -9,7 +9,7 @@
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 class LinearScratch final : public Scratch {
@@ -26,9 +26,9 @@ LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInput
   const auto refuse = [&](std::string_view why) {
     throw ConfigError(fmt::format("model.loss = \"{}\": {}", loss, why));
   };
-  if (inputs.kind != SetKind::table && inputs.kind != SetKind::sparse) {
+  if (inputs.kind != data::SetKind::table && inputs.kind != data::SetKind::sparse) {
     throw ConfigError(fmt::format("model.kind = \"linear\" needs sparse rows or a table, but the data set holds {}",
-                                  name_of(inputs.kind)));
+                                  data::name_of(inputs.kind)));
   }
   const bool classes = inputs.classes > 0;
   if (loss == "auto") {
@@ -55,7 +55,7 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
       features_(inputs.features.size()),
       classes_(inputs.classes),
       width_(loss_ == Kind::softmax ? round_up_to_line(classes_) : 1),
-      kernels_(make_in_place_kernels()) {
+      kernels_(kernels::make_in_place_kernels()) {
   declare();
   prepare_penalties(context);
 }
@@ -90,15 +90,17 @@ void LinearModel::initialise(std::uint64_t, ModelState state) const {
   std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
 }
 
-MarginLoss LinearModel::margin_loss() const {
-  return loss_ == Kind::hinge ? MarginLoss::hinge : loss_ == Kind::squared ? MarginLoss::squared : MarginLoss::logistic;
+kernels::MarginLoss LinearModel::margin_loss() const {
+  return loss_ == Kind::hinge     ? kernels::MarginLoss::hinge
+         : loss_ == Kind::squared ? kernels::MarginLoss::squared
+                                  : kernels::MarginLoss::logistic;
 }
 
-LinearWeights LinearModel::margin_weights(Place at, MutableView parameters) const {
+kernels::LinearWeights LinearModel::margin_weights(Place at, MutableView parameters) const {
   return {.weights = pointer_at(at.weights, parameters), .bias = pointer_at(at.bias, parameters)};
 }
 
-SoftmaxWeights LinearModel::softmax_weights(Place at, MutableView parameters) const {
+kernels::SoftmaxWeights LinearModel::softmax_weights(Place at, MutableView parameters) const {
   return {.weights = {.values = pointer_at(at.weights, parameters), .stride = width_, .width = width_},
           .bias = pointer_at(at.bias, parameters),
           .classes = classes_};
@@ -132,10 +134,11 @@ std::vector<VectorTable> LinearModel::vectors(View parameters) const {
   return tables;
 }
 
-LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const {
+LinearModel::Part LinearModel::part_of(const data::Batch& batch, data::ExampleRange range,
+                                       std::vector<float>& answers) const {
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {
-    const auto& set = std::get<LabelledRows>(*batch.set);
+    const auto& set = std::get<data::LabelledRows>(*batch.set);
     return {
         .rows = &set.rows, .answers = set.answers, .weights = set.weights, .first = range.first, .count = range.size()};
   }
@@ -152,7 +155,7 @@ LinearModel::Part LinearModel::part_of(const Batch& batch, ExampleRange range, s
   return part;
 }
 
-LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64_t examples_before) const {
+kernels::LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64_t examples_before) const {
   return {.rate = static_cast<float>(step.rate),
           .l1 = static_cast<float>(settings_.l1),
           .l2 = static_cast<float>(settings_.l2),
@@ -161,12 +164,12 @@ LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64_t exampl
 }
 
 void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t examples_before,
-                         LossSums& sums) const {
-  LinearStep with = linear_step(step, examples_before);
+                         kernels::LossSums& sums) const {
+  kernels::LinearStep with = linear_step(step, examples_before);
   with.weights = part.weights.empty() ? nullptr : part.weights.data();
   if (loss_ == Kind::softmax) {
-    SoftmaxWeights weights = softmax_weights(weights_, step.parameters);
-    const SoftmaxWeights kept = softmax_weights(sums_, step.parameters);
+    kernels::SoftmaxWeights weights = softmax_weights(weights_, step.parameters);
+    const kernels::SoftmaxWeights kept = softmax_weights(sums_, step.parameters);
     weights.weight_sums = kept.weights;
     weights.bias_sum = kept.bias;
     add(part.rows != nullptr
@@ -175,7 +178,7 @@ void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t
         sums);
     return;
   }
-  LinearWeights weights = margin_weights(weights_, step.parameters);
+  kernels::LinearWeights weights = margin_weights(weights_, step.parameters);
   weights.weight_sums = pointer_at(sums_.weights, step.parameters);
   weights.bias_sum = pointer_at(sums_.bias, step.parameters);
   add(part.rows != nullptr
@@ -239,12 +242,13 @@ void LinearModel::note_updates(MutableView parameters, std::int64_t updates) con
   }
 }
 
-void LinearModel::mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const {
+void LinearModel::mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                            TouchedRows& touched) const {
   mark(part_of(batch, range, static_cast<LinearScratch&>(scratch).answers), touched);
 }
 
-void LinearModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                                  LossSums& sums) const {
+void LinearModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                                  Scratch& scratch, kernels::LossSums& sums) const {
   auto& own = static_cast<LinearScratch&>(scratch);
   const Part part = part_of(batch, range, own.answers);
   if (step.touched != nullptr) mark(part, *step.touched);
@@ -279,4 +283,4 @@ Index LinearModel::workspace_bytes(Index batch) const {
   return batch * ((settings_.averaged ? 2 : 1) * outputs() + 1) * static_cast<Index>(sizeof(float));
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

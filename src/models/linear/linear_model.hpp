@@ -9,7 +9,7 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/models/in_place.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// y = x · w + b on sparse rows or on tables: logistic regression, linear support vector machines, least squares,
 /// softmax regression.
@@ -28,10 +28,10 @@ class LinearModel final : public Model, public InPlace {
   const ParameterLayout& statistics_layout() const override { return statistics_; }
   void initialise(std::uint64_t seed, ModelState state) const override;
 
-  void loss_and_gradient(const Batch& batch, float scale, ModelState state, MutableView gradient, Write write,
-                         const GradientReady& ready, LossSums& sums) override;
-  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
-  void predict(const Batch& batch, ModelState state, MutableView outputs) override;
+  void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                         kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
+  void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
   Prediction prediction() const override {
     return loss_ == Kind::squared ? Prediction::values
@@ -40,15 +40,16 @@ class LinearModel final : public Model, public InPlace {
   }
 
   std::unique_ptr<Scratch> make_scratch() const override;
-  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                       LossSums& sums) const override;
-  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
+  void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       kernels::LossSums& sums) const override;
+  void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                 TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   /// "features", and "bias": of averaged SGD the means.
   std::vector<VectorTable> vectors(View parameters) const override;
   std::string_view usual_merge() const override { return "mean"; }
 
-  std::vector<Metric> metrics(const LossSums& sums) const override;
+  std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
   Index workspace_bytes(Index batch) const override;
@@ -67,8 +68,8 @@ class LinearModel final : public Model, public InPlace {
     View weights = {};                 ///< beside the answers; empty: all are 1
     Index first = 0, count = 0;
   };
-  Part part_of(const Batch& batch, ExampleRange range, std::vector<float>& answers) const;
-  void update(const Part& part, const InPlaceStep& step, std::int64_t examples_before, LossSums& sums) const;
+  Part part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
+  void update(const Part& part, const InPlaceStep& step, std::int64_t examples_before, kernels::LossSums& sums) const;
   void mark(const Part& part, TouchedRows& touched) const;
   Part one_of(const Part& part, Index i) const;
   template <typename Visit>
@@ -77,31 +78,31 @@ class LinearModel final : public Model, public InPlace {
   std::optional<RowLocks::Guard> enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
-  LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
+  kernels::LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
   /// Where weights or their sums are in θ; −1: nowhere.
   struct Place {
     Index weights = -1, bias = -1;
   };
-  LinearWeights margin_weights(Place at, MutableView parameters) const;
-  SoftmaxWeights softmax_weights(Place at, MutableView parameters) const;
+  kernels::LinearWeights margin_weights(Place at, MutableView parameters) const;
+  kernels::SoftmaxWeights softmax_weights(Place at, MutableView parameters) const;
   /// z of every example of a batch. \return [B, 1] or [B, K]
-  std::vector<float> margins(const Batch& batch, Place at, MutableView parameters) const;
+  std::vector<float> margins(const data::Batch& batch, Place at, MutableView parameters) const;
   /// … by the weights, or where SGD is averaged by their mean.
-  std::vector<float> mean_margins(const Batch& batch, MutableView parameters) const;
+  std::vector<float> mean_margins(const data::Batch& batch, MutableView parameters) const;
   /// w̄ = w + share · u (see LinearStep); 0 where nothing was averaged.
   float share_of_sums(View parameters) const;
   /// The answers of a batch, in the order of its examples.
-  std::vector<float> answers_of(const Batch& batch) const;
+  std::vector<float> answers_of(const data::Batch& batch) const;
   /// … and their weights; empty: all are 1.
-  static std::vector<float> weights_of(const Batch& batch);
+  static std::vector<float> weights_of(const data::Batch& batch);
   /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
-  void score(View answers, std::vector<float>& margins, bool gradient, bool collect, LossSums& sums) const;
+  void score(View answers, std::vector<float>& margins, bool gradient, bool collect, kernels::LossSums& sums) const;
   /// The same with both multiplied by the examples' weights.
-  void score_weighted(View answers, View weights, std::vector<float>& margins, LossSums& sums) const;
-  void add_gradient(const Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
+  void score_weighted(View answers, View weights, std::vector<float>& margins, kernels::LossSums& sums) const;
+  void add_gradient(const data::Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
   void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
   Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }
-  MarginLoss margin_loss() const;
+  kernels::MarginLoss margin_loss() const;
   bool penalised() const { return settings_.l1 > 0 || settings_.l2 > 0; }
 
   LinearSettings settings_;
@@ -109,7 +110,7 @@ class LinearModel final : public Model, public InPlace {
   double row_values_;  ///< of a row that are not 0
   Index features_, classes_;
   Index width_;  ///< of a row of weights: 1, or K rounded up
-  std::unique_ptr<InPlaceKernels> kernels_;
+  std::unique_ptr<kernels::InPlaceKernels> kernels_;
   ParameterLayout layout_, statistics_;
   Place weights_, sums_;       ///< sums_: u of averaged SGD
   Index updates_ = -1;         ///< offset in θ of how many averaged SGD has made; -1: it is not averaged
@@ -120,4 +121,4 @@ class LinearModel final : public Model, public InPlace {
 /// half. Orders its arguments. NaN where one is empty or holds a NaN.
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive);
 
-}  // namespace unisono
+}  // namespace unisono::models

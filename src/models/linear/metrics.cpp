@@ -5,7 +5,7 @@
 #include "linear/linear_model.hpp"
 #include "metrics.hpp"
 
-namespace unisono {
+namespace unisono::models {
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive) {
   const auto has_nan = [](const std::vector<float>& scores) {
     return std::any_of(scores.begin(), scores.end(), [](float score) { return std::isnan(score); });
@@ -25,7 +25,7 @@ double area_under_roc(std::vector<float>& negative, std::vector<float>& positive
   return halves / 2 / static_cast<double>(negative.size()) / static_cast<double>(positive.size());
 }
 
-std::vector<Metric> LinearModel::metrics(const LossSums& sums) const {
+std::vector<Metric> LinearModel::metrics(const kernels::LossSums& sums) const {
   std::vector<Metric> metrics = {{"loss", ratio(sums.loss, sums.examples), false}};
   if (loss_ == Kind::squared) {
     metrics.push_back({"rmse", std::sqrt(ratio(sums.squared_error, sums.values)), false});
@@ -41,4 +41,4 @@ std::vector<Metric> LinearModel::metrics(const LossSums& sums) const {
   return metrics;
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -1,6 +1,6 @@
 #include "unisono/models/linear_settings.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 void LinearSettings::describe(ConfigVisitor& visitor) {
   visitor.choice({.name = "loss", .meaning = "loss function that is minimised"}, loss,
@@ -19,4 +19,4 @@ void LinearSettings::describe(ConfigVisitor& visitor) {
                 averaged);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

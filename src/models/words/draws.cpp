@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::models {
 
 AliasTable::AliasTable(std::span<const double> weights) : slots_(weights.size()) {
   const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
@@ -31,4 +31,4 @@ AliasTable::AliasTable(std::span<const double> weights) : slots_(weights.size())
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -8,7 +8,7 @@
 
 // What word2vec draws at random, fast.
 
-namespace unisono {
+namespace unisono::models {
 
 /// Many random numbers for little: a 64-bit multiplicative generator, started at a place that a RandomStream gives.
 ///   Steele & Vigna, "Computationally easy, spectrally good multipliers", Softw. Pract. Exp. 52(2), 2022; the upper
@@ -51,4 +51,4 @@ class AliasTable {
   std::vector<Slot> slots_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -8,7 +8,7 @@
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr double kLeastRate = 1e-18;  // whose 1 / rate² a float holds
@@ -22,11 +22,11 @@ GloveModel::GloveModel(const GloveSettings& settings, const ModelInputs& inputs,
       dimension_(settings.dimension),
       width_(round_up_to_line(settings.dimension + 1)),
       learning_rate_(context.learning_rate) {
-  if (inputs.kind != SetKind::cooccurrences) {
+  if (inputs.kind != data::SetKind::cooccurrences) {
     throw ConfigError(
         fmt::format("model.kind = \"glove\" needs co-occurrences, but the data set holds {}; 'unisono data "
                     "cooccurrences' counts those of a text",
-                    name_of(inputs.kind)));
+                    data::name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"adagrad"}, kind_);
   if (learning_rate_ < kLeastRate) {
@@ -54,7 +54,7 @@ void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
   std::uint32_t number = 0;
   const auto sum = static_cast<float>(1 / (learning_rate_ * learning_rate_));
   for (const Index offset : {word_rows_, context_rows_}) {
-    const RowMatrix rows = rows_at(offset, state.parameters).weights;
+    const kernels::RowMatrix rows = rows_at(offset, state.parameters).weights;
     draw_rows(seed, number++, 0.5F / static_cast<float>(dimension_), {.count = words_}, dimension_ + 1, rows);
     for (Index column = 0; column <= dimension_; ++column) fill_column(sum, words_, width_ + column, rows);
   }
@@ -73,23 +73,25 @@ std::vector<VectorTable> GloveModel::vectors(View) const {
            .parts = {{word_rows_, 2 * width_}, {context_rows_, 2 * width_}}}};
 }
 
-void GloveModel::mark_rows(const Batch& batch, ExampleRange range, Scratch&, TouchedRows& touched) const {
+void GloveModel::mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch&, TouchedRows& touched) const {
   mark_entries(entries_of(batch, range), touched);
 }
 
-void GloveModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                                 LossSums& sums) const {
-  const GloveStep with{.rate = static_cast<float>(step.rate / learning_rate_),
-                       .x_max = static_cast<float>(settings_.x_max),
-                       .alpha = static_cast<float>(settings_.alpha)};
-  const GloveRows words = rows_at(word_rows_, step.parameters), contexts = rows_at(context_rows_, step.parameters);
+void GloveModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                                 Scratch& scratch, kernels::LossSums& sums) const {
+  const kernels::GloveStep with{.rate = static_cast<float>(step.rate / learning_rate_),
+                                .x_max = static_cast<float>(settings_.x_max),
+                                .alpha = static_cast<float>(settings_.alpha)};
+  const kernels::GloveRows words = rows_at(word_rows_, step.parameters),
+                           contexts = rows_at(context_rows_, step.parameters);
   update_entries(entries_of(batch, range), step, scratch, sums,
-                 [&](SparseEntries entries) { return kernels_->glove(entries, with, words, contexts); });
+                 [&](data::SparseEntries entries) { return kernels_->glove(entries, with, words, contexts); });
 }
 
-void GloveModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
-  const GloveRows words = rows_at(word_rows_, state.parameters), contexts = rows_at(context_rows_, state.parameters);
-  for (const ExampleRange& range : batch.ranges) {
+void GloveModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
+  const kernels::GloveRows words = rows_at(word_rows_, state.parameters),
+                           contexts = rows_at(context_rows_, state.parameters);
+  for (const data::ExampleRange& range : batch.ranges) {
     for (const SparseEntry& entry : entries_of(batch, range)) {
       const float *const w = words.weights.row(entry.row), *const v = contexts.weights.row(entry.column);
       const auto x = static_cast<double>(entry.value);
@@ -117,4 +119,4 @@ std::vector<LayerSummary> GloveModel::summary(Index) const {
 /// The product 2 D; for either row gradient, step and sum 6 D, roots not counted.
 double GloveModel::flops_per_example() const { return 14.0 * static_cast<double>(dimension_); }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -3,7 +3,7 @@
 #include "in_place_model.hpp"
 #include "unisono/models/factory.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Word vectors from co-occurrences: J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2 by Adagrad; a word's vector is w +
 /// v.
@@ -16,13 +16,14 @@ class GloveModel final : public InPlaceModel {
   GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
-  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
+  void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   Index output_size() const override { return dimension_; }
 
   std::unique_ptr<Scratch> make_scratch() const override;
-  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                       LossSums& sums) const override;
-  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
+  void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       kernels::LossSums& sums) const override;
+  void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                 TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors(View parameters) const override;
 
@@ -31,7 +32,7 @@ class GloveModel final : public InPlaceModel {
 
  private:
   Index declare(const std::string& name);
-  GloveRows rows_at(Index offset, MutableView parameters) const {
+  kernels::GloveRows rows_at(Index offset, MutableView parameters) const {
     return {.weights = {.values = parameters.data() + offset, .stride = 2 * width_, .width = width_},
             .dimension = dimension_};
   }
@@ -42,4 +43,4 @@ class GloveModel final : public InPlaceModel {
   Index word_rows_ = 0, context_rows_ = 0;  ///< offsets in θ
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

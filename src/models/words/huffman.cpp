@@ -5,7 +5,7 @@
 #include <queue>
 #include <utility>
 
-namespace unisono {
+namespace unisono::models {
 
 HuffmanTree::HuffmanTree(std::span<const std::int64_t> counts) {
   const std::size_t words = counts.size();
@@ -44,4 +44,4 @@ std::size_t HuffmanTree::longest() const {
   return longest;
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

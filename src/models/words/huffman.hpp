@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-namespace unisono {
+namespace unisono::models {
 
 /// The binary tree over words in which frequent ones have short paths: the outputs of hierarchical softmax.
 ///   Huffman, Proc. IRE 40(9), 1952; Morin & Bengio, AISTATS 2005.
@@ -31,4 +31,4 @@ class HuffmanTree {
   std::vector<float> targets_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -1,7 +1,7 @@
 #include "unisono/kernels/in_place.hpp"
 #include "unisono/models/word_settings.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 void describe_dimension(ConfigVisitor& visitor, std::int64_t& dimension) {
@@ -23,19 +23,19 @@ void Word2vecSettings::describe(ConfigVisitor& visitor) {
        .meaning = "largest number of words on either side; the actual number is drawn at random from 1 to `window`",
        .unit = "words",
        .minimum = 1,
-       .maximum = kMaximumWindow / 2},
+       .maximum = kernels::kMaximumWindow / 2},
       window);
   visitor.field({.name = "negatives",
                  .meaning = "for negative_sampling: number of negative words, drawn with probability ~ count^0.75",
                  .minimum = 1,
-                 .maximum = kMaximumOutputs - 1},
+                 .maximum = kernels::kMaximumOutputs - 1},
                 negatives);
   visitor.field({.name = "negatives_shared_by",
                  .meaning = "for skip_gram with negative_sampling: number of words of a window that share the same "
                             "negatives; more is faster, 1 is as in word2vec.c",
                  .unit = "words",
                  .minimum = 1,
-                 .maximum = kMaximumWindow},
+                 .maximum = kernels::kMaximumWindow},
                 negatives_shared_by);
   visitor.field({.name = "subsample",
                  .meaning = "subsampling of frequent words: with threshold t, an occurrence of a word of frequency f "
@@ -55,4 +55,4 @@ void GloveSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "alpha", .meaning = "exponent of the weight: see x_max", .minimum = 0}, alpha);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -8,7 +8,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr std::uint32_t kAlways = 0xFFFFFFFFU;
@@ -36,11 +36,11 @@ WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const s
   first_is_right_[0] = 1;
   if (hierarchical_) {
     tree_ = HuffmanTree(counts);
-    if (tree_.longest() > static_cast<std::size_t>(kMaximumOutputs)) {
+    if (tree_.longest() > static_cast<std::size_t>(kernels::kMaximumOutputs)) {
       throw ConfigError(
           fmt::format("model.output = \"hierarchical_softmax\": the longest path has {} nodes, more than {}: "
                       "use \"negative_sampling\", or import the text with a larger --minimum-count",
-                      tree_.longest(), kMaximumOutputs));
+                      tree_.longest(), kernels::kMaximumOutputs));
     }
     return;
   }
@@ -94,4 +94,4 @@ void WindowSampler::draw_outputs(std::int32_t word, FastRandom& random, Window& 
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

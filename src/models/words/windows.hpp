@@ -10,12 +10,12 @@
 #include "words/draws.hpp"
 #include "words/huffman.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// A word's context, or some words of it, and the outputs that they are to predict.
 struct Window {
   std::vector<std::int32_t> context;
-  std::array<std::int32_t, kMaximumOutputs> drawn{};
+  std::array<std::int32_t, kernels::kMaximumOutputs> drawn{};
   std::span<const std::int32_t> outputs;  ///< `drawn`, or a path of the tree
   std::span<const float> targets;
 };
@@ -43,9 +43,9 @@ class WindowSampler {
   std::vector<std::uint32_t> keep_;  ///< of 2³²; empty: all are kept
   AliasTable negatives_;
   std::size_t outputs_ = 0, group_;
-  std::array<float, kMaximumOutputs> first_is_right_{};
+  std::array<float, kernels::kMaximumOutputs> first_is_right_{};
   HuffmanTree tree_;  ///< of hierarchical softmax
   bool hierarchical_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -9,7 +9,7 @@
 #include "rows.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::models {
 namespace {
 
 constexpr std::size_t kWindowsOfALoss = 64;  // of which one is looked at
@@ -36,9 +36,9 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
       dimension_(settings.dimension),
       width_(round_up_to_line(settings.dimension)),
       cbow_(settings.architecture == "cbow") {
-  if (inputs.kind != SetKind::text) {
+  if (inputs.kind != data::SetKind::text) {
     throw ConfigError(
-        fmt::format("model.kind = \"word2vec\" needs text, but the data set holds {}", name_of(inputs.kind)));
+        fmt::format("model.kind = \"word2vec\" needs text, but the data set holds {}", data::name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"sgd"}, kind_);
   inputs_ = layout_.add_rows({{row_block("words.input", words_, dimension_, Role::weight), 0}}, width_);
@@ -69,7 +69,7 @@ std::vector<VectorTable> Word2vecModel::vectors(View) const {
 }
 
 void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked,
-                                    bool want_loss, InPlaceSums& sums) const {
+                                    bool want_loss, kernels::InPlaceSums& sums) const {
   if (step.touched != nullptr) mark(window, *step.touched);
   if (step.meter != nullptr) {
     step.meter->begin(step.thread);
@@ -83,8 +83,8 @@ void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& ste
     for (const std::int32_t row : window.outputs) locked.add(*step.locks, 1, row);
     guard.emplace(step.locks->lock(locked));
   }
-  const OutputWords outputs{.rows = window.outputs, .targets = window.targets};
-  const RowMatrix inputs = matrix(inputs_, step.parameters), output_rows = matrix(outputs_, step.parameters);
+  const kernels::OutputWords outputs{.rows = window.outputs, .targets = window.targets};
+  const kernels::RowMatrix inputs = matrix(inputs_, step.parameters), output_rows = matrix(outputs_, step.parameters);
   const auto rate = static_cast<float>(step.rate);
   if (cbow_) {
     kernels_->cbow(window.context, outputs, rate, inputs, output_rows, want_loss, sums);
@@ -93,13 +93,14 @@ void Word2vecModel::train_on_window(const Window& window, const InPlaceStep& ste
   }
 }
 
-void Word2vecModel::update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                                    LossSums& sums) const {
+void Word2vecModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                                    Scratch& scratch, kernels::LossSums& sums) const {
   train_on(batch, range, step, scratch, kWindowsOfALoss, sums);
 }
 
 template <typename Visit>
-void Word2vecModel::for_each_window(const Batch& batch, ExampleRange range, Scratch& scratch, Visit visit) const {
+void Word2vecModel::for_each_window(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                                    Visit visit) const {
   assert(sampler_);  // who only looks at a model makes it without occurrences
   auto& own = static_cast<WordScratch&>(scratch);
   const auto& text = std::get<Text>(*batch.set);
@@ -125,14 +126,15 @@ void Word2vecModel::for_each_window(const Batch& batch, ExampleRange range, Scra
   }
 }
 
-void Word2vecModel::mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const {
+void Word2vecModel::mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                              TouchedRows& touched) const {
   for_each_window(batch, range, scratch, [&](const Window& window) { mark(window, touched); });
 }
 
-void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                             std::size_t every_loss, LossSums& sums) const {
+void Word2vecModel::train_on(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
+                             Scratch& scratch, std::size_t every_loss, kernels::LossSums& sums) const {
   auto& own = static_cast<WordScratch&>(scratch);
-  InPlaceSums losses;
+  kernels::InPlaceSums losses;
   const Window* waiting = nullptr;  // its rows were asked for
   std::size_t number = 0;
   const auto train = [&] {
@@ -150,9 +152,9 @@ void Word2vecModel::train_on(const Batch& batch, ExampleRange range, const InPla
 }
 
 /// A training step at rate 0 changes nothing and tells the loss.
-void Word2vecModel::evaluate(const Batch& batch, ModelState state, LossSums& sums) {
+void Word2vecModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   WordScratch scratch;
-  for (const ExampleRange& range : batch.ranges) {
+  for (const data::ExampleRange& range : batch.ranges) {
     train_on(batch, range, {.rate = 0, .parameters = state.parameters}, scratch, /*every_loss=*/1, sums);
   }
 }
@@ -180,4 +182,4 @@ double Word2vecModel::flops_per_example() const {
   return static_cast<double>(dimension_) * (cbow_ ? 2 * context + 6 * outputs : 6 * context * outputs);
 }
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -6,7 +6,7 @@
 #include "unisono/models/factory.hpp"
 #include "words/windows.hpp"
 
-namespace unisono {
+namespace unisono::models {
 
 /// Word vectors from text: skip-gram and continuous bag of words, with negative sampling or hierarchical softmax.
 ///   Mikolov, Sutskever, Chen, Corrado & Dean, NIPS 2013; Mikolov, Chen, Corrado & Dean, ICLR workshop 2013. Windows
@@ -19,13 +19,14 @@ class Word2vecModel final : public InPlaceModel {
   Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
-  void evaluate(const Batch& batch, ModelState state, LossSums& sums) override;
+  void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   Index output_size() const override { return dimension_; }
 
   std::unique_ptr<Scratch> make_scratch() const override;
-  void update_in_place(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                       LossSums& sums) const override;
-  void mark_rows(const Batch& batch, ExampleRange range, Scratch& scratch, TouchedRows& touched) const override;
+  void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                       kernels::LossSums& sums) const override;
+  void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
+                 TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
   std::vector<VectorTable> vectors(View parameters) const override;
 
@@ -34,14 +35,14 @@ class Word2vecModel final : public InPlaceModel {
 
  private:
   /// \param every_loss of so many windows one is looked at
-  void train_on(const Batch& batch, ExampleRange range, const InPlaceStep& step, Scratch& scratch,
-                std::size_t every_loss, LossSums& sums) const;
+  void train_on(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
+                std::size_t every_loss, kernels::LossSums& sums) const;
   /// Calls visit(window) for each window of these sentences, as it is drawn; it stays while the next one is.
   template <typename Visit>
-  void for_each_window(const Batch& batch, ExampleRange range, Scratch& scratch, Visit visit) const;
+  void for_each_window(const data::Batch& batch, data::ExampleRange range, Scratch& scratch, Visit visit) const;
   void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
-                       InPlaceSums& sums) const;
-  RowMatrix matrix(Index offset, MutableView parameters) const {
+                       kernels::InPlaceSums& sums) const;
+  kernels::RowMatrix matrix(Index offset, MutableView parameters) const {
     return {.values = parameters.data() + offset, .stride = width_, .width = width_};
   }
 
@@ -53,4 +54,4 @@ class Word2vecModel final : public InPlaceModel {
   Index inputs_ = 0, outputs_ = 0;        ///< offsets of the rows in θ
 };
 
-}  // namespace unisono
+}  // namespace unisono::models

@@ -1,6 +1,6 @@
 #include "layers/activation_layer.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 // Most derivatives are functions of y, so that the layer can work in place; those of GELU and SiLU are ones of x.
 LayerTraits ActivationLayer::traits() const {
@@ -21,8 +21,8 @@ void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor) {
 }
 
 std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<ActivationLayer>(ActivationSpec(Activation::leaky_relu, static_cast<float>(settings.slope)),
-                                           in);
+  return std::make_unique<ActivationLayer>(
+      kernels::ActivationSpec(kernels::Activation::leaky_relu, static_cast<float>(settings.slope)), in);
 }
 
 void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
@@ -30,7 +30,8 @@ void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
 }
 
 std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<ActivationLayer>(ActivationSpec(Activation::elu, static_cast<float>(settings.alpha)), in);
+  return std::make_unique<ActivationLayer>(
+      kernels::ActivationSpec(kernels::Activation::elu, static_cast<float>(settings.alpha)), in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

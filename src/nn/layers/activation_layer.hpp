@@ -4,23 +4,23 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// y = activation(x), element by element.
 class ActivationLayer final : public Layer {
  public:
-  ActivationLayer(const ActivationSpec& activation, const Shape& in) : Layer(in), activation_(activation) {}
+  ActivationLayer(const kernels::ActivationSpec& activation, const Shape& in) : Layer(in), activation_(activation) {}
 
-  Activation activation() const { return activation_.kind; }
+  kernels::Activation activation() const { return activation_.kind; }
   LayerTraits traits() const override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 
  private:
-  ActivationSpec activation_;
+  kernels::ActivationSpec activation_;
 };
 
-template <Activation activation>
+template <kernels::Activation activation>
 std::unique_ptr<Layer> make_activation(const LayerSettings&, const Shape& in, const LayerContext&) {
   return std::make_unique<ActivationLayer>(activation, in);
 }
@@ -31,4 +31,4 @@ std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shap
 void describe_elu(LayerSettings& settings, ConfigVisitor& visitor);
 std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -3,12 +3,12 @@
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 BatchNorm::BatchNorm(const Options& options, const Shape& in)
     : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
 
 LayerTraits BatchNorm::traits() const {
-  const bool relu = spec_.activation == Activation::relu;
+  const bool relu = spec_.activation == kernels::Activation::relu;
   return {.keeps_input = true,
           .keeps_output = relu,
           .changes_gradient = relu,
@@ -21,7 +21,7 @@ std::string BatchNorm::note() const {
   return options_.global ? "global batch statistics" : "local batch statistics";
 }
 
-void BatchNorm::declare(const std::string& name, const Backend&, ParameterLayout& parameters,
+void BatchNorm::declare(const std::string& name, const kernels::Backend&, ParameterLayout& parameters,
                         ParameterLayout& statistics) {
   const auto block = [&](const char* suffix, Role role, const char* initialiser) {
     return Block{.name = name + suffix, .shape = {spec_.extent.channels}, .role = role, .initialiser = initialiser};
@@ -46,13 +46,13 @@ BatchNorm::Kept BatchNorm::parts_of(MutableView kept) const {
 }
 
 bool BatchNorm::absorb_relu() {
-  if (spec_.activation != Activation::none) return false;
-  spec_.activation = Activation::relu;
+  if (spec_.activation != kernels::Activation::none) return false;
+  spec_.activation = kernels::Activation::relu;
   return true;
 }
 
 bool BatchNorm::absorb_addition() {
-  if (adds_residual_ || spec_.activation != Activation::none) return false;
+  if (adds_residual_ || spec_.activation != kernels::Activation::none) return false;
   adds_residual_ = true;
   return true;
 }
@@ -123,4 +123,4 @@ std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shap
       BatchNorm::Options{.global = global, .momentum = settings.momentum, .epsilon = settings.epsilon}, in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

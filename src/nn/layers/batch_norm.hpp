@@ -6,7 +6,7 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// y[c] = γ[c] x̂[c] + β[c] with x̂ = (x − mean) / √(variance + ε), for each channel; ReLU and the second input of a
 /// residual block are taken in.
@@ -28,7 +28,7 @@ class BatchNorm final : public Layer {
   BatchNorm(const Options& options, const Shape& in);
 
   LayerTraits traits() const override;
-  void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   Index kept_size() const override;
   std::string note() const override;
@@ -48,7 +48,7 @@ class BatchNorm final : public Layer {
   void sum_over_ranks(const Pass& pass, std::span<double> sums) const;
 
   Options options_;
-  NormSpec spec_;
+  kernels::NormSpec spec_;
   bool adds_residual_ = false, frozen_ = false;
   Block gamma_, beta_, mean_, variance_;
 };
@@ -57,4 +57,4 @@ void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor);
 /// \throws ConfigError for global statistics where the ranks do not step together
 std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
-}  // namespace unisono
+}  // namespace unisono::nn

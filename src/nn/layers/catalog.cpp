@@ -12,7 +12,7 @@
 #include "layers/pool.hpp"
 #include "layers/residual.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 void no_fields(LayerSettings&, ConfigVisitor&) {}
@@ -31,16 +31,16 @@ const std::vector<LayerKind>& layer_kinds() {
        make_batch_norm},
       {"layer_norm", "normalises each example over its own values (Ba et al. 2016)", describe_layer_norm,
        make_layer_norm},
-      {"relu", "max(x, 0)", no_fields, make_activation<Activation::relu>},
+      {"relu", "max(x, 0)", no_fields, make_activation<kernels::Activation::relu>},
       {"gelu", "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)", no_fields,
-       make_activation<Activation::gelu>},
+       make_activation<kernels::Activation::gelu>},
       {"silu", "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)", no_fields,
-       make_activation<Activation::silu>},
+       make_activation<kernels::Activation::silu>},
       {"leaky_relu", "x where x > 0, else slope · x (Maas et al. 2013)", describe_leaky_relu, make_leaky_relu},
       {"elu", "x where x > 0, else alpha · (exp(x) − 1) (Clevert et al. 2016)", describe_elu, make_elu},
-      {"softplus", "ln(1 + exp(x))", no_fields, make_activation<Activation::softplus>},
-      {"tanh", "hyperbolic tangent", no_fields, make_activation<Activation::tanh>},
-      {"sigmoid", "1 / (1 + exp(−x))", no_fields, make_activation<Activation::sigmoid>},
+      {"softplus", "ln(1 + exp(x))", no_fields, make_activation<kernels::Activation::softplus>},
+      {"tanh", "hyperbolic tangent", no_fields, make_activation<kernels::Activation::tanh>},
+      {"sigmoid", "1 / (1 + exp(−x))", no_fields, make_activation<kernels::Activation::sigmoid>},
       {"dropout", "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
        describe_dropout, make_dropout},
       {"flatten", "turns an image into a vector; costs nothing", no_fields, nullptr},
@@ -55,4 +55,4 @@ const LayerKind* find_layer_kind(std::string_view name) {
   return found == kinds.end() ? nullptr : &*found;
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -7,7 +7,7 @@
 #include "unisono/nn/layer.hpp"
 #include "unisono/nn/network_settings.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// What a layer may ask about the network that it becomes part of.
 struct LayerContext {
@@ -31,4 +31,4 @@ const std::vector<LayerKind>& layer_kinds();
 /// The kind of this name, or nullptr.
 const LayerKind* find_layer_kind(std::string_view name);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -4,7 +4,7 @@
 
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 Block declare_block(ParameterLayout& layout, Block block) {
   block.offset = layout.add(block);
@@ -33,4 +33,4 @@ void require_image(const Shape& shape, const char* kind) {
                   kind, text_of(shape)));
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

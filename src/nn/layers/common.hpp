@@ -7,7 +7,7 @@
 #include "unisono/nn/initialiser.hpp"
 #include "unisono/nn/layer.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Of channels, units, and sizes in pixels. Values of an example are then below 2⁶⁰.
 inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 20;
@@ -29,4 +29,4 @@ std::string text_of(Pair pair);
 /// \throws ConfigError where `shape` is no image any more; `kind` for the message
 void require_image(const Shape& shape, const char* kind);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -7,17 +7,17 @@
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
-void check_groups(const ConvolutionSpec& spec) {
+void check_groups(const kernels::ConvolutionSpec& spec) {
   if (spec.in.channels % spec.groups == 0 && spec.channels % spec.groups == 0) return;
   throw ConfigError(
       fmt::format("{} groups do not divide both {} input and {} output channels; make both multiples of the groups",
                   spec.groups, spec.in.channels, spec.channels));
 }
 
-void check_fit(const ConvolutionSpec& spec) {
+void check_fit(const kernels::ConvolutionSpec& spec) {
   const Index height = spec.dilation_height * (spec.kernel_height - 1) + 1;
   const Index width = spec.dilation_width * (spec.kernel_width - 1) + 1;
   if (height <= spec.in.height + 2 * spec.padding_height && width <= spec.in.width + 2 * spec.padding_width) return;
@@ -26,7 +26,7 @@ void check_fit(const ConvolutionSpec& spec) {
       width, text_of(Shape{spec.in}), text_of(Pair{spec.padding_height, spec.padding_width})));
 }
 
-ConvolutionSpec spec_of(const LayerSettings& settings, const Extent& in) {
+kernels::ConvolutionSpec spec_of(const LayerSettings& settings, const kernels::Extent& in) {
   const Pair kernel = pair_of(settings.kernel, {1, 1}, "kernel");
   const Pair stride = pair_of(settings.stride, {1, 1}, "stride");
   const Pair padding = pair_of(settings.padding, {0, 0}, "padding");
@@ -46,15 +46,15 @@ ConvolutionSpec spec_of(const LayerSettings& settings, const Extent& in) {
 
 }  // namespace
 
-Convolution::Convolution(const ConvolutionSpec& spec, bool bias, std::string initialiser)
+Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, std::string initialiser)
     : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(std::move(initialiser)) {}
 
 LayerTraits Convolution::traits() const {
-  const bool relu = spec_.activation == Activation::relu;
+  const bool relu = spec_.activation == kernels::Activation::relu;
   return {.keeps_input = true, .keeps_output = relu, .changes_gradient = relu};
 }
 
-void Convolution::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+void Convolution::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                           ParameterLayout&) {
   const Index taps = spec_.kernel_height * spec_.kernel_width, inputs = spec_.in.channels / spec_.groups;
   weight_ = declare_block(parameters, {.name = name + ".weight",
@@ -79,8 +79,8 @@ double Convolution::products() const {
 }
 
 bool Convolution::absorb_relu() {
-  if (spec_.activation != Activation::none) return false;
-  spec_.activation = Activation::relu;
+  if (spec_.activation != kernels::Activation::none) return false;
+  spec_.activation = kernels::Activation::relu;
   return true;
 }
 
@@ -137,10 +137,10 @@ void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
 
 std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   require_image(in, "convolution");
-  const ConvolutionSpec spec = spec_of(settings, in.extent);
+  const kernels::ConvolutionSpec spec = spec_of(settings, in.extent);
   check_groups(spec);
   check_fit(spec);
   return std::make_unique<Convolution>(spec, settings.bias, settings.initialiser);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

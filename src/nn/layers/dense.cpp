@@ -2,7 +2,7 @@
 
 #include "layers/common.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 Dense::Dense(const LayerSettings& settings, const Shape& in)
     : Layer({{settings.units, 1, 1}}),
@@ -11,11 +11,12 @@ Dense::Dense(const LayerSettings& settings, const Shape& in)
       initialiser_(settings.initialiser) {}
 
 LayerTraits Dense::traits() const {
-  const bool relu = spec_.activation == Activation::relu;
+  const bool relu = spec_.activation == kernels::Activation::relu;
   return {.keeps_input = true, .keeps_output = relu, .changes_gradient = relu};
 }
 
-void Dense::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters, ParameterLayout&) {
+void Dense::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+                    ParameterLayout&) {
   weight_ = declare_block(parameters, {.name = name + ".weight",
                                        .shape = {spec_.units, spec_.in.channels, spec_.in.height, spec_.in.width},
                                        .axes = backend.dense_weight_axes(),
@@ -33,8 +34,8 @@ void Dense::declare(const std::string& name, const Backend& backend, ParameterLa
 }
 
 bool Dense::absorb_relu() {
-  if (spec_.activation != Activation::none) return false;
-  spec_.activation = Activation::relu;
+  if (spec_.activation != kernels::Activation::none) return false;
+  spec_.activation = kernels::Activation::relu;
   return true;
 }
 
@@ -62,4 +63,4 @@ std::unique_ptr<Layer> make_dense(const LayerSettings& settings, const Shape& in
   return std::make_unique<Dense>(settings, in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

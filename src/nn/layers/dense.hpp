@@ -5,7 +5,7 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// y = x Wᵀ + b, with a ReLU where one follows.
 /// x [B, in], W [units, in], b [units], y [B, units]; 2·B·in·units flops forward, twice that backward.
@@ -14,7 +14,7 @@ class Dense final : public Layer {
   Dense(const LayerSettings& settings, const Shape& in);
 
   LayerTraits traits() const override;
-  void declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   double products() const override { return static_cast<double>(spec_.in.size() * spec_.units); }
   bool absorb_relu() override;
@@ -22,7 +22,7 @@ class Dense final : public Layer {
   void backward(const Pass& pass, const BackwardViews& views) const override;
 
  private:
-  DenseSpec spec_;
+  kernels::DenseSpec spec_;
   bool has_bias_;
   std::string initialiser_;
   Block weight_, bias_;
@@ -31,4 +31,4 @@ class Dense final : public Layer {
 void describe_dense(LayerSettings& settings, ConfigVisitor& visitor);
 std::unique_ptr<Layer> make_dense(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -1,9 +1,9 @@
 #include "layers/dropout.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 void Dropout::mask(const Pass& pass, View from, MutableView to) const {
-  const DropoutKey key{
+  const kernels::DropoutKey key{
       .seed = pass.seed, .epoch = static_cast<std::uint32_t>(pass.epoch), .layer = number_, .rate = rate_};
   pass.backend.dropout(key, out().extent, pass.examples, from, to);
 }
@@ -12,7 +12,7 @@ void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
   if (pass.training) {
     mask(pass, views.x, views.y);
   } else if (views.x.data() != views.y.data()) {
-    pass.backend.activation_forward(Activation::none, out().extent, pass.batch, views.x, views.y);
+    pass.backend.activation_forward(kernels::Activation::none, out().extent, pass.batch, views.x, views.y);
   }
 }
 
@@ -27,4 +27,4 @@ std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& 
   return std::make_unique<Dropout>(settings.rate, context.number, in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

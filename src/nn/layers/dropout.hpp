@@ -4,7 +4,7 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// While training y = mask ⊙ x / (1 − rate), else y = x. The mask depends on seed, epoch, example and element alone, so
 /// that it is the same however the batch is cut. Srivastava et al., JMLR 2014.
@@ -27,4 +27,4 @@ class Dropout final : public Layer {
 void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor);
 std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -2,7 +2,7 @@
 
 #include "layers/common.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 void GlobalAveragePool::forward(const Pass& pass, const ForwardViews& views) const {
   pass.backend.global_average_pool_forward(in_, pass.batch, views.x, views.y);
@@ -17,4 +17,4 @@ std::unique_ptr<Layer> make_global_average_pool(const LayerSettings&, const Shap
   return std::make_unique<GlobalAveragePool>(in.extent);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

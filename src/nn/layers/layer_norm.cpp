@@ -2,13 +2,13 @@
 
 #include "layers/common.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 LayerNorm::LayerNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent = in.extent, .epsilon = epsilon} {}
 
-void LayerNorm::declare(const std::string& name, const Backend& backend, ParameterLayout& parameters,
+void LayerNorm::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                         ParameterLayout&) {
-  const Extent& of = spec_.extent;
+  const kernels::Extent& of = spec_.extent;
   const auto block = [&](const char* suffix, const char* initialiser) {
     return declare_block(parameters, {.name = name + suffix,
                                       .shape = {of.channels, of.height, of.width},
@@ -39,4 +39,4 @@ std::unique_ptr<Layer> make_layer_norm(const LayerSettings& settings, const Shap
   return std::make_unique<LayerNorm>(settings.epsilon, in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

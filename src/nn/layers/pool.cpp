@@ -5,11 +5,11 @@
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 // A window that lies in the padding alone would have no values: padding is at most half a window.
-void check_fit(const PoolSpec& spec) {
+void check_fit(const kernels::PoolSpec& spec) {
   if (2 * spec.padding_height > spec.height || 2 * spec.padding_width > spec.width) {
     throw ConfigError(fmt::format("padding {} is more than half of the window {}; use less padding",
                                   text_of(Pair{spec.padding_height, spec.padding_width}),
@@ -22,19 +22,19 @@ void check_fit(const PoolSpec& spec) {
                                 text_of(Pair{spec.height, spec.width}), text_of(Shape{spec.in})));
 }
 
-std::unique_ptr<Layer> make_pool(PoolKind kind, const LayerSettings& settings, const Shape& in) {
+std::unique_ptr<Layer> make_pool(kernels::PoolKind kind, const LayerSettings& settings, const Shape& in) {
   require_image(in, "pooling");
   const Pair size = pair_of(settings.size, {2, 2}, "size");
   const Pair stride = pair_of(settings.stride, size, "stride");
   const Pair padding = pair_of(settings.padding, {0, 0}, "padding");
-  const PoolSpec spec{.kind = kind,
-                      .in = in.extent,
-                      .height = size.height,
-                      .width = size.width,
-                      .stride_height = stride.height,
-                      .stride_width = stride.width,
-                      .padding_height = padding.height,
-                      .padding_width = padding.width};
+  const kernels::PoolSpec spec{.kind = kind,
+                               .in = in.extent,
+                               .height = size.height,
+                               .width = size.width,
+                               .stride_height = stride.height,
+                               .stride_width = stride.width,
+                               .padding_height = padding.height,
+                               .padding_width = padding.width};
   check_fit(spec);
   return std::make_unique<Pool>(spec);
 }
@@ -43,7 +43,7 @@ std::unique_ptr<Layer> make_pool(PoolKind kind, const LayerSettings& settings, c
 
 // Where the maximum was is found again from the values themselves; a mean needs only its gradient.
 LayerTraits Pool::traits() const {
-  const bool max = spec_.kind == PoolKind::max;
+  const bool max = spec_.kind == kernels::PoolKind::max;
   return {.keeps_input = max, .keeps_output = max};
 }
 
@@ -76,11 +76,11 @@ void describe_pool(LayerSettings& settings, ConfigVisitor& visitor) {
 }
 
 std::unique_ptr<Layer> make_max_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return make_pool(PoolKind::max, settings, in);
+  return make_pool(kernels::PoolKind::max, settings, in);
 }
 
 std::unique_ptr<Layer> make_average_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return make_pool(PoolKind::average, settings, in);
+  return make_pool(kernels::PoolKind::average, settings, in);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

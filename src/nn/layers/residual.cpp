@@ -1,10 +1,10 @@
 #include "layers/residual.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 void Addition::forward(const Pass& pass, const ForwardViews& views) const {
   if (views.x.data() != views.y.data()) {
-    pass.backend.activation_forward(Activation::none, out().extent, pass.batch, views.x, views.y);
+    pass.backend.activation_forward(kernels::Activation::none, out().extent, pass.batch, views.x, views.y);
   }
   pass.backend.add(out().extent, pass.batch, views.residual, views.y);
 }
@@ -32,4 +32,4 @@ void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
       settings.shortcut, visitor);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -2,7 +2,7 @@
 
 #include "layers/catalog.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Where a residual block's branch and shortcut meet: y = x + residual. The gradient with respect to both is dy.
 /// He et al., CVPR 2016.
@@ -17,4 +17,4 @@ class Addition final : public Layer {
 
 void describe_residual(LayerSettings& settings, ConfigVisitor& visitor);
 
-}  // namespace unisono
+}  // namespace unisono::nn

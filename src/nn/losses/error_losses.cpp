@@ -5,12 +5,12 @@
 #include "losses/fits.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
-ErrorLoss kind_of(const std::string& name) {
-  if (name == "mean_absolute_error") return ErrorLoss::absolute;
-  return name == "huber" ? ErrorLoss::huber : ErrorLoss::squared;
+kernels::ErrorLoss kind_of(const std::string& name) {
+  if (name == "mean_absolute_error") return kernels::ErrorLoss::absolute;
+  return name == "huber" ? kernels::ErrorLoss::huber : kernels::ErrorLoss::squared;
 }
 
 }  // namespace
@@ -34,4 +34,4 @@ ErrorLosses::ErrorLosses(const NetworkSettings& settings, const Shape& out, cons
   require_targets(settings.loss.c_str(), out, data.target_size);
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -2,7 +2,7 @@
 
 #include "unisono/nn/loss.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Mean over an example's outputs of a loss of the error y − t: mean_squared_error, mean_absolute_error, huber.
 class ErrorLosses final : public Loss {
@@ -10,8 +10,8 @@ class ErrorLosses final : public Loss {
   /// \throws ConfigError
   ErrorLosses(const NetworkSettings& settings, const Shape& out, const TargetShape& data);
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
-             MutableView doutputs, LossSums& sums) const override {
+  void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+             const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const override {
     backend.error_loss(spec_, batch, outputs, targets.values, scale, doutputs, sums);
   }
   void to_predictions(MutableView) const override {}
@@ -20,10 +20,10 @@ class ErrorLosses final : public Loss {
   Index classes() const override { return 0; }
 
  private:
-  ErrorSpec spec_;
+  kernels::ErrorSpec spec_;
 };
 
 /// Whether it is a loss of errors.
 bool is_error_loss(std::string_view name);
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -2,7 +2,7 @@
 
 #include "unisono/nn/loss.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// \throws ConfigError unless each output has a target of its own; `loss` for the message
 void require_targets(const char* loss, const Shape& out, Index target_size);
@@ -10,4 +10,4 @@ void require_targets(const char* loss, const Shape& out, Index target_size);
 /// \throws ConfigError unless there is an output for each class of the labels; `loss` for the message
 void require_output_for_each_class(const char* loss, const Shape& out, const TargetShape& data);
 
-}  // namespace unisono
+}  // namespace unisono::nn

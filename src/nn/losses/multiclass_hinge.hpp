@@ -2,7 +2,7 @@
 
 #include "losses/fits.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// max(0, 1 + max_{k ≠ label} y_k − y_label): the multiclass support vector machine of Crammer & Singer, JMLR 2001.
 /// Predictions are the scores themselves, which are no probabilities.
@@ -13,8 +13,8 @@ class MulticlassHinge final : public Loss {
     require_output_for_each_class("multiclass_hinge", out, data);
   }
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
-             MutableView doutputs, LossSums& sums) const override {
+  void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+             const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const override {
     backend.multiclass_hinge(classes_, batch, outputs, targets.labels, scale, doutputs, sums);
   }
   void to_predictions(MutableView) const override {}
@@ -27,4 +27,4 @@ class MulticlassHinge final : public Loss {
   Index classes_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

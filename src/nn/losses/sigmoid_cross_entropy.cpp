@@ -8,7 +8,7 @@
 #include "losses/fits.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 namespace {
 
 /// \throws DataError for a target outside [0, 1], for which the loss has no lower bound
@@ -39,8 +39,8 @@ SigmoidCrossEntropy::SigmoidCrossEntropy(double smoothing, const Shape& out, con
   require_targets("sigmoid_cross_entropy", out, labels_ ? data.classes : data.target_size);
 }
 
-void SigmoidCrossEntropy::apply(Backend& backend, Index batch, View outputs, const Targets& targets,
-                                const LossScale& scale, MutableView doutputs, LossSums& sums) const {
+void SigmoidCrossEntropy::apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+                                const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const {
   if (!labels_) require_probabilities(targets.values);
   backend.sigmoid_cross_entropy(extent_, batch, outputs, labels_ ? targets.labels : std::span<const std::int32_t>{},
                                 labels_ ? View{} : targets.values, smoothing_, scale, doutputs, sums);
@@ -60,4 +60,4 @@ void SigmoidCrossEntropy::to_predictions(MutableView outputs) const {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

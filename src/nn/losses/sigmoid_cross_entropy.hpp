@@ -2,7 +2,7 @@
 
 #include "unisono/nn/loss.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// Mean over the outputs of −t log σ(y) − (1 − t) log(1 − σ(y)): independent yes-or-no questions.
 /// Labels are taken as one-hot targets, or of two classes with one output as its target. Smoothing draws each target
@@ -13,8 +13,8 @@ class SigmoidCrossEntropy final : public Loss {
   /// \throws ConfigError
   SigmoidCrossEntropy(double smoothing, const Shape& out, const TargetShape& data);
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
-             MutableView doutputs, LossSums& sums) const override;
+  void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+             const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const override;
   /// Of two classes with one output: the probabilities of both.
   void to_predictions(MutableView outputs) const override;
   Index prediction_size() const override { return is_binary() ? 2 : extent_.size(); }
@@ -25,9 +25,9 @@ class SigmoidCrossEntropy final : public Loss {
   /// One output for labels of two classes.
   bool is_binary() const { return labels_ && extent_.size() == 1; }
 
-  Extent extent_;
+  kernels::Extent extent_;
   bool labels_;  ///< else targets
   float smoothing_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

@@ -5,7 +5,7 @@
 
 #include "losses/fits.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 SoftmaxCrossEntropy::SoftmaxCrossEntropy(double smoothing, const Shape& out, const TargetShape& data)
     : classes_(out.extent.size()), smoothing_(static_cast<float>(smoothing)) {
@@ -23,4 +23,4 @@ void SoftmaxCrossEntropy::to_predictions(MutableView outputs) const {
   }
 }
 
-}  // namespace unisono
+}  // namespace unisono::nn

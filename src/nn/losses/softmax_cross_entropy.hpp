@@ -2,7 +2,7 @@
 
 #include "unisono/nn/loss.hpp"
 
-namespace unisono {
+namespace unisono::nn {
 
 /// −Σ_k q_k log p_k with p = softmax(outputs), q = (1 − s) onehot(label) + s/K.
 /// Label smoothing s: Szegedy et al., CVPR 2016.
@@ -10,8 +10,8 @@ class SoftmaxCrossEntropy final : public Loss {
  public:
   SoftmaxCrossEntropy(double smoothing, const Shape& out, const TargetShape& data);
 
-  void apply(Backend& backend, Index batch, View outputs, const Targets& targets, const LossScale& scale,
-             MutableView doutputs, LossSums& sums) const override {
+  void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
+             const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const override {
     backend.softmax_cross_entropy(classes_, batch, outputs, targets.labels, smoothing_, scale, doutputs, sums);
   }
   void to_predictions(MutableView outputs) const override;
@@ -24,4 +24,4 @@ class SoftmaxCrossEntropy final : public Loss {
   float smoothing_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::nn

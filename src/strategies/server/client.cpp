@@ -5,11 +5,11 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
-std::vector<ShardPart> parts_of(MutableView vector, const std::vector<Slice>& shards) {
+std::vector<ShardPart> parts_of(MutableView vector, const std::vector<comm::Slice>& shards) {
   std::vector<ShardPart> parts;
-  for (const Slice& shard : shards) parts.push_back({slice(vector, shard)});
+  for (const comm::Slice& shard : shards) parts.push_back({slice(vector, shard)});
   return parts;
 }
 
@@ -87,9 +87,9 @@ void Client::leave() {
   finish_push();
 }
 
-void Client::wait(std::vector<RequestPtr>& requests) {
-  for (const RequestPtr& request : requests) wire_.wait(*request);
+void Client::wait(std::vector<comm::RequestPtr>& requests) {
+  for (const comm::RequestPtr& request : requests) wire_.wait(*request);
   requests.clear();
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -8,7 +8,7 @@
 #include "server/wire.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// What a worker asks one server for, or gives it.
 struct ShardPart {
@@ -17,7 +17,7 @@ struct ShardPart {
 };
 
 /// Of a vector of θ's size, what each server has. \param shards their places
-std::vector<ShardPart> parts_of(MutableView vector, const std::vector<Slice>& shards);
+std::vector<ShardPart> parts_of(MutableView vector, const std::vector<comm::Slice>& shards);
 
 /// What a pull brought beside the values.
 struct Pulled {
@@ -50,9 +50,9 @@ class Client {
     Question pull, push;
     Answer pulled, pushed;
     std::int64_t read = 0;  ///< version that the worker computes on
-    std::vector<RequestPtr> pulling, pushing;
+    std::vector<comm::RequestPtr> pulling, pushing;
   };
-  void wait(std::vector<RequestPtr>& requests);
+  void wait(std::vector<comm::RequestPtr>& requests);
 
   Wire& wire_;
   int worker_;
@@ -61,4 +61,4 @@ class Client {
   double message_seconds_ = 0, held_seconds_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -5,7 +5,7 @@
 
 #include "unisono/strategies/events.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// The order in which a server deals with pulls and pushes: taken down, or given.
 class EventOrder {
@@ -30,4 +30,4 @@ class EventOrder {
   std::size_t next_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

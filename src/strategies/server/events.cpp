@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace unisono {
+namespace unisono::strategies {
 
 std::vector<std::byte> encode(std::span<const ServerEvent> events) {
   std::vector<std::byte> bytes;
@@ -29,4 +29,4 @@ std::vector<ServerEvent> decode(std::span<const std::byte> bytes) {
   return events;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -14,27 +14,27 @@
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class GradientWorker final : public ServedWorker {
  public:
   GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
-                 const std::vector<Slice>& shards);
+                 const std::vector<comm::Slice>& shards);
 
  private:
   void make_steps(const Stretch& stretch) override;
   void start_pull(std::int64_t clock);
   std::int64_t finish_pull(std::int64_t clock);
-  Batch compute();
+  data::Batch compute();
   float clipping();
-  void accrue(const Batch& batch, float scale);
+  void accrue(const data::Batch& batch, float scale);
   void add_to_push(float scale);
-  void push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale);
+  void push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch, float scale);
   void step_alone(double rate, float scale);
   bool accrues() const { return settings_.push_period > 1; }
 
-  std::vector<Slice> shards_;
+  std::vector<comm::Slice> shards_;
   Buffer second_theta_;
   MutableView theta_ahead_;  ///< where the next pull goes
   Buffer statistics_ahead_, pushed_statistics_;
@@ -44,7 +44,7 @@ class GradientWorker final : public ServedWorker {
 };
 
 GradientWorker::GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
-                               const std::vector<Slice>& shards)
+                               const std::vector<comm::Slice>& shards)
     : ServedWorker(run, std::move(client), settings),
       shards_(shards),
       statistics_ahead_(std::ssize(run.state.statistics), run.backend.memory()),
@@ -60,7 +60,7 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
 
 void GradientWorker::make_steps(const Stretch& stretch) {
   const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
-  Batch batch;
+  data::Batch batch;
   std::int64_t clock = 0;
   start_pull(0);
   for (std::int64_t next = 0; !in_step || clock < stretch.steps; ++clock) {
@@ -96,7 +96,7 @@ std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
   return next_pull(clock, pulled);
 }
 
-Batch GradientWorker::compute() {
+data::Batch GradientWorker::compute() {
   if (!accrues()) run_.gradient = pushes_[0];
   return accumulate_gradient(
       run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_ranks : MeanOver::own_examples);
@@ -105,10 +105,10 @@ Batch GradientWorker::compute() {
 /// What g is to be multiplied with.
 float GradientWorker::clipping() {
   if (settings_.clip_norm == 0) return 1;
-  return value_of({.clip_norm = settings_.clip_norm}, run_.backend.squared_norm(run_.gradient));
+  return kernels::value_of({.clip_norm = settings_.clip_norm}, run_.backend.squared_norm(run_.gradient));
 }
 
-void GradientWorker::accrue(const Batch& batch, float scale) {
+void GradientWorker::accrue(const data::Batch& batch, float scale) {
   accrued_examples_ += batch.rank_step_size;
   ++accrued_steps_;
   if (accrues()) add_to_push(scale);
@@ -122,7 +122,7 @@ void GradientWorker::add_to_push(float scale) {
   run_.backend.submit();
 }
 
-void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const Batch& batch, float scale) {
+void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch, float scale) {
   client_.finish_push();
   run_.backend.memory().copy(run_.state.statistics, pushed_statistics_.view());
   client_.start_push({.clock = clock + 1,
@@ -145,8 +145,9 @@ void GradientWorker::step_alone(double rate, float scale) {
 }  // namespace
 
 std::unique_ptr<ServedWorker> make_gradient_worker(const TrainContext& run, Client client,
-                                                   const WorkerSettings& settings, const std::vector<Slice>& shards) {
+                                                   const WorkerSettings& settings,
+                                                   const std::vector<comm::Slice>& shards) {
   return std::make_unique<GradientWorker>(run, std::move(client), settings, shards);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace unisono {
+namespace unisono::strategies {
 
 void Histogram::add(std::int64_t value) {
   const auto place = static_cast<std::size_t>(std::clamp<std::int64_t>(value, 0, kLargest));
@@ -27,4 +27,4 @@ double Histogram::mean() const {
 
 std::int64_t Histogram::largest() const { return std::max<std::int64_t>(0, std::ssize(counts) - 1); }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

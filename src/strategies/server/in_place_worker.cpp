@@ -12,17 +12,17 @@
 #include "step.hpp"
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 class InPlaceWorker final : public ServedWorker {
  public:
   InPlaceWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
-                const std::vector<Slice>& shards)
+                const std::vector<comm::Slice>& shards)
       : ServedWorker(run, std::move(client), settings),
         scratch_(run.model.in_place()->make_scratch()),
         touched_(run.model.in_place()->row_spaces()) {
-    for (const Slice& shard : shards) {
+    for (const comm::Slice& shard : shards) {
       parts_.push_back({.map = {std::ssize(run.state.parameters), run.model.in_place()->row_spaces(), shard},
                         .rows = {},
                         .values = {}});
@@ -38,18 +38,18 @@ class InPlaceWorker final : public ServedWorker {
   };
 
   void make_steps(const Stretch& stretch) override;
-  void mark(const Batch& batch);
+  void mark(const data::Batch& batch);
   Pulled pull(std::int64_t clock);
-  void train_on(const Batch& batch, double rate);
-  void push(const Stretch& stretch, std::int64_t clock, const Batch& batch);
+  void train_on(const data::Batch& batch, double rate);
+  void push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch);
   std::vector<ShardPart> parts();
   template <typename Visit>
   void for_each_row(Visit visit);
 
-  std::unique_ptr<Scratch> scratch_;
-  TouchedRows touched_;
+  std::unique_ptr<models::Scratch> scratch_;
+  models::TouchedRows touched_;
   std::vector<Part> parts_;
-  std::optional<Batch> batch_;  ///< that was read but not trained on
+  std::optional<data::Batch> batch_;  ///< that was read but not trained on
 };
 
 void InPlaceWorker::make_steps(const Stretch& stretch) {
@@ -58,7 +58,7 @@ void InPlaceWorker::make_steps(const Stretch& stretch) {
     if (!batch_) batch_ = next_batch(run_);
     mark(*batch_);
     if (pull(clock).granted == 0) return;  // the others make what is left
-    const Batch batch = *std::exchange(batch_, std::nullopt);
+    const data::Batch batch = *std::exchange(batch_, std::nullopt);
     train_on(batch, run_.schedule.rate(stretch.step_at(clock)));
     push(stretch, clock, batch);
     count(batch);
@@ -66,9 +66,9 @@ void InPlaceWorker::make_steps(const Stretch& stretch) {
 }
 
 /// The rows that the batch touches.
-void InPlaceWorker::mark(const Batch& batch) {
+void InPlaceWorker::mark(const data::Batch& batch) {
   const ScopedTimer timer(run_.seconds.compute);
-  for (const ExampleRange& piece : pieces_of(batch)) {
+  for (const data::ExampleRange& piece : pieces_of(batch)) {
     run_.model.in_place()->mark_rows(batch, piece, *scratch_, touched_);
   }
   for (Part& part : parts_) {
@@ -106,18 +106,18 @@ Pulled InPlaceWorker::pull(std::int64_t clock) {
   return pulled;
 }
 
-void InPlaceWorker::train_on(const Batch& batch, double rate) {
+void InPlaceWorker::train_on(const data::Batch& batch, double rate) {
   const ComputeScope computes(run_);
-  InPlaceStep step{.rate = rate,
-                   .examples_before = own_examples_before(run_, batch, settings_.workers),
-                   .parameters = run_.state.parameters};
-  for (const ExampleRange& piece : pieces_of(batch)) {
+  models::InPlaceStep step{.rate = rate,
+                           .examples_before = own_examples_before(run_, batch, settings_.workers),
+                           .parameters = run_.state.parameters};
+  for (const data::ExampleRange& piece : pieces_of(batch)) {
     run_.model.in_place()->update_in_place(batch, piece, step, *scratch_, run_.sums);
     step.examples_before += piece.size();
   }
 }
 
-void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const Batch& batch) {
+void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch) {
   {
     const ScopedTimer timer(run_.seconds.exposed_communication);
     const bool alone = settings_.workers == 1;
@@ -137,8 +137,9 @@ void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const Batch
 }  // namespace
 
 std::unique_ptr<ServedWorker> make_in_place_worker(const TrainContext& run, Client client,
-                                                   const WorkerSettings& settings, const std::vector<Slice>& shards) {
+                                                   const WorkerSettings& settings,
+                                                   const std::vector<comm::Slice>& shards) {
   return std::make_unique<InPlaceWorker>(run, std::move(client), settings, shards);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 std::vector<int> places_of(int rank, const std::vector<int>& ranks) {
@@ -55,4 +55,4 @@ int Roles::most_servers_of_a_rank() const {
 std::vector<int> Roles::workers_of(int rank) const { return places_of(rank, workers_); }
 std::vector<int> Roles::servers_of(int rank) const { return places_of(rank, servers_); }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Who works and who serves: worker w and server s each live on a rank, which may be home to several.
 class Roles {
@@ -28,4 +28,4 @@ class Roles {
   std::vector<int> workers_, servers_;  ///< their ranks
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -6,7 +6,7 @@
 
 #include "unisono/base/clock.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings)
     : wire_(wire),
@@ -38,7 +38,7 @@ void Server::serve(const Stretch& stretch, EventOrder& order) {
 
 // --- What comes in ---------------------------------------------------------------------------------------------------
 
-void Server::when(RequestPtr request, std::function<void()> then) {
+void Server::when(comm::RequestPtr request, std::function<void()> then) {
   pending_.push_back({std::move(then), std::move(request)});
 }
 
@@ -48,7 +48,7 @@ void Server::send(int worker, Channel channel, std::span<const std::byte> bytes,
 }
 
 void Server::finish_some() {
-  std::vector<Request*> requests;
+  std::vector<comm::Request*> requests;
   for (const Pending& one : pending_) requests.push_back(one.request.get());
   std::vector<std::size_t> done;
   {
@@ -224,4 +224,4 @@ std::int64_t Server::grant(const Question& pull) {
   return granted;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

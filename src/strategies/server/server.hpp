@@ -12,7 +12,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/strategies/serving.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// What a pull may miss of what others have pushed.
 enum class Consistency {
@@ -80,10 +80,10 @@ class Server {
   };
   struct Pending {
     std::function<void()> then;  ///< holds what the request needs, and so ends after it
-    RequestPtr request;
+    comm::RequestPtr request;
   };
 
-  void when(RequestPtr request, std::function<void()> then);
+  void when(comm::RequestPtr request, std::function<void()> then);
   void send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of);
   void finish_some();
   void listen(int worker);
@@ -117,4 +117,4 @@ class Server {
   ServerDoings doings_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -11,7 +11,7 @@
 #include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 const RecordedStretch& recorded_stretch(const EventRecord& record, std::int64_t first) {
@@ -60,7 +60,7 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
 void Serving::add_workers() {
   const std::vector<int> own = plan_.roles.workers_of(run_.communicator.rank());
   for (std::size_t place = 0; place < own.size(); ++place) {
-    Backend& backend = run_.workers.empty() ? run_.backend : run_.workers[place].backend;
+    kernels::Backend& backend = run_.workers.empty() ? run_.backend : run_.workers[place].backend;
     WorkerRole& role = *workers_.emplace_back(std::make_unique<WorkerRole>(WorkerRole{own[place], backend}));
     Client client(wire_, role.number, plan_.roles.servers(), std::ssize(run_.state.statistics));
     TrainContext context = context_of(role, place);
@@ -101,7 +101,8 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
 void Serving::add_servers() {
   const std::vector<int> own = plan_.roles.servers_of(run_.communicator.rank());
   if (own.empty()) return;
-  backend_ = make_cpu_backend(workers_.empty() ? run_.threads : 1);  // beside a worker there is no core to spare
+  backend_ =
+      kernels::make_cpu_backend(workers_.empty() ? run_.threads : 1);  // beside a worker there is no core to spare
   for (const int number : own) {
     ServerRole& role = *servers_.emplace_back(std::make_unique<ServerRole>(ServerRole{number, nullptr, nullptr, {}}));
     role.shard = plan_.make_shard(plan_.places[static_cast<std::size_t>(number)],
@@ -192,10 +193,10 @@ void Serving::gather() {
   const Phase phase(run_, run_.seconds.exposed_communication);
   Allocator& memory = run_.backend.memory();
   for (const auto& role : servers_) {
-    const Slice place = role->shard->place();
+    const comm::Slice place = role->shard->place();
     memory.copy(role->shard->values(), slice(run_.state.parameters, place));
     if (role->number == 0) memory.copy(role->shard->statistics(), run_.state.statistics);
-    Optimizer* const optimizer = role->shard->optimizer();
+    optim::Optimizer* const optimizer = role->shard->optimizer();
     if (optimizer == nullptr) continue;
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
       memory.copy(optimizer->state()[i].values.view(), slice(run_.optimizer.state()[i].values.view(), place));
@@ -212,13 +213,13 @@ void Serving::gather() {
 }
 
 void Serving::broadcast_shard(int server) {
-  const Slice place = plan_.places[static_cast<std::size_t>(server)];
+  const comm::Slice place = plan_.places[static_cast<std::size_t>(server)];
   const auto broadcast = [&](MutableView whole) {
     group_->broadcast(std::as_writable_bytes(slice(whole, place)), plan_.roles.rank_of_server(server));
   };
   broadcast(run_.state.parameters);
   if (!plan_.serves_optimizer) return;
-  for (OptimizerState& state : run_.optimizer.state()) broadcast(state.values.view());
+  for (optim::OptimizerState& state : run_.optimizer.state()) broadcast(state.values.view());
 }
 
 /// Tells the recorder in which order the servers dealt with what came.
@@ -264,4 +265,4 @@ StepRecord Serving::record_of(const Stretch& stretch) {
           .worker_steps = std::move(steps)};
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -14,7 +14,7 @@
 #include "unisono/base/thread_team.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Who is who on these ranks. \throws ConfigError where no rank would train
 Roles roles_of(const StrategySettings& settings, int ranks);
@@ -24,16 +24,17 @@ std::optional<Strategy::Part> part_of_data(const Roles& roles, int rank);
 /// What a strategy makes of workers and servers.
 struct ServingPlan {
   Roles roles;
-  std::vector<Slice> places{};  ///< of the shards
+  std::vector<comm::Slice> places{};  ///< of the shards
   ServerSettings server{};
   /// \param run of this worker alone
   std::function<std::unique_ptr<ServedWorker>(const TrainContext& run, Client client)> make_worker{};
   /// \param statistics that this shard is to hold, too; none but for server 0 \param backend of servers, on the CPU
-  std::function<std::unique_ptr<Shard>(Slice place, MutableView statistics, Backend& backend)> make_shard{};
+  std::function<std::unique_ptr<Shard>(comm::Slice place, MutableView statistics, kernels::Backend& backend)>
+      make_shard{};
   std::int64_t alone_until = 0;   ///< worker 0 makes the steps before this one alone
   bool serves_optimizer = false;  ///< shards update θ by the run's optimizer, whose state is theirs
   /// At the end of each stretch, on all ranks; may be empty.
-  std::function<void(Communicator& group, const Roles& roles)> at_meeting{};
+  std::function<void(comm::Communicator& group, const Roles& roles)> at_meeting{};
 };
 
 /// Workers and servers on the ranks of a run, each on a thread of its own: trains stretch after stretch, at whose ends
@@ -49,8 +50,8 @@ class Serving {
   /// A worker, and what it counts.
   struct WorkerRole {
     int number;
-    Backend& backend;  ///< that it computes with
-    LossSums sums{};
+    kernels::Backend& backend;  ///< that it computes with
+    kernels::LossSums sums{};
     Seconds seconds{};
     std::unique_ptr<ServedWorker> worker{};
   };
@@ -75,13 +76,13 @@ class Serving {
 
   TrainContext& run_;
   ServingPlan plan_;
-  std::unique_ptr<Communicator> group_;
+  std::unique_ptr<comm::Communicator> group_;
   Wire wire_;
-  std::unique_ptr<Backend> backend_;  ///< of this rank's servers
+  std::unique_ptr<kernels::Backend> backend_;  ///< of this rank's servers
   std::vector<std::unique_ptr<WorkerRole>> workers_;
   std::vector<std::unique_ptr<ServerRole>> servers_;
   std::unique_ptr<ThreadTeam> team_;
   Index examples_ = 0;  ///< trained on until the last record, by all
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

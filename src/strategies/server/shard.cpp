@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-namespace unisono {
+namespace unisono::strategies {
 
 std::shared_ptr<Buffer> BufferPool::take(Index floats) {
   auto free = std::ranges::find_if(buffers_, [](const auto& buffer) { return buffer.use_count() == 1; });
@@ -12,7 +12,7 @@ std::shared_ptr<Buffer> BufferPool::take(Index floats) {
   return *free;
 }
 
-Shard::Shard(Slice place, ModelState state, Allocator& memory)
+Shard::Shard(comm::Slice place, models::ModelState state, Allocator& memory)
     : place_(place), values_(pool_.take(place.last - place.first)), statistics_(state.statistics.size()) {
   memory.copy(slice(state.parameters, place), values_->view());
   memory.copy(state.statistics, statistics_);
@@ -68,11 +68,11 @@ namespace {
 
 class GradientShard final : public Shard {
  public:
-  GradientShard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state, StaleGradients stale,
-                Allocator& memory)
+  GradientShard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place, models::ModelState state,
+                StaleGradients stale, Allocator& memory)
       : Shard(place, state, memory), optimizer_(std::move(optimizer)), stale_(stale) {}
 
-  Optimizer* optimizer() override { return optimizer_.get(); }
+  optim::Optimizer* optimizer() override { return optimizer_.get(); }
 
  private:
   void update(const Push& push) override {
@@ -100,7 +100,7 @@ class GradientShard final : public Shard {
     }
   }
 
-  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
   StaleGradients stale_;
 };
 
@@ -120,7 +120,7 @@ class SumShard final : public Shard {
 
 class RowShard final : public Shard {
  public:
-  RowShard(ShardRows rows, Slice place, ModelState state, bool alone)
+  RowShard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone)
       : Shard(place, state, plain_allocator()), rows_(std::move(rows)), alone_(alone) {}
 
   Index floats_of(std::span<const std::uint32_t> rows) const override { return rows_.floats_of(rows); }
@@ -156,17 +156,17 @@ class RowShard final : public Shard {
 
 }  // namespace
 
-std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
-                                           StaleGradients stale, Allocator& memory) {
+std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+                                           models::ModelState state, StaleGradients stale, Allocator& memory) {
   return std::make_unique<GradientShard>(std::move(optimizer), place, state, stale, memory);
 }
 
-std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state, Allocator& memory) {
+std::unique_ptr<Shard> make_sum_shard(comm::Slice place, models::ModelState state, Allocator& memory) {
   return std::make_unique<SumShard>(place, state, memory);
 }
 
-std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone) {
+std::unique_ptr<Shard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone) {
   return std::make_unique<RowShard>(std::move(rows), place, state, alone);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

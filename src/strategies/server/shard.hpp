@@ -11,7 +11,7 @@
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// What a worker pushed.
 struct Push {
@@ -37,10 +37,10 @@ class BufferPool {
 class Shard {
  public:
   /// \param memory that θ and the statistics lie in, of which it takes a copy
-  Shard(Slice place, ModelState state, Allocator& memory);
+  Shard(comm::Slice place, models::ModelState state, Allocator& memory);
   virtual ~Shard() = default;
 
-  Slice place() const { return place_; }
+  comm::Slice place() const { return place_; }
   View values() const { return std::as_const(*values_).view(); }
   std::span<float> statistics() { return statistics_; }
   std::int64_t version() const { return version_; }
@@ -54,7 +54,7 @@ class Shard {
   virtual std::shared_ptr<const Buffer> read(std::span<const std::uint32_t>) { return values_; }
   virtual Index floats_of(std::span<const std::uint32_t>) const { return values_->size(); }
   /// Its optimizer's, for checkpoints; null where it has none.
-  virtual Optimizer* optimizer() { return nullptr; }
+  virtual optim::Optimizer* optimizer() { return nullptr; }
 
  protected:
   MutableView mutable_values();
@@ -66,7 +66,7 @@ class Shard {
   void take_statistics(const Push& push);
   bool unmoved_by(std::span<const Push> pushes, std::size_t i) const;
 
-  Slice place_;
+  comm::Slice place_;
   BufferPool pool_;  ///< of the values, and copies of them
   std::shared_ptr<Buffer> values_;
   std::vector<float> statistics_;
@@ -80,13 +80,15 @@ struct StaleGradients {
 };
 
 /// θ ← θ − rate · direction(g), by the optimizer's rule, whose vectors are in plain memory.
-std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<Optimizer> optimizer, Slice place, ModelState state,
-                                           StaleGradients stale, Allocator& memory = plain_allocator());
+std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<optim::Optimizer> optimizer, comm::Slice place,
+                                           models::ModelState state, StaleGradients stale,
+                                           Allocator& memory = plain_allocator());
 
 /// θ ← θ + what is pushed.
-std::unique_ptr<Shard> make_sum_shard(Slice place, ModelState state, Allocator& memory = plain_allocator());
+std::unique_ptr<Shard> make_sum_shard(comm::Slice place, models::ModelState state,
+                                      Allocator& memory = plain_allocator());
 
 /// θ_row ← θ_row + change for pushed rows; where a lone worker pushes, θ_row ← what it has now.
-std::unique_ptr<Shard> make_row_shard(ShardRows rows, Slice place, ModelState state, bool alone);
+std::unique_ptr<Shard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone);
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace unisono {
+namespace unisono::strategies {
 namespace {
 
 /// Cuts at the border that `nearest` gives for each of the equal parts' borders.
 template <typename Nearest>
-std::vector<Slice> cut(Index floats, int shards, Nearest nearest) {
-  std::vector<Slice> parts;
+std::vector<comm::Slice> cut(Index floats, int shards, Nearest nearest) {
+  std::vector<comm::Slice> parts;
   Index first = 0;
   for (int shard = 0; shard < shards; ++shard) {
-    const Index last = shard + 1 == shards ? floats : std::max(first, nearest(slice_of(floats, shard, shards).last));
+    const Index last =
+        shard + 1 == shards ? floats : std::max(first, nearest(comm::slice_of(floats, shard, shards).last));
     parts.push_back({first, last});
     first = last;
   }
@@ -23,7 +24,7 @@ Index nearest_line(Index border) { return (border + kLineFloats / 2) / kLineFloa
 
 }  // namespace
 
-std::vector<Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut where) {
+std::vector<comm::Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut where) {
   std::vector<Index> borders = {0, layout.size()};
   for (const Block& block : layout.blocks()) borders.push_back(block.offset);
   return cut(layout.size(), shards, [&](Index border) {
@@ -33,9 +34,9 @@ std::vector<Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cu
   });
 }
 
-std::vector<Slice> cut_between_rows(Index floats, const std::vector<RowSpace>& spaces, int shards) {
+std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models::RowSpace>& spaces, int shards) {
   return cut(floats, shards, [&](Index border) {
-    for (const RowSpace& space : spaces) {
+    for (const models::RowSpace& space : spaces) {
       const Index inside = border - space.offset;
       if (inside <= 0 || inside >= space.rows * space.stride) continue;
       return space.offset + (inside + space.stride / 2) / space.stride * space.stride;
@@ -44,7 +45,7 @@ std::vector<Slice> cut_between_rows(Index floats, const std::vector<RowSpace>& s
   });
 }
 
-ParameterLayout layout_of_shard(const ParameterLayout& layout, Slice shard) {
+ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard) {
   ParameterLayout part;
   const std::vector<Block>& blocks = layout.blocks();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -57,17 +58,17 @@ ParameterLayout layout_of_shard(const ParameterLayout& layout, Slice shard) {
   return part;
 }
 
-ShardRows::ShardRows(Index floats, const std::vector<RowSpace>& spaces, Slice shard) {
+ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard) {
   std::vector<std::size_t> numbers(spaces.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
   std::sort(numbers.begin(), numbers.end(), [&](auto a, auto b) { return spaces[a].offset < spaces[b].offset; });
   Index at = 0;
   const auto rest_until = [&](Index end) {
-    const Slice stretch{std::max(at, shard.first), std::min(end, shard.last)};
+    const comm::Slice stretch{std::max(at, shard.first), std::min(end, shard.last)};
     if (stretch.first < stretch.last) rest_.push_back(stretch);
   };
   for (const std::size_t number : numbers) {
-    const RowSpace& space = spaces[number];
+    const models::RowSpace& space = spaces[number];
     rest_until(space.offset);
     at = space.offset + space.rows * space.stride;
     const Index first = std::clamp<Index>((shard.first - space.offset) / space.stride, 0, space.rows);
@@ -79,7 +80,7 @@ ShardRows::ShardRows(Index floats, const std::vector<RowSpace>& spaces, Slice sh
   rest_until(floats);
 }
 
-void ShardRows::take_touched(TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
+void ShardRows::take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
   for (const Part& part : parts_) {
     for (Index row = 0; row < part.rows; ++row) {
       if (!touched.is_touched(part.space, part.first + row)) continue;
@@ -95,4 +96,4 @@ Index ShardRows::floats_of(std::span<const std::uint32_t> rows) const {
   return floats;
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

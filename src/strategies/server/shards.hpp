@@ -8,11 +8,11 @@
 #include "unisono/models/in_place.hpp"
 #include "unisono/tensor/layout.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Of a vector of θ's size what lies in a shard.
 template <typename Vector>
-Vector slice(Vector whole, Slice place) {
+Vector slice(Vector whole, comm::Slice place) {
   return whole.subspan(static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.last - place.first));
 }
 
@@ -23,22 +23,22 @@ enum class Cut {
 };
 
 /// θ in so many parts of about equal bytes, one behind the other; some may be empty.
-std::vector<Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut cut);
+std::vector<comm::Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut cut);
 /// The same, between rows of these spaces.
-std::vector<Slice> cut_between_rows(Index floats, const std::vector<RowSpace>& spaces, int shards);
+std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models::RowSpace>& spaces, int shards);
 
 /// The blocks of θ as far as they lie in a shard, at the same distances: what an optimizer of the shard alone needs to
 /// know. Blocks that are cut are of one dimension.
-ParameterLayout layout_of_shard(const ParameterLayout& layout, Slice shard);
+ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard);
 
 /// The rows of θ that lie in a shard, numbered from 0, and what belongs to no row.
 class ShardRows {
  public:
-  ShardRows(Index floats, const std::vector<RowSpace>& spaces, Slice shard);
+  ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard);
 
   std::int64_t count() const { return count_; }
   /// Adds the numbers of those rows that were touched, in order, to `rows`, and forgets that they were.
-  void take_touched(TouchedRows& touched, std::vector<std::uint32_t>& rows) const;
+  void take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const;
   /// Floats of these rows, and of what belongs to no row.
   Index floats_of(std::span<const std::uint32_t> rows) const;
   /// Calls visit(offset in θ, floats) for each of these rows, and then for each stretch that belongs to no row.
@@ -49,7 +49,7 @@ class ShardRows {
       while (row >= part->number + part->rows) ++part;
       visit(part->offset + (row - part->number) * part->stride, part->stride);
     }
-    for (const Slice& stretch : rest_) visit(stretch.first, stretch.last - stretch.first);
+    for (const comm::Slice& stretch : rest_) visit(stretch.first, stretch.last - stretch.first);
   }
 
  private:
@@ -61,8 +61,8 @@ class ShardRows {
     Index offset, stride;
   };
   std::vector<Part> parts_;
-  std::vector<Slice> rest_;
+  std::vector<comm::Slice> rest_;
   std::int64_t count_ = 0;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

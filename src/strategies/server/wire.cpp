@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// Tells messages between the same two ranks apart.
 int Wire::tag(int worker, int server, Channel channel) const {
@@ -12,31 +12,31 @@ int Wire::tag(int worker, int server, Channel channel) const {
          static_cast<int>(channel);
 }
 
-RequestPtr Wire::send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
+comm::RequestPtr Wire::send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
   return communicator_.start_send(bytes, roles_.rank_of_server(server), tag(worker, server, channel));
 }
 
-RequestPtr Wire::receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes) {
+comm::RequestPtr Wire::receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes) {
   return communicator_.start_receive(bytes, roles_.rank_of_server(server), tag(worker, server, channel));
 }
 
-RequestPtr Wire::send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
+comm::RequestPtr Wire::send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes) {
   return communicator_.start_send(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
 }
 
-RequestPtr Wire::receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes) {
+comm::RequestPtr Wire::receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes) {
   return communicator_.start_receive(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
 }
 
-void Wire::wait(Request& request) {
+void Wire::wait(comm::Request& request) {
   const std::array one = {&request};
   wait_any(one);
   request.wait();
 }
 
-std::vector<std::size_t> Wire::wait_any(std::span<Request* const> requests) {
+std::vector<std::size_t> Wire::wait_any(std::span<comm::Request* const> requests) {
   auto done = communicator_.wait_any(requests, [this] { return gave_up_.load(); });
-  if (gave_up_) throw PeerFailure("another thread of this rank failed");
+  if (gave_up_) throw comm::PeerFailure("another thread of this rank failed");
   return done;
 }
 
@@ -53,4 +53,4 @@ void Wire::rethrow_cause() {
   if (cause_) std::rethrow_exception(cause_);
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -10,7 +10,7 @@
 #include "server/roles.hpp"
 #include "unisono/comm/communicator.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 // What a worker and a server say to each other. A worker asks, in messages of known length, and each question gets one
 // answer; it has one pull and one push at a server at most that were not answered:
@@ -65,18 +65,18 @@ enum class Channel { question, rows, values, statistics, push_answer, pull_answe
 class Wire {
  public:
   /// \param communicator that nobody else uses
-  Wire(Communicator& communicator, const Roles& roles)
+  Wire(comm::Communicator& communicator, const Roles& roles)
       : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()) {}
 
-  RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
-  RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
-  RequestPtr send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes);
-  RequestPtr receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes);
+  comm::RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
+  comm::RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
+  comm::RequestPtr send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes);
+  comm::RequestPtr receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes);
 
   /// Waits for a request. \throws PeerFailure where a thread of this rank gave up
-  void wait(Request& request);
+  void wait(comm::Request& request);
   /// Waits until one of these, of which there is one at least, is done. \return the places of those that are
-  std::vector<std::size_t> wait_any(std::span<Request* const> requests);
+  std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests);
   /// This thread cannot go on, so that no other of this rank need wait for it.
   void give_up(std::exception_ptr cause);
   /// Throws what the first thread gave up for: what the others throw is a consequence.
@@ -85,7 +85,7 @@ class Wire {
  private:
   int tag(int worker, int server, Channel channel) const;
 
-  Communicator& communicator_;
+  comm::Communicator& communicator_;
   const Roles& roles_;
   int most_servers_;  ///< of a rank
   std::atomic<bool> gave_up_ = false;
@@ -93,4 +93,4 @@ class Wire {
   std::exception_ptr cause_;
 };
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unisono {
+namespace unisono::strategies {
 
 void ServedWorker::train(const Stretch& stretch) {
   make_steps(stretch);
@@ -16,11 +16,11 @@ std::int64_t ServedWorker::next_pull(std::int64_t clock, const Pulled& pulled) c
   return std::clamp(pulled.complete + settings_.staleness + 1, clock + 1, next);
 }
 
-double ServedWorker::share_of(const Batch& batch) const {
+double ServedWorker::share_of(const data::Batch& batch) const {
   return static_cast<double>(batch.rank_step_size) / static_cast<double>(std::max<Index>(1, batch.global_size));
 }
 
-void ServedWorker::count(const Batch& batch) {
+void ServedWorker::count(const data::Batch& batch) {
   ++steps_;
   examples_ += batch.rank_step_size;
 }
@@ -32,4 +32,4 @@ void ServedWorker::account() {
   held_seconds_ = client_.held_seconds();
 }
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -9,7 +9,7 @@
 #include "server/shards.hpp"
 #include "unisono/strategies/strategy.hpp"
 
-namespace unisono {
+namespace unisono::strategies {
 
 /// What a worker is told.
 struct WorkerSettings {
@@ -42,8 +42,8 @@ class ServedWorker {
   virtual void make_steps(const Stretch& stretch) = 0;
   /// The step at which what it pulled is too old.
   std::int64_t next_pull(std::int64_t clock, const Pulled& pulled) const;
-  double share_of(const Batch& batch) const;
-  void count(const Batch& batch);
+  double share_of(const data::Batch& batch) const;
+  void count(const data::Batch& batch);
 
   TrainContext run_;
   Client client_;
@@ -59,9 +59,11 @@ class ServedWorker {
 
 /// Of a model with a gradient. \param shards of all servers
 std::unique_ptr<ServedWorker> make_gradient_worker(const TrainContext& run, Client client,
-                                                   const WorkerSettings& settings, const std::vector<Slice>& shards);
+                                                   const WorkerSettings& settings,
+                                                   const std::vector<comm::Slice>& shards);
 /// Of a model that is updated in place.
 std::unique_ptr<ServedWorker> make_in_place_worker(const TrainContext& run, Client client,
-                                                   const WorkerSettings& settings, const std::vector<Slice>& shards);
+                                                   const WorkerSettings& settings,
+                                                   const std::vector<comm::Slice>& shards);
 
-}  // namespace unisono
+}  // namespace unisono::strategies

@@ -3,12 +3,12 @@
 #include "collectives.hpp"
 #include "unisono/comm/mpi.hpp"
 
-using namespace unisono;
+using namespace unisono::comm;
 
 namespace {
 
-CommunicationSettings settings(bool shared_memory, int ranks_per_node) {
-  CommunicationSettings chosen;
+unisono::comm::CommunicationSettings settings(bool shared_memory, int ranks_per_node) {
+  unisono::comm::CommunicationSettings chosen;
   chosen.timeout_seconds = 30;
   chosen.shared_memory = shared_memory;
   chosen.ranks_per_node = ranks_per_node;
@@ -23,9 +23,9 @@ TEST_CASE("ranks under MPI keep the promises of a communicator", "[mpi]") {
   const int ranks_per_node = GENERATE(0, 1, 2, 3);
   int argc = 0;
   char** argv = nullptr;
-  MpiSession session(argc, argv);
+  unisono::comm::MpiSession session(argc, argv);
   const auto world = session.world(settings(shared_memory, ranks_per_node));
-  for (const auto& promise : test::promises()) {
+  for (const auto& promise : unisono::test::promises()) {
     INFO(promise.name << ", rank " << world->rank() << " of " << world->size() << ", " << ranks_per_node << " a node");
     CHECK_NOTHROW(promise.check(*world));
     world->barrier();

@@ -8,37 +8,39 @@
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/mpi.hpp"
 
-using namespace unisono;
+using namespace unisono::comm;
 using Catch::Matchers::Contains;
 
 namespace {
 
 /// A session on the MPI that main has initialised, and its world.
 struct World {
-  explicit World(const CommunicationSettings& settings = {})
+  explicit World(const unisono::comm::CommunicationSettings& settings = {})
       : communicator(session.world(settings, [this](const std::string& text) { warnings.push_back(text); })) {}
 
   int argc = 0;
   char** argv = nullptr;
-  MpiSession session{argc, argv};
+  unisono::comm::MpiSession session{argc, argv};
   std::vector<std::string> warnings;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<unisono::comm::Communicator> communicator;
 };
 
-bool is_shared(Communicator& communicator, MutableView span) {
-  return dynamic_cast<mpi::SharedAllocator&>(communicator.shared_allocator()).find(span).has_value();
+bool is_shared(unisono::comm::Communicator& communicator, unisono::MutableView span) {
+  return dynamic_cast<unisono::comm::mpi::SharedAllocator&>(communicator.shared_allocator()).find(span).has_value();
 }
 
-bool is_on_one_node(const Communicator& communicator) { return communicator.node_size() == communicator.size(); }
+bool is_on_one_node(const unisono::comm::Communicator& communicator) {
+  return communicator.node_size() == communicator.size();
+}
 
-bool has_room() { return mpi::SharedWindow::room_bytes() > (std::size_t{1} << 30); }
+bool has_room() { return unisono::comm::mpi::SharedWindow::room_bytes() > (std::size_t{1} << 30); }
 
 }  // namespace
 
 TEST_CASE("ranks of a node get a window, where there is room; all others are told why not", "[shared]") {
   World world;
-  Communicator& communicator = *world.communicator;
-  Buffer buffer(1000, communicator.shared_allocator());
+  unisono::comm::Communicator& communicator = *world.communicator;
+  unisono::Buffer buffer(1000, communicator.shared_allocator());
   if (!is_on_one_node(communicator)) return;
   const bool expected = communicator.size() > 1 && has_room();
   CHECK(is_shared(communicator, buffer.view()) == expected);
@@ -53,11 +55,11 @@ TEST_CASE("ranks of a node get a window, where there is room; all others are tol
 
 TEST_CASE("a window that is too large for the node becomes plain memory on all ranks, aloud", "[shared]") {
   World world;
-  Communicator& communicator = *world.communicator;
+  unisono::comm::Communicator& communicator = *world.communicator;
   if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   // Half of the room for each rank, and a little more: all together have none. Zeroed plain memory of this size would
   // be touched, so only the one copy per node is asked for.
-  const std::size_t bytes = mpi::SharedWindow::room_bytes() + (std::size_t{64} << 20);
+  const std::size_t bytes = unisono::comm::mpi::SharedWindow::room_bytes() + (std::size_t{64} << 20);
   const auto agreed = static_cast<std::size_t>(communicator.max(static_cast<std::int64_t>(bytes)));
   CHECK(communicator.allocate_on_node(agreed) == nullptr);
   CHECK(world.warnings.size() == (communicator.node_rank() == 0 ? 1 : 0));
@@ -65,17 +67,17 @@ TEST_CASE("a window that is too large for the node becomes plain memory on all r
 }
 
 TEST_CASE("without shared memory nothing is a window", "[shared]") {
-  CommunicationSettings settings;
+  unisono::comm::CommunicationSettings settings;
   settings.shared_memory = false;
   World world(settings);
-  Buffer buffer(1000, world.communicator->shared_allocator());
+  unisono::Buffer buffer(1000, world.communicator->shared_allocator());
   CHECK_FALSE(is_shared(*world.communicator, buffer.view()));
   CHECK(world.warnings.empty());
 }
 
 TEST_CASE("ranks that ask for different sizes are told", "[shared]") {
   World world;
-  Communicator& communicator = *world.communicator;
+  unisono::comm::Communicator& communicator = *world.communicator;
   if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
   const auto bytes = static_cast<std::size_t>(1000 + communicator.rank());
   CHECK_THROWS_WITH(communicator.shared_allocator().allocate(bytes), Contains("different sizes: 1000 to"));
@@ -83,13 +85,13 @@ TEST_CASE("ranks that ask for different sizes are told", "[shared]") {
 
 TEST_CASE("memory that all have given back is freed at the next allocation", "[shared]") {
   World world;
-  Communicator& communicator = *world.communicator;
+  unisono::comm::Communicator& communicator = *world.communicator;
   if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
-  constexpr Index kFloats = Index{8} << 20;  // 32 MiB
+  constexpr unisono::Index kFloats = unisono::Index{8} << 20;  // 32 MiB
   constexpr int kRounds = 12;
-  const auto before = static_cast<std::int64_t>(mpi::SharedWindow::room_bytes());
-  for (int round = 0; round < kRounds; ++round) Buffer buffer(kFloats, communicator.shared_allocator());
-  const std::int64_t taken = before - static_cast<std::int64_t>(mpi::SharedWindow::room_bytes());
+  const auto before = static_cast<std::int64_t>(unisono::comm::mpi::SharedWindow::room_bytes());
+  for (int round = 0; round < kRounds; ++round) unisono::Buffer buffer(kFloats, communicator.shared_allocator());
+  const std::int64_t taken = before - static_cast<std::int64_t>(unisono::comm::mpi::SharedWindow::room_bytes());
   // One window may still be there, and others use the file system, too: a leak would take all of the rounds.
   CHECK(taken < kRounds / 2 * kFloats * 4 * communicator.node_size());
 }
@@ -97,14 +99,14 @@ TEST_CASE("memory that all have given back is freed at the next allocation", "[s
 TEST_CASE("on one node, waiting for a straggler is told apart from the transfer", "[shared][buckets]") {
   constexpr double kDelay = 0.3;
   World world;
-  Communicator& communicator = *world.communicator;
+  unisono::comm::Communicator& communicator = *world.communicator;
   if (communicator.size() == 1 || !is_on_one_node(communicator) || !has_room()) return;
-  Buffer gradient(100'000, communicator.shared_allocator());
-  GradientBuckets buckets(communicator, gradient.view(), 1 << 16);
+  unisono::Buffer gradient(100'000, communicator.shared_allocator());
+  unisono::comm::GradientBuckets buckets(communicator, gradient.view(), 1 << 16);
   const bool is_late = communicator.rank() == communicator.size() - 1;
   communicator.barrier();
   if (is_late) usleep(static_cast<unsigned>(kDelay * 1e6));
-  const Stopwatch watch;
+  const unisono::Stopwatch watch;
   buckets.ready(0, 100'000);
   buckets.finish();
   CHECK(buckets.straggler_wait_seconds() + buckets.exposed_seconds() <= watch.seconds());

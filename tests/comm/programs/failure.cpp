@@ -12,14 +12,14 @@
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/mpi.hpp"
 
-using namespace unisono;
+using namespace unisono::comm;
 
 namespace {
 
 struct Arguments {
   std::string way;
   int rank = 0;  ///< the one to which it happens
-  CommunicationSettings settings;
+  unisono::comm::CommunicationSettings settings;
 };
 
 Arguments read(int argc, char** argv) {
@@ -32,9 +32,9 @@ Arguments read(int argc, char** argv) {
 
 /// Some steps of training, in which something may happen before step 3.
 template <typename Happening>
-void train(Communicator& communicator, Happening happening) {
-  Buffer gradient(100'000, communicator.shared_allocator());
-  GradientBuckets buckets(communicator, gradient.view(), 1 << 16);
+void train(unisono::comm::Communicator& communicator, Happening happening) {
+  unisono::Buffer gradient(100'000, communicator.shared_allocator());
+  unisono::comm::GradientBuckets buckets(communicator, gradient.view(), 1 << 16);
   for (std::int64_t step = 0; step < 6; ++step) {
     communicator.set_step(step);
     buckets.ready(50'000, 100'000);
@@ -47,23 +47,23 @@ void train(Communicator& communicator, Happening happening) {
   for (;;) pause();
 }
 
-void run(MpiSession& session, const Arguments& arguments) {
+void run(unisono::comm::MpiSession& session, const Arguments& arguments) {
   const auto communicator = session.world(arguments.settings);
   const bool is_it = communicator->rank() == arguments.rank;
   const std::string& way = arguments.way;
-  if (way == "all-fail") throw ConfigError("the same on all ranks");
+  if (way == "all-fail") throw unisono::ConfigError("the same on all ranks");
   if (way == "all-well" || way == "interrupted") return train(*communicator, [] {});
   if (way == "fails-after-the-others-ended") {
     train(*communicator, [] {});
     usleep(300'000);
-    if (is_it) throw OutputError("the disk is full");
+    if (is_it) throw unisono::OutputError("the disk is full");
     return;
   }
   train(*communicator, [&] {
     if (way == "busy-while-another-fails" && !is_it) usleep(2'000'000);
-    if (way == "two-fail" && communicator->rank() <= arguments.rank) throw DataError("a broken file");
+    if (way == "two-fail" && communicator->rank() <= arguments.rank) throw unisono::DataError("a broken file");
     if (!is_it) return;
-    if (way == "fails" || way == "busy-while-another-fails") throw DataError("a broken file");
+    if (way == "fails" || way == "busy-while-another-fails") throw unisono::DataError("a broken file");
     if (way == "throws-something") throw std::runtime_error("an assertion of a library");
     if (way == "hangs") sleep_for_ever();
     if (way == "calls-something-else") communicator->barrier();
@@ -73,7 +73,7 @@ void run(MpiSession& session, const Arguments& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MpiSession session(argc, argv);
+  unisono::comm::MpiSession session(argc, argv);
   const Arguments arguments = read(argc, argv);
   try {
     run(session, arguments);

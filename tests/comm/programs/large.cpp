@@ -7,7 +7,7 @@
 #include "expect.hpp"
 #include "unisono/comm/mpi.hpp"
 
-using namespace unisono;
+using namespace unisono::comm;
 
 namespace {
 
@@ -40,7 +40,7 @@ bool holds(std::span<T> values, int factor) {
 }
 
 struct Large {
-  Communicator& communicator;
+  unisono::comm::Communicator& communicator;
   std::span<std::byte> bytes;
   int mine = communicator.rank() + 1;
   int sum = communicator.size() * (communicator.size() + 1) / 2;
@@ -54,7 +54,7 @@ struct Large {
   void sums_of_floats() const {
     communicator.allreduce_sum(filled<float>());
     EXPECT(holds(as<float>(bytes), sum));
-    const RequestPtr request = communicator.start_allreduce_sum(filled<float>());
+    const unisono::comm::RequestPtr request = communicator.start_allreduce_sum(filled<float>());
     request->wait();
     EXPECT(holds(as<float>(bytes), sum));
   }
@@ -62,7 +62,8 @@ struct Large {
   void slices() const {
     const std::span<float> values = filled<float>();
     communicator.reduce_scatter_sum(values);
-    const Slice slice = slice_of(static_cast<Index>(values.size()), communicator.rank(), communicator.size());
+    const unisono::comm::Slice slice =
+        unisono::comm::slice_of(static_cast<unisono::Index>(values.size()), communicator.rank(), communicator.size());
     const auto first = static_cast<std::size_t>(slice.first), last = static_cast<std::size_t>(slice.last);
     EXPECT(holds<float>(std::span<const float>(values.subspan(first, last - first)), sum, first));
     communicator.all_gather(values);
@@ -101,13 +102,13 @@ struct Large {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MpiSession session(argc, argv);
+  unisono::comm::MpiSession session(argc, argv);
   try {
     {
       const auto communicator = session.world({});
-      constexpr Index kFloats = kBytes / sizeof(float);
+      constexpr unisono::Index kFloats = kBytes / sizeof(float);
       {
-        Buffer plain(kFloats);
+        unisono::Buffer plain(kFloats);
         const Large large{*communicator, std::as_writable_bytes(plain.view())};
         large.sums_of_floats();
         large.slices();
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
         large.messages();
         large.gathered_bytes();
       }
-      Buffer shared(kFloats, communicator->shared_allocator());
+      unisono::Buffer shared(kFloats, communicator->shared_allocator());
       const Large large{*communicator, std::as_writable_bytes(shared.view())};
       large.sums_of_floats();
       large.slices();

@@ -4,7 +4,7 @@
 // GELU is the exact one, x Φ(x) with the normal distribution function Φ (Hendrycks & Gimpel 2016), not its tanh
 // approximation: y' = Φ(x) + x φ(x), φ the normal density. SiLU is x σ(x) (Elfwing et al. 2018), y' = σ + x σ (1 − σ).
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr float kInverseRootTwoPi = 0x1.988454p-2F;
@@ -82,4 +82,4 @@ void backward(Activation activation, float a, const float* v, const float* dy, f
 
 void add_activation(Loops& loops) { loops.activation = {forward, backward}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

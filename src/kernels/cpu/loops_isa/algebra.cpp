@@ -1,7 +1,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// Four parts at once, each summed by itself: so many streams from memory are 1.7 times as fast as one. The order
@@ -37,4 +37,4 @@ void axpby(float a, const float* x, float b, float* y, Count n) {
 
 void add_algebra(Loops& loops) { loops.algebra = {squared_norm, axpby}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,7 +1,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// Floats that are fetched ahead where a loop has one stream from memory alone: a third faster, measured on activations
@@ -129,4 +129,4 @@ void backward(const Tile& tile, const ChannelTerms& terms, const float* x, const
 
 void add_batch_norm(Loops& loops) { loops.batch_norm = {sums, forward, backward_sums, backward}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -9,7 +9,7 @@
 #include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kColumns = 6;  ///< outputs at a time
@@ -131,4 +131,4 @@ double cbow(const Window& window, const RowMatrix& inputs, const RowMatrix& outp
 
 void add_cbow(Loops& loops) { loops.in_place.cbow = cbow; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -3,7 +3,7 @@
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/table.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 #if defined(__AVX512F__)  // 32 registers
@@ -70,4 +70,4 @@ void dots(const DotShape& shape, const float* const* a, const float* const* b, C
 
 void add_dots(Loops& loops) { loops.dots = dots; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

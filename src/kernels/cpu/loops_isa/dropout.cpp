@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// 32-bit words in the lower halves of 64-bit lanes, where their products have room. Upper halves may hold anything.
@@ -85,4 +85,4 @@ void apply(const DropoutBlock& block, Count first, Count last, const float* x, f
 
 void add_dropout(Loops& loops) { loops.dropout = {apply}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -7,7 +7,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kBlock = 256;  ///< ratings whose errors are added up together
@@ -166,4 +166,4 @@ void factorize(const SparseEntry* ratings, Count count, const FactorStep& step, 
 
 void add_factorize(Loops& loops) { loops.in_place.factorize = factorize; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -5,7 +5,7 @@
 // Sums along the lanes of many registers at once: log₂ n steps halve the number of registers, where adding up each by
 // itself takes log₂ kLanes steps for every one.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 template <int distance>
 __attribute__((always_inline)) static inline void fold(Vector* values) {
@@ -49,4 +49,4 @@ __attribute__((always_inline)) static inline void add_lanes(const Vector* values
   if constexpr (count > kLanes) add_lanes<count - kLanes>(values + kLanes, totals + 1);
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

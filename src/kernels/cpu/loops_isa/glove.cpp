@@ -9,7 +9,7 @@
 #include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kBlock = 128;  ///< entries whose logarithms are made together
@@ -174,4 +174,4 @@ double glove(const SparseEntry* entries, Count count, const GloveStep& step, con
 
 void add_glove(Loops& loops) { loops.in_place.glove = glove; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

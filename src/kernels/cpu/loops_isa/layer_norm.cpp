@@ -4,7 +4,7 @@
 // Lanes are examples and each has its own statistics, so that a vector of lanes is normalised at once and nothing is
 // summed across a vector but the gradients of gamma and beta.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// means[i][lane] = the mean over the elements of the i-th sum that `add` adds to: runs of 32 in float, these in
@@ -94,4 +94,4 @@ void parameters(const Columns& columns, const float* x, const float* mean, const
 
 void add_layer_norm(Loops& loops) { loops.layer_norm = {moments, forward, backward, parameters}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

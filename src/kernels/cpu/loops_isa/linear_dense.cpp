@@ -6,7 +6,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// w · x, in four registers.
@@ -85,4 +85,4 @@ void linear_dense(const DenseExamples& rows, const LinearWork& work, InPlaceSums
 
 void add_linear_dense(Loops& loops) { loops.in_place.linear_dense = linear_dense; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -8,7 +8,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kAhead = 192;          ///< values whose weights are asked for before it is their turn
@@ -133,4 +133,4 @@ void add_linear_sparse(Loops& loops) {
   loops.in_place.margins_sparse = margins_sparse;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,7 +1,7 @@
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// The largest logit and the label's rank.
@@ -185,4 +185,4 @@ void add_loss(Loops& loops) {
   loops.loss = {softmax_sums, softmax_gradient, hinge_sums, hinge_gradient, sigmoid, errors, weigh};
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

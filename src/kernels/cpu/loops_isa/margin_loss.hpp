@@ -7,7 +7,7 @@
 // Losses of one margin z, and their sums over a block of examples whose margins were kept: the loss is off the way from
 // one example's weights to the next's.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 inline constexpr Count kMarginBlock = 256;  ///< examples
 
@@ -73,4 +73,4 @@ static inline const float* weights_from(const LinearStep& step, Count first) {
   return step.weights == nullptr ? nullptr : step.weights + first;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

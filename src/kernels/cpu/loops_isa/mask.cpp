@@ -1,7 +1,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// One channel of dy: masked where there is a y; returns nothing but adds its lanes, modulo 16, to `sums`.
@@ -47,4 +47,4 @@ void mask_and_sum(Count count, Count width, const float* y, float* dy, float* su
 
 void add_mask(Loops& loops) { loops.mask_and_sum = mask_and_sum; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

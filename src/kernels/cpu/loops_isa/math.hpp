@@ -6,7 +6,7 @@
 // polynomials are minimax fits (Lawson's reweighted least squares) to the relative error of the result. Errors are in
 // ulps of the result and were found by trying every float above 2⁻¹⁴, with and without fused multiply-adds.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 /// 2ⁿ for −126 ≤ n ≤ 127.
 static inline float power_of_two(std::uint32_t n) { return __builtin_bit_cast(float, (n + 127U) << 23); }
@@ -124,4 +124,4 @@ static inline float normal_distribution(float x, float bell) {
   return x > 0.0F ? 1.0F - tail : tail;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

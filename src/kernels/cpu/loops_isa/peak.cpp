@@ -2,7 +2,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// Enough independent chains to hide the latency of two units (2 × 4 cycles), few enough for 16 registers.
@@ -33,4 +33,4 @@ void add_peak(Loops& loops) {
   loops.triad = triad;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,7 +1,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 // kCount > 0: a window of so many taps, known to the compiler; 0: of `count` taps.
@@ -81,4 +81,4 @@ void mean_over_pixels(const float* x, Count pixels, Count stride, Count n, float
 
 void add_pool(Loops& loops) { loops.pool = {maximum, maximum_backward, mean, mean_over_pixels}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -4,7 +4,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 #if defined(__AVX512F__)
@@ -196,4 +196,4 @@ void add_products(Loops& loops) {
   loops.values_a_step = static_cast<double>(kSums * kLanes);
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

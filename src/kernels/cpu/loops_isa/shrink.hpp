@@ -4,7 +4,7 @@
 
 // What all linear models' updates share: weights of examples, penalties and the sums of averaged SGD; see LinearStep.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 /// The rate of the example whose answer is number i.
 __attribute__((always_inline)) static inline float rate_of(const LinearStep& step, Index i) {
@@ -25,4 +25,4 @@ __attribute__((always_inline)) static inline float shrunk(float w, float move, c
   return size < less ? 0.0F : moved - __builtin_copysignf(less, moved);
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

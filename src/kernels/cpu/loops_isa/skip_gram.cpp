@@ -9,7 +9,7 @@
 #include "cpu/loops_isa/vector_math.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 #if defined(__AVX512F__)  // 32 registers
@@ -247,4 +247,4 @@ double skip_gram(const Window& window, const RowMatrix& inputs, const RowMatrix&
 
 void add_skip_gram(Loops& loops) { loops.in_place.skip_gram = skip_gram; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

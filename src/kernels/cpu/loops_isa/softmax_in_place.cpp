@@ -7,7 +7,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kBlock = 256;          ///< examples whose losses are added up together
@@ -207,4 +207,4 @@ void add_softmax_in_place(Loops& loops) {
   loops.in_place.softmax_margins = softmax_margins;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,6 +1,6 @@
 #include "cpu/loops_isa/table.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 Loops make_loops() {
   Loops loops{};
@@ -34,4 +34,4 @@ Loops make_loops() {
   return loops;
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

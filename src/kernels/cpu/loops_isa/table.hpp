@@ -4,7 +4,7 @@
 
 // Each file of this folder enters its loops into the table.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 void add_products(Loops& loops);
 void add_dots(Loops& loops);
@@ -27,4 +27,4 @@ void add_cbow(Loops& loops);
 void add_glove(Loops& loops);
 void add_factorize(Loops& loops);
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -4,7 +4,7 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 template <int distance>
@@ -53,4 +53,4 @@ void transpose(Count rows, Count columns, const float* in, Count in_stride, floa
 
 void add_transpose(Loops& loops) { loops.transpose = transpose; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -2,7 +2,7 @@
 
 // Update rules: one pass over memory each. In all of them s is gradient_scale and λ decay.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 // g' = s g + λ θ;  θ ← θ − rate g'                                           bytes an element: 12
@@ -133,4 +133,4 @@ void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, cons
 
 void add_updates(Loops& loops) { loops.updates = {sgd, momentum, adagrad, rmsprop, adam, lamb_moments, lamb_apply}; }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

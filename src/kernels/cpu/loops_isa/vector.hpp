@@ -10,7 +10,7 @@
 
 // One register of floats, in the compilers' common vector extension: arithmetic is written with operators.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 #if defined(__AVX512F__)
 inline constexpr Count kLanes = 16;
@@ -106,4 +106,4 @@ __attribute__((always_inline)) static inline void exchange(Vector& upper, Vector
   exchange<distance>(upper, lower, std::make_integer_sequence<int, kLanes>());
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -5,7 +5,7 @@
 // Elementary functions of whole registers, made for a short way from x to the result where the next step waits for it:
 // polynomials are evaluated pair by pair (Estrin). What few ulps they err is below the noise of a stochastic step.
 
-namespace unisono::cpu::UNISONO_ISA {
+namespace unisono::kernels::cpu::UNISONO_ISA {
 
 /// The larger of each bound and value; NaN values stay.
 __attribute__((always_inline)) static inline Vector at_least(Vector bound, Vector value) {
@@ -75,4 +75,4 @@ __attribute__((always_inline)) static inline float logistic_quickly(float x) {
   return scale / (scale + fraction);
 }
 
-}  // namespace unisono::cpu::UNISONO_ISA
+}  // namespace unisono::kernels::cpu::UNISONO_ISA
