@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "set/feature_writer.hpp"
+#include "dense/feature_writer.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/kernels/cuda.hpp"
 

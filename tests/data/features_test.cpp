@@ -4,10 +4,10 @@
 #include <cmath>
 #include <map>
 
-#include "set/augmentation.hpp"
-#include "set/convert.hpp"
-#include "set/feature_writer.hpp"
-#include "set/statistics.hpp"
+#include "dense/augmentation.hpp"
+#include "dense/convert.hpp"
+#include "dense/feature_writer.hpp"
+#include "dense/statistics.hpp"
 #include "sets.hpp"
 
 using namespace unisono::data;

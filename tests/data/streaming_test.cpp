@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "set/plan.hpp"
+#include "dense/plan.hpp"
 #include "sets.hpp"
 #include "stream/lane_order.hpp"
 #include "stream/streaming_feed.hpp"

@@ -1,4 +1,4 @@
-#include "agreement.hpp"
+#include "run/agreement.hpp"
 
 #include <catch2/catch.hpp>
 #include <string>

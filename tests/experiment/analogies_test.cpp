@@ -1,4 +1,4 @@
-#include "vectors/analogies.hpp"
+#include "apply/vectors/analogies.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "best.hpp"
+#include "apply/best.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "checkpoint_header.hpp"
+#include "checkpoint/checkpoint_header.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "checkpoint_store.hpp"
+#include "checkpoint/checkpoint_store.hpp"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <map>
 
+#include "checkpoint/stored_checkpoint.hpp"
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
-#include "stored_checkpoint.hpp"
 #include "unisono/data/hdf5.hpp"
 
 namespace unisono::experiment {

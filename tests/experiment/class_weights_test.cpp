@@ -1,4 +1,4 @@
-#include "class_weights.hpp"
+#include "run/class_weights.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "csv_field.hpp"
+#include "apply/csv_field.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "device.hpp"
+#include "machine/device.hpp"
 
 #include <catch2/catch.hpp>
 

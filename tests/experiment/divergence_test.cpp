@@ -1,4 +1,4 @@
-#include "divergence.hpp"
+#include "run/divergence.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

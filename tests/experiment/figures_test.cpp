@@ -2,11 +2,11 @@
 #include <cmath>
 #include <vector>
 
-#include "figures/calibration.hpp"
-#include "figures/class_reading.hpp"
-#include "figures/confusion.hpp"
-#include "figures/ranking.hpp"
-#include "figures/top_k.hpp"
+#include "apply/figures/calibration.hpp"
+#include "apply/figures/class_reading.hpp"
+#include "apply/figures/confusion.hpp"
+#include "apply/figures/ranking.hpp"
+#include "apply/figures/top_k.hpp"
 
 namespace unisono::experiment {
 namespace {

@@ -1,4 +1,4 @@
-#include "vectors/formats.hpp"
+#include "apply/vectors/formats.hpp"
 
 #include <catch2/catch.hpp>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "held_rows.hpp"
+#include "checkpoint/held_rows.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "initialise_from.hpp"
+#include "run/initialise_from.hpp"
 
 #include <catch2/catch.hpp>
 

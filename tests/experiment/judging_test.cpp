@@ -1,4 +1,4 @@
-#include "judging.hpp"
+#include "run/judging.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "losses.hpp"
+#include "run/losses.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "metrics_log.hpp"
+#include "run/metrics_log.hpp"
 
 #include <catch2/catch.hpp>
 #include <limits>

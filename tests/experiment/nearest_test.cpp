@@ -1,4 +1,4 @@
-#include "vectors/nearest.hpp"
+#include "apply/vectors/nearest.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

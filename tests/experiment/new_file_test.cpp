@@ -1,4 +1,4 @@
-#include "new_file.hpp"
+#include "apply/new_file.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "vectors/npz.hpp"
+#include "apply/vectors/npz.hpp"
 
 #include <catch2/catch.hpp>
 #include <numeric>

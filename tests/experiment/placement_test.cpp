@@ -1,4 +1,4 @@
-#include "placement.hpp"
+#include "machine/placement.hpp"
 
 #include <sched.h>
 

@@ -1,4 +1,4 @@
-#include "prediction_sink.hpp"
+#include "apply/prediction_sink.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

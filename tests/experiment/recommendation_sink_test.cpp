@@ -2,7 +2,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "recommend/sink.hpp"
+#include "apply/recommend/sink.hpp"
 #include "scratch_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/data/hdf5.hpp"

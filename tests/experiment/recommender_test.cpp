@@ -1,4 +1,4 @@
-#include "recommend/recommender.hpp"
+#include "apply/recommend/recommender.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "run_dictionary.hpp"
+#include "run/run_dictionary.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "run_folder.hpp"
+#include "run/run_folder.hpp"
 
 #include <catch2/catch.hpp>
 #include <filesystem>

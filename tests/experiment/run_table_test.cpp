@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "config_entries.hpp"
 #include "scratch_folder.hpp"
+#include "settings/config_entries.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::experiment {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint_writing.hpp"
-#include "shared_file.hpp"
+#include "checkpoint/checkpoint_writing.hpp"
+#include "checkpoint/shared_file.hpp"
 #include "unisono/base/seal.hpp"
 
 namespace unisono::testing {

@@ -1,4 +1,4 @@
-#include "schedule_span.hpp"
+#include "run/schedule_span.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "checkpoint/shared_file.hpp"
 #include "scratch_folder.hpp"
-#include "shared_file.hpp"
 #include "unisono/base/raw_file.hpp"
 
 namespace unisono::experiment {

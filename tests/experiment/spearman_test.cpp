@@ -1,4 +1,4 @@
-#include "vectors/spearman.hpp"
+#include "apply/vectors/spearman.hpp"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "stop.hpp"
+#include "run/stop.hpp"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "summary.hpp"
+#include "run/summary.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "synthetic_source.hpp"
+#include "run/synthetic_source.hpp"
 
 #include <catch2/catch.hpp>
 

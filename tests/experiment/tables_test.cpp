@@ -1,4 +1,4 @@
-#include "vectors/tables.hpp"
+#include "apply/vectors/tables.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "vectors/vocabulary.hpp"
+#include "apply/vectors/vocabulary.hpp"
 
 #include <catch2/catch.hpp>
 

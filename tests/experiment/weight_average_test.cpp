@@ -1,4 +1,4 @@
-#include "weight_average.hpp"
+#include "run/weight_average.hpp"
 
 #include <catch2/catch.hpp>
 

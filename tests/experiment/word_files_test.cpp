@@ -1,4 +1,4 @@
-#include "vectors/word_files.hpp"
+#include "apply/vectors/word_files.hpp"
 
 #include <catch2/catch.hpp>
 

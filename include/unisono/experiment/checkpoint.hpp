@@ -29,7 +29,7 @@ struct DamagedCheckpoint : CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-/// What a run remembers of its loss; see src/experiment/divergence.hpp.
+/// What a run remembers of its loss; see src/experiment/run/divergence.hpp.
 struct DivergenceState {
   bool has_first_loss = false;
   double first_loss = 0;

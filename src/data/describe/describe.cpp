@@ -5,13 +5,13 @@
 
 #include <algorithm>
 
+#include "dense/convert.hpp"
 #include "describe/figures.hpp"
 #include "describe/picture.hpp"
 #include "describe/recipe.hpp"
 #include "describe/sparse_sets.hpp"
 #include "describe/survey.hpp"
 #include "describe/tally.hpp"
-#include "set/convert.hpp"
 #include "set/seal.hpp"
 
 namespace unisono::data {

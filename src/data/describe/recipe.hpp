@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "set/schema.hpp"
+#include "dense/schema.hpp"
 
 namespace unisono::data {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "dense/convert.hpp"
+#include "dense/labels.hpp"
 #include "describe/tally.hpp"
-#include "set/convert.hpp"
-#include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

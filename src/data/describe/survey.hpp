@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "set/rows.hpp"
+#include "dense/rows.hpp"
 
 namespace unisono::data {
 

@@ -8,7 +8,7 @@
 #include <regex>
 #include <string_view>
 
-#include "set/convert.hpp"
+#include "dense/convert.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "dense/schema.hpp"
 #include "order/row_runs.hpp"
 #include "set/agreement.hpp"
-#include "set/schema.hpp"
 
 namespace unisono::data {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "dense/plan.hpp"
 #include "set/agreement.hpp"
-#include "set/plan.hpp"
 
 namespace unisono::data {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "set/rows.hpp"
+#include "dense/rows.hpp"
 #include "unisono/base/hash.hpp"
 
 namespace unisono::data {

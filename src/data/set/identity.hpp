@@ -1,6 +1,6 @@
 #pragma once
 
-#include "set/schema.hpp"
+#include "dense/schema.hpp"
 
 namespace unisono::data {
 

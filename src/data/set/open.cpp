@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
+#include "dense/labels.hpp"
+#include "dense/resident.hpp"
+#include "dense/training_statistics.hpp"
 #include "order/schedule.hpp"
 #include "recipe/fit.hpp"
 #include "set/form.hpp"
-#include "set/labels.hpp"
-#include "set/resident.hpp"
 #include "set/seal.hpp"
-#include "set/training_statistics.hpp"
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
 #include "source/train_source.hpp"

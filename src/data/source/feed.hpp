@@ -2,8 +2,8 @@
 
 #include <vector>
 
+#include "dense/rows.hpp"
 #include "order/schedule.hpp"
-#include "set/rows.hpp"
 
 namespace unisono::data {
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "dense/feature_writer.hpp"
+#include "dense/rows.hpp"
 #include "order/schedule.hpp"
-#include "set/feature_writer.hpp"
-#include "set/rows.hpp"
 
 namespace unisono::data {
 

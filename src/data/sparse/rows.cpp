@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cassert>
 
+#include "dense/labels.hpp"
 #include "order/keyed_permutation.hpp"
 #include "order/row_runs.hpp"
-#include "set/labels.hpp"
 #include "sparse/columns.hpp"
 #include "sparse/split.hpp"
 #include "unisono/base/errors.hpp"

@@ -4,8 +4,8 @@
 
 #include <limits>
 
+#include "dense/labels.hpp"
 #include "recipe/recipe_file.hpp"
-#include "set/labels.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 

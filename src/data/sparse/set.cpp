@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "set/augmentation.hpp"
+#include "dense/augmentation.hpp"
+#include "dense/labels.hpp"
 #include "set/form.hpp"
-#include "set/labels.hpp"
 #include "sparse/columns.hpp"
 #include "sparse/entries.hpp"
 #include "sparse/range_source.hpp"

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "set/rows.hpp"
+#include "dense/rows.hpp"
 #include "stream/lane_order.hpp"
 #include "unisono/base/threads.hpp"
 

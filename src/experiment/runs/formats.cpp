@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "csv_field.hpp"
-#include "progress.hpp"
+#include "apply/csv_field.hpp"
+#include "run/progress.hpp"
 #include "runs/run_table.hpp"
 
 namespace unisono::experiment {

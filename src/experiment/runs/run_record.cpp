@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "config_entries.hpp"
-#include "run_folder.hpp"
+#include "run/run_folder.hpp"
+#include "settings/config_entries.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::experiment {

@@ -1,0 +1,78 @@
+#include "dense/feature_writer.hpp"
+
+#include <fmt/format.h>
+
+#include "dense/convert.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+/// One number an element of a channel or feature, out of none, one, or as many.
+std::vector<float> spread(const std::vector<float>& values, std::size_t count, float otherwise) {
+  if (values.size() > 1) return values;
+  return std::vector<float>(count, values.empty() ? otherwise : values[0]);
+}
+
+}  // namespace
+
+void check_fits(const Normalization& normalization, const GroupSchema& group) {
+  const std::size_t given = normalization.mean.size();
+  const auto channels = static_cast<std::size_t>(group.features.channels);
+  const auto features = static_cast<std::size_t>(group.features.size());
+  if (normalization.scale.size() == given && (given <= 1 || given == channels || given == features)) return;
+  throw DataError(
+      fmt::format("/{}: the model normalises {} channels or features, but an example has {} channels of {} features; "
+                  "use data like the training set",
+                  group.features_path(), given, channels, features / channels));
+}
+
+FeatureWriter::FeatureWriter(const GroupSchema& group, const Normalization& normalization)
+    : storage_(group.storage), shape_(group.features), scale_(group.scale), offset_(group.offset) {
+  const std::size_t given = normalization.mean.size();
+  const auto channels = static_cast<std::size_t>(shape_.channels), features = static_cast<std::size_t>(shape_.size());
+  by_feature_ = given > 1 && given != channels;
+  mean_ = spread(normalization.mean, by_feature_ ? features : channels, 0);
+  factor_ = spread(normalization.scale, by_feature_ ? features : channels, 1);
+  for (std::size_t i = 0; i < mean_.size(); ++i) {
+    a_.push_back(scale_ * factor_[i]);
+    b_.push_back((offset_ - mean_[i]) * factor_[i]);
+  }
+  values_.resize(features);
+  moved_.resize(features);
+}
+
+StoredFeatures FeatureWriter::describe(const std::byte* rows, std::uint64_t first, Index count) const {
+  return {.storage = storage_,
+          .channels = shape_.channels,
+          .height = shape_.height,
+          .width = shape_.width,
+          .scale = scale_,
+          .offset = offset_,
+          .mean = mean_,
+          .factor = factor_,
+          .rows = rows,
+          .first = first,
+          .count = count};
+}
+
+void FeatureWriter::write(const std::byte* stored, float* out) const {
+  if (by_feature_) return convert(storage_, stored, a_.size(), a_.data(), b_.data(), out);
+  const auto plane = static_cast<std::size_t>(shape_.height * shape_.width);
+  if (plane == 1) return convert(storage_, stored, a_.size(), a_.data(), b_.data(), out);
+  for (std::size_t channel = 0; channel < a_.size(); ++channel) {
+    convert(storage_, stored + channel * plane * size_of(storage_), plane, a_[channel], b_[channel],
+            out + channel * plane);
+  }
+}
+
+void FeatureWriter::write_moved(const std::byte* stored, const Movement& movement, float* out) {
+  convert(storage_, stored, values_.size(), scale_, offset_, values_.data());
+  move_image(shape_, movement, values_.data(), moved_.data());
+  const std::size_t plane = moved_.size() / mean_.size();
+  for (std::size_t i = 0; i < mean_.size(); ++i) {
+    for (std::size_t j = i * plane; j < (i + 1) * plane; ++j) out[j] = (moved_[j] - mean_[i]) * factor_[i];
+  }
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,169 @@
+#include "dense/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "dense/augmentation.hpp"
+#include "dense/labels.hpp"
+#include "dense/rows.hpp"
+#include "set/form.hpp"
+#include "set/identity.hpp"
+#include "set/memory.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kDefaultWindowBytes = 256 << 20;
+constexpr double kResidentShare = 0.5;  // of the memory that is available
+
+/// Bytes that a node needs for the whole set in memory.
+std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
+  std::int64_t bytes = 0;
+  for (const auto& group : plan.schema.groups) {
+    if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group, group->examples));
+  }
+  return settings.partition == "fixed" ? bytes / ranks * share.node_size : bytes;
+}
+
+bool fits(std::int64_t bytes, std::int64_t available) {
+  return static_cast<double>(bytes) <= kResidentShare * static_cast<double>(available);
+}
+
+void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare& share, int ranks) {
+  plan.info.resident = false;
+  plan.window_bytes = settings.window_bytes > 0 ? settings.window_bytes : kDefaultWindowBytes;
+  const auto& train = plan.schema.group(Split::train);
+  const std::int64_t there = train ? static_cast<std::int64_t>(RowBlock::bytes(*train, train->examples)) : 0;
+  plan.info.bytes_per_node = std::min(plan.window_bytes, 2 * there) / ranks * share.node_size;
+}
+
+/// Rows that go to training or validation together: single ones where they lie in memory, blocks that are read at once
+/// where they do not.
+std::int64_t split_unit(const GroupSchema& group, bool resident) {
+  const std::int64_t rows = block_rows(group);
+  return resident || group.examples / rows < 2 ? 1 : rows;
+}
+
+/// A class each row belongs to, where rows are chosen one by one and have classes; else empty.
+std::vector<std::int32_t> strata_of(const GroupSchema& train, const hdf5::File& file, const DataSettings& settings,
+                                    std::int64_t unit) {
+  if (!settings.stratify || !train.has_labels || unit > 1) return {};
+  return read_strata(file, train.labels_path(), train.examples);
+}
+
+void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& settings) {
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    const auto i = static_cast<std::size_t>(split);
+    if (!plan.schema.groups[i]) continue;
+    plan.groups[i] = &*plan.schema.groups[i];
+    plan.positions[i] = RowRuns(plan.groups[i]->examples);
+  }
+  const GroupSchema* train = plan.group(Split::train);
+  if (settings.validation_fraction == 0 || train == nullptr) return;
+  if (plan.group(Split::validation) != nullptr) {
+    throw ConfigError(fmt::format("data.validation_fraction = {} but {} has a group 'validation'; remove one of them",
+                                  settings.validation_fraction, plan.schema.path));
+  }
+  if (train->examples < 2) {
+    throw DataError(
+        fmt::format("{}: /train has only 1 example, so data.validation_fraction cannot be held back; set it to 0",
+                    plan.schema.path));
+  }
+  const std::int64_t unit = split_unit(*train, plan.info.resident);
+  const std::vector<std::int32_t> strata = strata_of(*train, file, settings, unit);
+  const auto seed = static_cast<std::uint64_t>(settings.split_seed);
+  auto split = strata.empty() ? split_validation(train->examples, unit, settings.validation_fraction, seed)
+                              : split_stratified(strata, settings.validation_fraction, seed);
+  plan.groups[static_cast<std::size_t>(Split::validation)] = train;
+  plan.positions[static_cast<std::size_t>(Split::train)] = std::move(split.train);
+  plan.positions[static_cast<std::size_t>(Split::validation)] = std::move(split.validation);
+}
+
+/// Every rank of a node looks at its part of the labels.
+void count_classes(SetPlan& plan, const hdf5::File& file, const NodeShare& share, Agreement& agreement) {
+  std::array<std::int32_t, 3> largest{-1, -1, -1};
+  bool any = false;
+  agreement.all_do([&] {
+    for (std::size_t i = 0; i < largest.size(); ++i) {
+      const auto& group = plan.schema.groups[i];
+      if (!group || !group->has_labels) continue;
+      any = true;
+      largest[i] =
+          largest_label(file, group->labels_path(), part_of(group->examples, share.node_rank, share.node_size));
+    }
+  });
+  if (!any) return;
+  for (std::int32_t& label : largest) label = static_cast<std::int32_t>(agreement.largest(label));
+  plan.info.classes = count_classes(plan.schema, largest);
+}
+
+void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
+  const FeatureShape& shape = plan.info.features;
+  if (!has_effect(settings.augmentation) || shape.width > 1) return;
+  throw ConfigError(
+      fmt::format("[data.augmentation] moves images, but the examples of {} are rows of {} features; remove it",
+                  plan.schema.path, shape.size()));
+}
+
+}  // namespace
+
+std::string normalization_of(const DataSettings& settings, const Recipe& recipe) {
+  if (settings.normalization != "auto") return settings.normalization;
+  return recipe.scaling == Scaling::none ? "none" : "auto";
+}
+
+SchemaRules rules_of(const DataSettings& settings, bool trained) {
+  const bool autoencoder = settings.targets == "features";
+  return {.needs_training = !trained,
+          .needs_answers = !trained && !autoencoder,
+          .ignores_answers = autoencoder,
+          .layout = settings.layout};
+}
+
+void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, Agreement& agreement) {
+  const std::int64_t available = agreement.smallest(available_memory_bytes());
+  const std::int64_t bytes = agreement.largest(resident_bytes(plan, settings, share, agreement.ranks()));
+  plan.info.bytes_per_node = bytes;
+  plan.info.resident = settings.reader == "resident" || (settings.reader == "auto" && fits(bytes, available));
+  if (!plan.info.resident) note_streaming(plan, settings, share, agreement.ranks());
+}
+
+void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, bool shared,
+                       Agreement& agreement) {
+  if (agreement.smallest(shared || share.node_size == 1 ? 1 : 0) == 1) return;
+  const std::int64_t bytes = agreement.largest(plan.info.bytes_per_node * (shared ? 1 : share.node_size));
+  const std::int64_t available = agreement.smallest(available_memory_bytes());
+  plan.info.bytes_per_node = bytes;
+  if (settings.reader == "auto" && !fits(bytes, available)) note_streaming(plan, settings, share, agreement.ranks());
+}
+
+void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, const Preprocessing* trained,
+                   const NodeShare& share, Agreement& agreement) {
+  agreement.all_do([&] { split_examples(plan, file, settings); });
+  settle_form(plan, file, trained, agreement);
+  agreement.all_do([&] {
+    const GroupSchema& any = plan.schema.any_group();
+    plan.info.features = any.features;
+    plan.info.normalization = normalization_of(settings, plan.schema.recipe);
+    if (any.stored.extent.size() == 4) plan.info.layout = any.channels_last ? "hwc" : "chw";
+    plan.info.target_size = settings.targets == "features" ? any.features.size() : any.target_size;
+    check_augmentation(plan, settings);
+    for (std::size_t i = 0; i < plan.groups.size(); ++i) {
+      if (plan.groups[i] == nullptr) continue;
+      const Index features = settings.targets == "features" ? any.features.size() : plan.groups[i]->target_size;
+      plan.info.answers[i] = {plan.groups[i]->has_labels, features};
+    }
+    plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
+    plan.info.train = plan.rows(Split::train).size();
+    plan.info.validation = plan.rows(Split::validation).size();
+    plan.info.test = plan.rows(Split::test).size();
+    plan.info.identity = identity_of(file, plan.schema);
+  });
+  count_classes(plan, file, share, agreement);
+  const bool renamed = trained != nullptr && !plan.schema.any_group().classes.empty();
+  if (renamed) plan.info.classes = static_cast<Index>(trained->class_names.size());
+}
+
+}  // namespace unisono::data

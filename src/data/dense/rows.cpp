@@ -1,0 +1,188 @@
+#include "dense/rows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <new>
+
+#include "dense/labels.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::data {
+namespace {
+
+constexpr std::int64_t kBlockBytes = 1 << 20;
+
+// A number is infinite or none where all bits of its exponent are set.
+bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7F800000U) != 0x7F800000U; }
+bool is_finite(hdf5::Half x) { return (x.bits & 0x7C00U) != 0x7C00U; }
+
+/// Index of the first that is not finite, or `count`.
+template <typename T>
+std::size_t first_not_finite(const T* values, std::size_t count) {
+  unsigned bad = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    bad |= is_finite(values[i]) ? 0U : 1U;  // becomes vector code, unlike a search
+  if (bad == 0) return count;
+  return static_cast<std::size_t>(std::find_if(values, values + count, [](T x) { return !is_finite(x); }) - values);
+}
+
+template <typename T>
+void require_finite(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size,
+                    const T* values) {
+  const std::size_t count = static_cast<std::size_t>(rows.size()) * row_size;
+  const std::size_t bad = first_not_finite(values, count);
+  if (bad == count) return;
+  throw DataError(
+      fmt::format("{}: /{}: example {} holds a value that is not finite (NaN, infinite or beyond float32), "
+                  "at position {}; remove or replace it",
+                  file.path(), dataset, static_cast<std::size_t>(rows.first) + bad / row_size, bad % row_size));
+}
+
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t, std::uint8_t* values) {
+  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+}
+
+template <typename T>
+void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows, std::size_t row_size, T* values) {
+  file.read_rows(dataset, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), values);
+  require_finite(file, dataset, rows, row_size, values);
+}
+
+/// Rows of stored values, typed; those of images with their channels first.
+template <typename T>
+void read_stored(const hdf5::File& file, const GroupSchema& group, Range rows, T* values) {
+  const std::string path = group.features_path();
+  const auto size = static_cast<std::size_t>(group.features.size());
+  if (!group.channels_last) return read_numbers(file, path, rows, size, values);
+  std::vector<T> stored(static_cast<std::size_t>(rows.size()) * size);
+  read_numbers(file, path, rows, size, stored.data());
+  const auto channels = static_cast<std::size_t>(group.features.channels), pixels = size / channels;
+  for (std::size_t example = 0; example < static_cast<std::size_t>(rows.size()); ++example) {
+    const T* from = stored.data() + example * size;
+    T* to = values + example * size;
+    for (std::size_t c = 0; c < channels; ++c) {
+      for (std::size_t pixel = 0; pixel < pixels; ++pixel) to[c * pixels + pixel] = from[pixel * channels + c];
+    }
+  }
+}
+
+/// Rows of raw columns, as the features that they become.
+void read_encoded(const hdf5::File& file, const GroupSchema& group, Range rows, float* features) {
+  const std::string path = group.features_path(), where = fmt::format("{}: /{}", file.path(), path);
+  const auto width = static_cast<std::size_t>(group.encoder->width());
+  const auto raw_width = static_cast<std::size_t>(group.encoder->raw_width());
+  std::vector<float> raw(static_cast<std::size_t>(rows.size()) * raw_width);
+  file.read_rows(path, static_cast<std::uint64_t>(rows.first), static_cast<std::uint64_t>(rows.size()), raw.data());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.size()); ++i) {
+    group.encoder->encode(raw.data() + i * raw_width, features + i * width, where,
+                          rows.first + static_cast<std::int64_t>(i));
+  }
+  require_finite(file, path, rows, width, features);
+}
+
+void read_weights(const hdf5::File& file, const GroupSchema& group, Range rows, float* weights) {
+  read_numbers(file, group.weights_path(), rows, 1, weights);
+  const auto negative = std::find_if(weights, weights + rows.size(), [](float weight) { return weight < 0; });
+  if (negative == weights + rows.size()) return;
+  throw DataError(fmt::format("{}: /{}: example {} has the weight {}; weights are at least 0", file.path(),
+                              group.weights_path(), rows.first + (negative - weights), *negative));
+}
+
+/// Gives the labels the numbers that the model's classes have.
+void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    const std::int32_t known = label < group.classes.size() ? group.classes[label] : -1;
+    if (known < 0) {
+      throw DataError(fmt::format("{}: /{}: example {} is of class {}, which the model was not trained on", file.path(),
+                                  group.labels_path(), rows.first + i, group.class_text(label)));
+    }
+    labels[i] = known;
+  }
+}
+
+}  // namespace
+
+RowBlock::RowBlock(const GroupSchema& group, Range rows, std::byte* memory)
+    : rows_(rows),
+      features_(memory),
+      feature_bytes_(static_cast<std::size_t>(group.features.size()) * size_of(group.storage)),
+      target_size_(static_cast<std::size_t>(group.target_size)) {
+  const auto count = static_cast<std::size_t>(rows.size());
+  memory += aligned_bytes(count * feature_bytes_);
+  if (target_size_ > 0) targets_ = reinterpret_cast<float*>(memory);
+  memory += aligned_bytes(count * target_size_ * sizeof(float));
+  if (group.has_labels) labels_ = reinterpret_cast<std::int32_t*>(memory);
+  memory += aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0);
+  if (group.has_weights) weights_ = reinterpret_cast<float*>(memory);
+}
+
+std::size_t RowBlock::bytes(const GroupSchema& group, std::int64_t rows) {
+  const auto count = static_cast<std::size_t>(rows);
+  return aligned_bytes(count * static_cast<std::size_t>(group.features.size()) * size_of(group.storage)) +
+         aligned_bytes(count * static_cast<std::size_t>(group.target_size) * sizeof(float)) +
+         aligned_bytes(group.has_labels ? count * sizeof(std::int32_t) : 0) +
+         aligned_bytes(group.has_weights ? count * sizeof(float) : 0);
+}
+
+RawExample RowBlock::example(std::int64_t row) const {
+  assert(row >= rows_.first && row < rows_.last);
+  const std::size_t at = offset(row);
+  return {features_ + at * feature_bytes_, targets_ == nullptr ? nullptr : targets_ + at * target_size_,
+          labels_ == nullptr ? 0 : labels_[at], weights_ == nullptr ? 1.0F : weights_[at],
+          static_cast<std::uint64_t>(row)};
+}
+
+void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  std::byte* memory = features_ + offset(rows.first) * feature_bytes_;
+  if (group.raw) {
+    return file.read_rows(group.features_path(), static_cast<std::uint64_t>(rows.first),
+                          static_cast<std::uint64_t>(rows.size()), reinterpret_cast<float*>(memory));
+  }
+  if (group.encoder) return read_encoded(file, group, rows, reinterpret_cast<float*>(memory));
+  switch (group.storage) {
+    case Storage::uint8:
+      return read_stored(file, group, rows, reinterpret_cast<std::uint8_t*>(memory));
+    case Storage::float16:
+      return read_stored(file, group, rows, reinterpret_cast<hdf5::Half*>(memory));
+    case Storage::float32:
+      return read_stored(file, group, rows, reinterpret_cast<float*>(memory));
+  }
+}
+
+void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows) {
+  const std::int64_t step = block_rows(group);
+  for (std::int64_t first = rows.first; first < rows.last;) {
+    const Range part{first, std::min((first / step + 1) * step, rows.last)};  // as the file's chunks lie
+    read_features(file, group, part);
+    if (targets_ != nullptr) {
+      read_numbers(file, group.targets_path(), part, target_size_, targets_ + offset(part.first) * target_size_);
+    }
+    first = part.last;
+  }
+  if (weights_ != nullptr) read_weights(file, group, rows, weights_ + offset(rows.first));
+  if (labels_ == nullptr) return;
+  std::int32_t* const labels = labels_ + offset(rows.first);
+  read_labels(file, group.labels_path(), rows, labels);
+  if (!group.classes.empty()) rename_labels(file, group, rows, labels);
+}
+
+OwnedRows::OwnedRows(const GroupSchema& group, Range rows)
+    : memory_(static_cast<std::byte*>(::operator new (std::max<std::size_t>(RowBlock::bytes(group, rows.size()), 1),
+                                                      std::align_val_t{kAlignmentBytes}))) {
+  block = RowBlock(group, rows, memory_.get());
+}
+
+std::int64_t block_rows(const GroupSchema& group) {
+  const std::int64_t chunk = group.stored.chunk.empty() ? 1 : static_cast<std::int64_t>(group.stored.chunk[0]);
+  const std::int64_t row_bytes = group.features.size() * static_cast<std::int64_t>(size_of(group.storage));
+  const std::int64_t rows = std::max<std::int64_t>(1, kBlockBytes / row_bytes);
+  // Chunks that are not compressed can be read in parts.
+  if (chunk > rows && !group.stored.compressed) return rows;
+  return chunk * std::max<std::int64_t>(1, rows / chunk);
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,261 @@
+#include "dense/schema.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+
+#include "dense/labels.hpp"
+#include "recipe/recipe_file.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::data {
+namespace {
+
+/// "PATH: /OBJECT WHAT"
+[[noreturn]] void fail(const hdf5::File& file, const std::string& object, const std::string& what) {
+  throw DataError(fmt::format("{}: /{} {}", file.path(), object, what));
+}
+
+void check_numbers(const hdf5::File& file, const std::string& dataset, hdf5::Type type) {
+  if (hdf5::is_number(type)) return;
+  fail(file, dataset,
+       fmt::format("holds values of type {}; store them as uint8, float16 or float32",
+                   type == hdf5::Type::text ? "text" : "that is not a plain number"));
+}
+
+/// Whether [n, a, b, c] could as well be images of a × b with c channels as a channels of b × c.
+bool could_be_channels_last(const std::vector<std::uint64_t>& extent) {
+  constexpr std::uint64_t kMostChannels = 4;
+  const std::uint64_t a = extent[1], b = extent[2], c = extent[3];
+  return (c == 1 || c == 3 || c == 4) && a > kMostChannels && b > c;
+}
+
+/// Of features with four axes: what the file says, else what the config says. \throws ConfigError where nobody says
+bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const std::string& layout) {
+  const std::string path = group.features_path();
+  if (file.has_attribute(path, "layout")) {
+    const auto stated = file.read_attribute<std::string>(path, "layout");
+    if (stated == "hwc" || stated == "chw") return stated == "hwc";
+    fail(file, path, fmt::format("has the attribute layout = '{}'; it should be 'chw' or 'hwc'", stated));
+  }
+  const auto& extent = group.stored.extent;
+  if (layout != "auto" || !could_be_channels_last(extent)) return layout == "hwc";
+  throw ConfigError(
+      fmt::format("{}: /{} has shape {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × "
+                  "{} with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",
+                  file.path(), path, extent, extent[1], extent[2], extent[3], extent[1], extent[2], extent[3]));
+}
+
+/// [n], [n, F], [n, H, W], and [n, C, H, W] or [n, H, W, C]
+FeatureShape feature_shape(const hdf5::File& file, const GroupSchema& group) {
+  const auto& extent = group.stored.extent;
+  const auto at = [&](std::size_t axis) { return static_cast<Index>(extent[axis]); };
+  switch (extent.size()) {
+    case 1:
+      return {1, 1, 1};
+    case 2:
+      return {at(1), 1, 1};
+    case 3:
+      return {1, at(1), at(2)};
+    case 4:
+      if (group.channels_last) return {at(3), at(1), at(2)};
+      return {at(1), at(2), at(3)};
+    default:
+      fail(file, group.features_path(),
+           fmt::format("has {} axes; it should be [n, features], [n, height, width], [n, channels, height, width] or, "
+                       "with the attribute layout = 'hwc', [n, height, width, channels]",
+                       extent.size()));
+  }
+}
+
+Storage storage_of(hdf5::Type type) {
+  if (type == hdf5::Type::uint8) return Storage::uint8;
+  return type == hdf5::Type::float16 ? Storage::float16 : Storage::float32;
+}
+
+float number_attribute(const hdf5::File& file, const std::string& dataset, const std::string& name, float otherwise) {
+  if (!file.has_attribute(dataset, name)) return otherwise;
+  const auto value = static_cast<float>(file.read_attribute<double>(dataset, name));
+  if (!std::isfinite(value)) fail(file, dataset, fmt::format("has an attribute '{}' that is not finite", name));
+  return value;
+}
+
+/// Raw columns have no scale: what is stored is a number, or a level's.
+void require_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe) {
+  if (group.stored.extent.size() == 2 && group.stored.row_size() == recipe.columns.size()) return;
+  fail(file, group.features_path(),
+       fmt::format("has shape {}, but /recipe describes {} columns; import the set again", group.stored.extent,
+                   recipe.columns.size()));
+}
+
+void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules, const Recipe& recipe) {
+  const std::string path = group.features_path();
+  if (!file.exists(path)) fail(file, group.name, fmt::format("has no dataset 'features'; add it"));
+  group.stored = file.shape(path);
+  check_numbers(file, path, group.stored.type);
+  group.examples = static_cast<std::int64_t>(group.stored.rows());
+  group.channels_last = group.stored.extent.size() == 4 && has_channels_last(file, group, rules.layout);
+  group.features = feature_shape(file, group);
+  if (group.examples == 0) fail(file, path, "is empty; leave the group out, or give it examples");
+  if (group.features.size() == 0)
+    fail(file, path, fmt::format("has shape {}, so its examples have no features", group.stored.extent));
+  if (!recipe.columns.empty()) {
+    require_columns(file, group, recipe);
+    group.raw = true;
+    return;
+  }
+  group.storage = storage_of(group.stored.type);
+  group.scale = number_attribute(file, path, "scale", 1);
+  group.offset = number_attribute(file, path, "offset", 0);
+  if (group.scale == 0) fail(file, path, "has the attribute scale = 0, which makes all values equal");
+}
+
+/// Of labels or targets: one row for each row of features.
+hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group, const std::string& path) {
+  const hdf5::DatasetShape shape = file.shape(path);
+  if (shape.type == hdf5::Type::text && path == group.labels_path()) fail(file, path, text_labels_hint());
+  check_numbers(file, path, shape.type);
+  if (shape.rows() != group.stored.rows()) {
+    fail(file, path,
+         fmt::format("holds {} but /{} holds {}; one value per example is needed",
+                     count_of(static_cast<std::int64_t>(shape.rows()), "value"), group.features_path(),
+                     count_of(group.examples, "example")));
+  }
+  return shape;
+}
+
+void read_answers(const hdf5::File& file, GroupSchema& group, const SchemaRules& rules) {
+  if (file.exists(group.labels_path())) {
+    const auto shape = answer_shape(file, group, group.labels_path());
+    if (shape.row_size() != 1) {
+      fail(file, group.labels_path(),
+           fmt::format("has shape {}, but needs one class number per example ('targets' may have more)", shape.extent));
+    }
+    group.has_labels = true;
+  }
+  if (file.exists(group.targets_path())) {
+    group.target_size = static_cast<Index>(answer_shape(file, group, group.targets_path()).row_size());
+    if (group.target_size == 0) fail(file, group.targets_path(), "has no values in its rows");
+  }
+  if (rules.needs_training && file.exists(group.weights_path())) {
+    if (answer_shape(file, group, group.weights_path()).row_size() != 1) {
+      fail(file, group.weights_path(), "has more than one weight per example");
+    }
+    group.has_weights = true;
+  }
+  if (rules.needs_answers && !group.has_labels && group.target_size == 0) {
+    fail(
+        file, group.name,
+        "has neither 'labels' nor 'targets'; add one, or set data.targets = \"features\" to train on the input itself");
+  }
+}
+
+GroupSchema read_group(const hdf5::File& file, const std::string& name, const SchemaRules& rules,
+                       const Recipe& recipe) {
+  GroupSchema group;
+  group.name = name;
+  if (file.is_dataset(name)) fail(file, name, "is a dataset; it should be a group that holds 'features'");
+  read_features(file, group, rules, recipe);
+  if (!rules.ignores_answers) read_answers(file, group, rules);
+  return group;
+}
+
+/// All groups have examples of one kind.
+void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
+  const GroupSchema& one = set.any_group();
+  for (const auto& group : set.groups) {
+    if (!group) continue;
+    if (group->features != one.features) {
+      fail(file, group->features_path(),
+           fmt::format("has examples of a different shape ({}) than /{} ({})", group->stored.extent,
+                       one.features_path(), one.stored.extent));
+    }
+    if (!rules.needs_answers) continue;
+    if (group->has_labels != one.has_labels || group->target_size != one.target_size) {
+      fail(file, group->name,
+           fmt::format("does not have the same kind of labels or targets as /{}; all groups need the same kind",
+                       one.name));
+    }
+  }
+}
+
+void check_complete(const hdf5::File& file, const std::string& dataset, const hdf5::DatasetShape& shape) {
+  if (shape.complete) return;
+  fail(
+      file, dataset,
+      fmt::format(
+          "has shape {}, but parts of it were never written; was the program that wrote it interrupted? Write it again",
+          shape.extent));
+}
+
+/// All that will be read was written.
+void check_complete(const hdf5::File& file, const SetSchema& set) {
+  for (const auto& group : set.groups) {
+    if (!group) continue;
+    check_complete(file, group->features_path(), group->stored);
+    if (group->has_labels) check_complete(file, group->labels_path(), file.shape(group->labels_path()));
+    if (group->has_weights) check_complete(file, group->weights_path(), file.shape(group->weights_path()));
+    if (group->target_size > 0) check_complete(file, group->targets_path(), file.shape(group->targets_path()));
+  }
+}
+
+void read_classes(const hdf5::File& file, SetSchema& set) {
+  if (file.has_attribute("", "class_names")) {
+    set.class_names = file.read_attribute<std::vector<std::string>>("", "class_names");
+    set.classes = static_cast<std::int64_t>(set.class_names.size());
+  }
+  if (file.has_attribute("", "classes")) set.classes = file.read_attribute<std::int64_t>("", "classes");
+  if (!set.classes) return;
+  const std::int64_t names = static_cast<std::int64_t>(set.class_names.size());
+  if (*set.classes < 1)
+    fail(file, "", fmt::format("has the attribute classes = {}; it should be at least 1", *set.classes));
+  if (names > 0 && names != *set.classes) {
+    fail(file, "", fmt::format("has the attribute classes = {} but {} class_names", *set.classes, names));
+  }
+}
+
+void check_groups(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
+  const bool any = set.groups[0] || set.groups[1] || set.groups[2];
+  if (any && (set.group(Split::train) || !rules.needs_training)) return;
+  throw DataError(fmt::format("{}: has no group '{}'; its root holds {}; docs/data-format.md describes the layout",
+                              file.path(), rules.needs_training ? "train" : "test",
+                              fmt::join(file.children(""), ", ")));
+}
+
+}  // namespace
+
+std::int64_t GroupSchema::bytes_per_example() const {
+  const std::size_t label = (has_labels ? sizeof(std::int32_t) : 0) + (has_weights ? sizeof(float) : 0);
+  return static_cast<std::int64_t>(static_cast<std::size_t>(features.size()) * size_of(storage) + label +
+                                   static_cast<std::size_t>(target_size) * sizeof(float));
+}
+
+const GroupSchema& SetSchema::any_group() const {
+  for (const auto& group : groups) {
+    if (group) return *group;
+  }
+  throw DataError(path + ": has no group 'train', 'validation' or 'test'");
+}
+
+SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules) {
+  SetSchema set;
+  set.path = file.path();
+  set.recipe = read_recipe(file);
+  for (const Split split : {Split::train, Split::validation, Split::test}) {
+    const std::string name(name_of(split));
+    if (file.exists(name)) set.groups[static_cast<std::size_t>(split)] = read_group(file, name, rules, set.recipe);
+  }
+  check_groups(file, set, rules);
+  check_alike(file, set, rules);
+  check_complete(file, set);
+  read_classes(file, set);
+  const std::string features = set.any_group().features_path();
+  if (set.recipe.columns.empty() && file.has_attribute(features, "feature_names")) {
+    set.feature_names = file.read_attribute<std::vector<std::string>>(features, "feature_names");
+  }
+  return set;
+}
+
+}  // namespace unisono::data

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "dense/plan.hpp"
+#include "dense/resident.hpp"
+#include "set/agreement.hpp"
+
+namespace unisono::data {
+
+/// The normalisation of a set's training examples; the ranks of a node share the work. Collective.
+/// \param resident null: the features are read from the file
+Normalization training_statistics(const std::string& kind, const hdf5::File& file, const SetPlan& plan,
+                                  const SharedRows* resident, const NodeShare& share, Agreement& agreement);
+
+}  // namespace unisono::data

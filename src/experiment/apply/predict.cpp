@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "apply/csv_field.hpp"
+#include "apply/evaluator.hpp"
+#include "apply/figures/answers.hpp"
+#include "apply/prediction_sink.hpp"
+#include "apply/trained_model.hpp"
+#include "apply/vectors/tables.hpp"
+#include "run/progress.hpp"
+#include "unisono/experiment/evaluate.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr int kRoot = 0, kTag = 72;
+
+/// The predictions of this rank's next batch.
+struct Rows {
+  std::array<std::int64_t, 2> range = {0, 0};  ///< first example, and how many: 0 at the end of this rank's part
+  std::vector<float> values;                   ///< [count, K]
+  std::vector<float> answers;                  ///< [count, A]
+};
+
+class Predictor {
+ public:
+  Predictor(TrainedModel& model, comm::Communicator& world)
+      : model_(model),
+        source_((*model.data)
+                    ->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size,
+                               model.parts->delivery())),
+        next_(source_->first()) {}
+
+  Rows next() {
+    Rows rows;
+    const auto batch = source_->next();
+    if (!batch) return rows;
+    rows.range = {next_, batch->size};
+    rows.values.resize(static_cast<std::size_t>(batch->size * model_.parts->model->output_size()));
+    model_.parts->model->predict(*batch, model_.parts->state(), rows.values);
+    if (answer_kind(model_).width > 0) rows.answers = answers_of(*batch);
+    next_ += batch->size;
+    return rows;
+  }
+
+ private:
+  TrainedModel& model_;
+  std::unique_ptr<data::EvaluationSource> source_;
+  std::int64_t next_;
+};
+
+void send_rows(comm::Communicator& world, const Rows& rows) {
+  world.send(std::as_bytes(std::span(rows.range)), kRoot, kTag);
+  if (rows.range[1] == 0) return;
+  world.send(std::as_bytes(std::span(rows.values)), kRoot, kTag);
+  if (!rows.answers.empty()) world.send(std::as_bytes(std::span(rows.answers)), kRoot, kTag);
+}
+
+/// \param outputs K \param answers A
+Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answers) {
+  Rows rows;
+  world.receive(std::as_writable_bytes(std::span(rows.range)), rank, kTag);
+  rows.values.resize(static_cast<std::size_t>(rows.range[1] * outputs));
+  rows.answers.resize(static_cast<std::size_t>(rows.range[1] * answers));
+  if (!rows.values.empty()) world.receive(std::as_writable_bytes(std::span(rows.values)), rank, kTag);
+  if (!rows.answers.empty()) world.receive(std::as_writable_bytes(std::span(rows.answers)), rank, kTag);
+  return rows;
+}
+
+/// Round by round, each rank's next batch: all ranks compute at once, and no rank holds more than a batch of each.
+void collect(comm::Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
+  std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
+  const auto take = [&](int rank, const Rows& rows) {
+    open[static_cast<std::size_t>(rank)] = rows.range[1] > 0;
+    if (rows.range[1] > 0) sink.write(rank, rows.range[0], rows.values, rows.answers);
+  };
+  for (bool any = true; any;) {
+    if (open[kRoot]) take(kRoot, predictor.next());
+    any = open[kRoot];
+    for (int rank = 1; rank < world.size(); ++rank) {
+      if (open[static_cast<std::size_t>(rank)])
+        take(rank, receive_rows(world, rank, options.outputs, options.answer_width));
+      any = any || open[static_cast<std::size_t>(rank)];
+    }
+  }
+  sink.finish();
+}
+
+/// What names the ratings of a split in a table: the user and the item of each. For rank 0.
+class RatingLabels {
+ public:
+  explicit RatingLabels(TrainedModel& model)
+      : users_(names_of(model, choose_table(model, "users"))),
+        items_(names_of(model, choose_table(model, "items"))),
+        source_((*model.data)->evaluate(model.split, 0, 1, examples_of((*model.data)->info(), model.split))),
+        batch_(source_->next()) {}
+
+  std::string of(std::int64_t example) const {
+    const auto entries = std::get<data::SparseEntries>(*batch_->set);
+    const SparseEntry& entry = entries[static_cast<std::size_t>(batch_->ranges.front().first + example)];
+    return "," + csv_field(users_.names[entry.row]) + "," + csv_field(items_.names[entry.column]);
+  }
+
+ private:
+  data::NameTable users_, items_;
+  std::unique_ptr<data::EvaluationSource> source_;
+  std::optional<data::Batch> batch_;  ///< all of the split
+};
+
+SinkOptions sink_options(TrainedModel& model, const ApplyOptions& apply, const PredictOptions& how, int ranks) {
+  const AnswerKind answer = answer_kind(model);
+  SinkOptions options{.path = how.output,
+                      .examples = examples_of((*model.data)->info(), model.split),
+                      .outputs = model.parts->model->output_size(),
+                      .classes = class_reading(model),
+                      .answer = answer.name,
+                      .answer_width = answer.width,
+                      .layer = how.layer,
+                      .overwrite = how.overwrite,
+                      .ranks = ranks};
+  if (options.classes || answer.name == "label") options.class_names = class_names_of(model, apply);
+  if (model.checkpoint.header.inputs.kind == data::SetKind::ratings && how.output.ends_with(".csv")) {
+    options.label_names = ",user,item";
+    options.label = [labels = std::make_shared<RatingLabels>(model)](std::int64_t i) { return labels->of(i); };
+  }
+  return options;
+}
+
+void predict_into_file(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+  TrainedModel model(world, options, log);
+  if (!how.layer.empty()) model.parts->model->predict_layer(how.layer);
+  const std::int64_t examples = examples_of((*model.data)->info(), model.split);
+  Predictor predictor(model, world);
+  if (world.is_root()) {
+    const SinkOptions to = sink_options(model, options, how, world.size());
+    const auto sink = make_prediction_sink(to);
+    collect(world, predictor, to, *sink);
+  } else {
+    for (Rows rows = predictor.next();; rows = predictor.next()) {
+      send_rows(world, rows);
+      if (rows.range[1] == 0) break;
+    }
+  }
+  world.barrier();
+  const std::string what = how.layer.empty() ? count_of(examples, "prediction")
+                                             : fmt::format("{} of {}'s outputs", count_of(examples, "row"), how.layer);
+  log.info(fmt::format("{}: {} of {}, for {}", how.output, what, model.checkpoint.path, model.data_text()));
+}
+
+}  // namespace
+
+void predict(comm::Communicator& world, const ApplyOptions& options, const PredictOptions& how, Log& log) {
+  naming_input(options, [&] { predict_into_file(world, options, how, log); });
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "checkpoint/stored_checkpoint.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/data/raw_input.hpp"
+#include "unisono/experiment/evaluate.hpp"
+
+namespace unisono::experiment {
+
+/// A file in another format, as a set that a trained model can be applied to. It lies in a folder that all ranks see,
+/// while this object lives; rank 0 makes it. An HDF5 file stays where it is. Its construction is collective.
+class RawSet {
+ public:
+  /// \throws DataError for a file that cannot be brought into the form that the model was trained on, OutputError
+  RawSet(comm::Communicator& world, const std::string& input, const StoredCheckpoint& checkpoint,
+         const std::string& folder, Log& log);
+  ~RawSet();
+  RawSet(const RawSet&) = delete;
+  RawSet& operator=(const RawSet&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void make(const std::string& input, const StoredCheckpoint& checkpoint, const std::string& folder, Log& log);
+
+  std::string path_;
+  bool owned_ = false;  ///< whether this rank made it
+};
+
+/// Does what reads such a set. Its messages name the file that the user gave, not the set that was made of it.
+template <typename Do>
+void naming_input(const ApplyOptions& options, const Do& apply) {
+  try {
+    apply();
+  } catch (const DataError& error) {
+    if (options.input.empty()) throw;
+    throw DataError(data::name_temporary_set(error.what(), options.scratch, options.input));
+  }
+}
+
+}  // namespace unisono::experiment

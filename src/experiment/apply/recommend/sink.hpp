@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "apply/recommend/recommender.hpp"
+
+namespace unisono::experiment {
+
+/// Where recommendations go. The file appears under its name when all of it is written.
+class RecommendationSink {
+ public:
+  virtual ~RecommendationSink() = default;
+  /// The next users. \param chosen [users, top] \throws OutputError
+  virtual void write(std::span<const std::int32_t> users, std::span<const Recommendation> chosen) = 0;
+  /// \throws OutputError
+  virtual void finish() = 0;
+};
+
+struct RecommendationOptions {
+  std::string path;  ///< FILE.h5 or FILE.csv
+  std::size_t users = 0, top = 0;
+  const std::vector<std::string>& user_names;
+  const std::vector<std::string>& item_names;
+  bool overwrite = false;  ///< replace earlier predictions
+};
+
+/// \throws ConfigError for another ending, OutputError where it cannot be written
+std::unique_ptr<RecommendationSink> make_recommendation_sink(const RecommendationOptions& options);
+
+}  // namespace unisono::experiment

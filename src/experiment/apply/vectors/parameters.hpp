@@ -1,0 +1,12 @@
+#pragma once
+
+#include "apply/trained_model.hpp"
+#include "unisono/experiment/vectors.hpp"
+
+namespace unisono::experiment {
+
+/// Writes every block of θ and of the running statistics by its name, in its canonical shape, and the features' mean
+/// and scale where the run normalised them. \return how many arrays were written \throws OutputError
+std::size_t export_parameters(TrainedModel& model, const ExportOptions& options);
+
+}  // namespace unisono::experiment

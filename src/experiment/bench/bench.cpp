@@ -1,0 +1,253 @@
+#include "unisono/experiment/bench.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "machine/parts.hpp"
+#include "run/losses.hpp"
+#include "run/metrics_log.hpp"
+#include "run/progress.hpp"
+#include "run/synthetic_source.hpp"
+#include "unisono/base/text.hpp"
+#include "unisono/strategies/phase.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr std::int64_t kWarmUpSteps = 8;
+constexpr double kAimedSeconds = 3;
+constexpr Index kLargestExtent = Index{1} << 16;
+
+/// Notes when steps end, and nothing else.
+class StepClock final : public strategies::Observer {
+ public:
+  bool step(const strategies::StepRecord&) override {
+    ends_.push_back(watch_.seconds());
+    return true;
+  }
+  std::int64_t next_due(std::int64_t step) const override { return step + 1; }
+  /// The median of the steps' seconds: one that the machine disturbed does not count.
+  double median_seconds() const {
+    std::vector<double> lengths;
+    for (std::size_t i = 1; i < ends_.size(); ++i) lengths.push_back(ends_[i] - ends_[i - 1]);
+    if (lengths.empty()) return ends_.empty() ? 0 : ends_.front();
+    const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>(lengths.size() / 2);
+    std::nth_element(lengths.begin(), middle, lengths.end());
+    return *middle;
+  }
+
+ private:
+  Stopwatch watch_;
+  std::vector<double> ends_;
+};
+
+struct Timing {
+  std::int64_t steps = 0;
+  double seconds = 0;              ///< of the slowest rank
+  double median_step_seconds = 0;  ///< of the slowest rank
+  strategies::Seconds parts;       ///< means over ranks
+};
+
+/// A model that is trained on random data.
+class Trial {
+ public:
+  Trial(comm::Communicator& world, const Config& config, const models::ModelInputs& inputs, Log& log)
+      : world_(world),
+        config_(config),
+        parts_(world, config, inputs, log),
+        training_(parts_, config),
+        source_(inputs, source_options(parts_, config)) {
+    parts_.model->initialise(static_cast<std::uint64_t>(config.seed), parts_.state());
+  }
+
+  ModelParts& parts() { return parts_; }
+  bool on_device() const { return parts_.backend->device() != nullptr; }
+
+  Timing run(std::int64_t steps) {
+    const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
+    StepClock clock;
+    training_.seconds = {};
+    strategies::TrainContext context{.communicator = parts_.world,
+                                     .backend = *parts_.backend,
+                                     .model = *parts_.model,
+                                     .optimizer = *training_.optimizer,
+                                     .optimizer_settings = config_.optimizer,
+                                     .source = source_,
+                                     .schedule = schedule,
+                                     .observer = clock,
+                                     .state = parts_.state(),
+                                     .gradient = training_.gradient.view(),
+                                     .sums = training_.sums,
+                                     .seconds = training_.seconds,
+                                     .doings = training_.doings,
+                                     .first_step = made_,
+                                     .total_steps = made_ + steps,
+                                     .bucket_bytes = config_.communication.bucket_bytes,
+                                     .statistics_reducer = &parts_.statistics_reducer,
+                                     .threads = parts_.placement.threads};
+    world_.barrier();
+    const Stopwatch watch;
+    parts_.strategy->train(context);
+    {
+      const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
+      parts_.backend->collect(training_.sums);  // waits for what a device still does
+    }
+    std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
+    // Where steps end on a device nobody looks.
+    if (on_device()) slowest[1] = slowest[0] / static_cast<double>(steps);
+    training_.seconds.other = slowest[0] - training_.seconds.sum();
+    world_.allreduce_max(std::span<double>(slowest));
+    made_ += steps;
+    return {.steps = steps,
+            .seconds = slowest[0],
+            .median_step_seconds = slowest[1],
+            .parts = mean_over_ranks(world_, training_.seconds, parts_.trains())};
+  }
+
+ private:
+  comm::Communicator& world_;
+  const Config& config_;
+  ModelParts parts_;
+  TrainingParts training_;
+  SyntheticSource source_;
+  std::int64_t made_ = 0;
+};
+
+/// What all ranks reach at once.
+struct Peak {
+  double flops_per_second = 0, bytes_per_second = 0;
+};
+
+Peak measure_peak(comm::Communicator& world, kernels::Backend& backend) {
+  Peak peak;
+  world.barrier();
+  peak.flops_per_second = world.sum(backend.measure_peak_flops_per_second());
+  world.barrier();
+  peak.bytes_per_second = world.sum(backend.measure_bandwidth_bytes_per_second());
+  return peak;
+}
+
+void require_cores(comm::Communicator& world, const Placement& placement) {
+  std::array<std::int64_t, 1> crowded = {placement.threads > placement.cores ? placement.cores : 0};
+  world.allreduce_max(std::span<std::int64_t>(crowded));
+  if (crowded[0] == 0) return;
+  throw LaunchError(
+      fmt::format("a rank may use {} but has {}, so the measurement would be meaningless; start with 'mpirun --bind-to "
+                  "none', or lower train.threads",
+                  count_of(crowded[0], "core"), count_of(placement.threads, "thread")));
+}
+
+nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& timing, const Peak& peak) {
+  ModelParts& parts = trial.parts();
+  const double rate = static_cast<double>(config.train.batch_size * timing.steps) / timing.seconds;
+  const double flops = rate * parts.model->flops_per_example();
+  return {{"name", config.name},
+          {"strategy", config.strategy.kind},
+          {"ranks", parts.world.size()},
+          {"threads", parts.placement.threads},
+          {"device", parts.device()},
+          {"parameters", parts.model->layout().parameters()},
+          {"batch_size", config.train.batch_size},
+          {"steps", timing.steps},
+          {"examples_per_second", rate},
+          {"examples_per_second_median_step",
+           static_cast<double>(config.train.batch_size) / std::max(timing.median_step_seconds, 1e-9)},
+          {"flops_per_example", parts.model->flops_per_example()},
+          {"gflops_per_second", flops * 1e-9},
+          {"peak_gflops_per_second", peak.flops_per_second * 1e-9},
+          {"fraction_of_peak", flops / peak.flops_per_second},
+          {"bandwidth_gigabytes_per_second", peak.bytes_per_second * 1e-9},
+          {"seconds", to_json(timing.parts)}};
+}
+
+std::string text_of(const nlohmann::ordered_json& report) {
+  const auto number = [&](const char* key) { return report.at(key).get<double>(); };
+  std::string text = fmt::format(
+      "{}: {} on {} × {}, {} a step, {}\n"
+      "  device      {}\n"
+      "  speed       {} examples/s (median step: {})\n"
+      "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
+      "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
+      report.at("name").get<std::string>(), report.at("strategy").get<std::string>(),
+      count_of(report.at("ranks").get<int>(), "rank"), count_of(report.at("threads").get<int>(), "thread"),
+      count_of(report.at("batch_size").get<std::int64_t>(), "example"),
+      count_of(report.at("steps").get<std::int64_t>(), "step"), report.at("device").get<std::string>(),
+      grouped(std::llround(number("examples_per_second"))),
+      grouped(std::llround(number("examples_per_second_median_step"))), number("gflops_per_second"),
+      100 * number("fraction_of_peak"), number("peak_gflops_per_second"), number("bandwidth_gigabytes_per_second"));
+  const auto& seconds = report.at("seconds");
+  for (const auto& [part, value] : seconds.items()) {
+    const double share = value.get<double>() / std::max(seconds.at("total").get<double>(), 1e-9);
+    if (part != "total" && std::abs(share) >= 0.0005) text += fmt::format(" {} {:.1f} %", part, 100 * share);
+  }
+  return text;
+}
+
+Config with_batch(Config config, const BenchOptions& options, int ranks) {
+  if (options.batch_per_rank > 0) config.train.batch_size = options.batch_per_rank * ranks;
+  return config;
+}
+
+}  // namespace
+
+data::FeatureShape parse_feature_shape(const std::string& text) {
+  std::vector<Index> extents;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (bool more = true; more;) {
+    Index extent = 0;
+    const auto [next, error] = std::from_chars(at, end, extent);
+    if (error != std::errc{} || extent < 1 || extent > kLargestExtent) break;
+    extents.push_back(extent);
+    more = next != end && *next == 'x';
+    at = more ? next + 1 : next;
+  }
+  if (at == end && extents.size() == 1) return {.channels = extents[0], .height = 1, .width = 1};
+  if (at == end && extents.size() == 3) return {.channels = extents[0], .height = extents[1], .width = extents[2]};
+  throw ConfigError(
+      fmt::format("--features {}: it must be CxHxW (channels, height, width), for example 3x32x32, or a single number; "
+                  "each is at most {}",
+                  text, kLargestExtent));
+}
+
+models::ModelInputs shapes_of(const Config& config, const std::optional<SyntheticShape>& data) {
+  if (data) {
+    const Index targets = data->classes > 0 ? 0 : data->features.size();
+    return {.features = data->features, .classes = data->classes, .target_size = targets};
+  }
+  if (!std::filesystem::exists(config.data.path)) {
+    throw DataError(
+        fmt::format("{}: there is no such file, so the shape of the examples is unknown; create it, or set --features "
+                    "CxHxW and --classes K",
+                    config.data.path));
+  }
+  return inputs_of(data::inspect_dataset(config.data));
+}
+
+void bench(comm::Communicator& world, const Config& given, const BenchOptions& options, Log& log) {
+  Config config = with_batch(given, options, world.size());
+  const models::ModelInputs inputs = shapes_of(config, options.data);
+  if (inputs.kind != data::SetKind::table) {
+    throw ConfigError(fmt::format(
+        "{} holds {}, but bench supports only models of tables; train instead, and see the speed in the summary",
+        config.data.path, data::name_of(inputs.kind)));
+  }
+  settle(config, {});
+  Trial trial(world, config, inputs, log);
+  require_cores(world, trial.parts().placement);
+  Timing warm_up = trial.run(kWarmUpSteps);
+  if (trial.on_device()) warm_up = trial.run(kWarmUpSteps);  // with libraries loaded, and kernels recorded
+  const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
+  const Timing timing = trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
+  const auto result = report(config, trial, timing, measure_peak(world, *trial.parts().backend));
+  log.info(options.json ? result.dump() : text_of(result));
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,50 @@
+#include "checkpoint/shared_file.hpp"
+
+#include <cstring>
+
+#include "unisono/base/seal.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// What cannot be read has no hashes, and so fits no seal.
+std::vector<std::uint64_t> hash_what_can_be_read(const std::string& path, int reader, int readers) {
+  try {
+    if (reader < readers) return hash_segments(path, reader, readers);
+  } catch (const DataError&) {
+  }
+  return {};
+}
+
+}  // namespace
+
+bool all_see(comm::Communicator& world, const std::string& path) {
+  const std::string mine = end_of_file(path), roots = world.broadcast_text(mine);
+  return world.max(static_cast<std::int64_t>(mine.empty() || mine != roots)) == 0;
+}
+
+std::vector<std::uint64_t> gather_hashes(comm::Communicator& world, const std::vector<std::uint64_t>& own,
+                                         int readers) {
+  const auto parts = world.all_gather_bytes(std::as_bytes(std::span(own)));
+  std::size_t count = 0;
+  for (const auto& part : parts) count += part.size() / sizeof(std::uint64_t);
+  std::vector<std::uint64_t> hashes(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto& part = parts[i % static_cast<std::size_t>(readers)];
+    const std::size_t at = i / static_cast<std::size_t>(readers) * sizeof(std::uint64_t);
+    if (at < part.size()) std::memcpy(&hashes[i], part.data() + at, sizeof(std::uint64_t));
+  }
+  return hashes;
+}
+
+std::string broken_seal(comm::Communicator& world, const std::string& path, int readers) {
+  std::string missing = world.broadcast_text(world.is_root() ? missing_seal(path) : "");
+  if (!missing.empty()) return missing;
+  const auto hashes = gather_hashes(world, hash_what_can_be_read(path, world.rank(), readers), readers);
+  const bool fits = !world.is_root() || fits_seal(path, hashes);
+  return world.max(static_cast<std::int64_t>(!fits)) == 0
+             ? ""
+             : path + " is damaged: its checksum does not match its contents";
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,131 @@
+#include "checkpoint/stored_checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "checkpoint/checkpoint_file.hpp"
+#include "checkpoint/checkpoint_header.hpp"
+#include "checkpoint/shared_file.hpp"
+#include "run/run_folder.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_checkpoint(const std::string& name) { return name.starts_with("step-") && name.ends_with(".h5"); }
+
+/// What rank 0 reads of a whole file, for all. \return what is wrong with it nevertheless
+std::string read_for_all(comm::Communicator& world, StoredCheckpoint& stored) {
+  std::string damage;
+  if (world.is_root()) {
+    try {
+      stored.header = read_header(stored.path);
+      stored.optimizer_states = optimizer_states(stored.path);
+    } catch (const DamagedCheckpoint& error) {
+      damage = error.what();
+    }
+  }
+  damage = world.broadcast_text(damage);
+  if (!damage.empty()) return damage;
+  const std::string config = world.broadcast_text(stored.header.config);
+  stored.header = header_from_json(world.broadcast_text(to_json(stored.header)));
+  stored.header.config = config;
+  stored.optimizer_states = static_cast<int>(world.max(stored.optimizer_states));
+  return "";
+}
+
+[[noreturn]] void fail_without_checkpoint(const std::string& run) {
+  throw CheckpointError(fmt::format("{}: holds no complete checkpoint; train it first, or name another run", run));
+}
+
+}  // namespace
+
+std::vector<std::string> checkpoints_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (is_checkpoint(entry.path().filename().string())) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) > std::pair(b.size(), b);  // ten digits are more than nine
+  });
+  if (const std::string best = (fs::path(folder) / "best.h5").string(); fs::exists(best, error)) paths.push_back(best);
+  return paths;
+}
+
+StoredCheckpoint open_checkpoint(comm::Communicator& world, const std::string& path) {
+  StoredCheckpoint stored{.path = path, .seen_by_all = all_see(world, path), .header = {}};
+  std::string damage = broken_seal(world, path, stored.seen_by_all ? world.size() : 1);
+  if (damage.empty()) damage = read_for_all(world, stored);
+  if (!damage.empty()) throw DamagedCheckpoint(damage);
+  return stored;
+}
+
+std::optional<StoredCheckpoint> newest_whole(comm::Communicator& world, const std::string& folder, Log& log,
+                                             std::vector<std::string>& damaged) {
+  std::vector<std::string> paths;
+  if (world.is_root()) paths = checkpoints_in(folder);
+  const auto count = static_cast<std::size_t>(world.max(static_cast<std::int64_t>(paths.size())));
+  paths.resize(count);
+  for (const std::string& path : paths) {
+    const std::string name = world.broadcast_text(fs::path(path).filename().string());
+    try {
+      return open_checkpoint(world, (fs::path(folder) / name).string());
+    } catch (const DamagedCheckpoint& error) {
+      damaged.emplace_back(error.what());
+      if (world.is_root()) log.warning(fmt::format("{}; the previous checkpoint is used instead", error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+void require_checkpoint(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw CheckpointError(
+        fmt::format("{}: there is no such run or checkpoint; name a run folder, or one of its checkpoints/*.h5", path));
+  }
+  if (fs::is_directory(path, ignored) && checkpoints_in(checkpoints_of(path)).empty()) fail_without_checkpoint(path);
+}
+
+StoredCheckpoint find_checkpoint(comm::Communicator& world, const std::string& path, Log& log) {
+  if (world.is_root()) require_checkpoint(path);
+  std::error_code ignored;
+  if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
+    try {
+      return open_checkpoint(world, path);
+    } catch (const DamagedCheckpoint& error) {
+      throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
+    }
+  }
+  std::vector<std::string> damaged;
+  if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
+  fail_without_checkpoint(path);
+}
+
+void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+                 const HeldVector& vector) {
+  if (!vector.memory->is_plain()) {
+    PlainValues values(*vector.memory, vector.values);
+    HeldVector plain = vector;
+    plain.values = values.view();
+    plain.memory = &plain_allocator();
+    read_vector(world, stored, groups, plain);
+    return values.put_back();
+  }
+  if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
+  if (!vector.common) {
+    throw OutputError(
+        fmt::format("{}: each rank must read its own part of it, but not all ranks can see it: put it on a file system "
+                    "that all nodes share",
+                    stored.path));
+  }
+  if (world.is_root()) read_vector(stored.path, groups, vector);
+  world.broadcast(std::as_writable_bytes(vector.values), 0);
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,85 @@
+#include "machine/device.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+kernels::Precision precision_of(const std::string& name) {
+  if (name == "tf32") return kernels::Precision::tf32;
+  return name == "bf16" ? kernels::Precision::bf16 : kernels::Precision::fp32;
+}
+
+/// The GPU of this rank among those that the process sees.
+const kernels::CudaDevice* device_of(const kernels::CudaDevices& found, int node_rank) {
+  if (found.devices.empty()) return nullptr;
+  return &found.devices[static_cast<std::size_t>(node_rank) % found.devices.size()];
+}
+
+std::vector<FoundDevice> all_found(comm::Communicator& world, const kernels::CudaDevices& own,
+                                   const kernels::CudaDevice* device) {
+  const auto hosts = world.all_gather_text(world.host());
+  const auto identities = world.all_gather_text(device == nullptr ? "" : device->identity);
+  const auto missing = world.all_gather_text(own.missing);
+  std::vector<FoundDevice> all;
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) all.push_back({hosts[rank], identities[rank], missing[rank]});
+  return all;
+}
+
+}  // namespace
+
+std::string obstacle_to_gpus(const Config& config) {
+  if (config.model.kind != "network") {
+    return fmt::format("model.kind = \"{}\" can be trained only on CPUs", config.model.kind);
+  }
+  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") {
+    return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
+  }
+  if (config.strategy.replayed_workers > 0) return "a recorded run can be repeated only on CPUs";
+  return "";
+}
+
+std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].identity.empty()) {
+      return fmt::format("rank {} (host {}): {}", rank, ranks[rank].host, ranks[rank].missing);
+    }
+    for (std::size_t other = 0; other < rank && !allow_shared_device; ++other) {
+      if (ranks[other].host != ranks[rank].host || ranks[other].identity != ranks[rank].identity) continue;
+      return fmt::format(
+          "ranks {} and {} would share a GPU of host {}: start no more ranks on a host than it has GPUs, or set "
+          "allow_shared_device = true",
+          other, rank, ranks[rank].host);
+    }
+  }
+  return "";
+}
+
+void require_way_to_device(const Config& config) {
+  const std::string obstacle = config.device == "cuda" ? obstacle_to_gpus(config) : "";
+  if (obstacle.empty()) return;
+  throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
+}
+
+std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const Config& config, int threads, Log& log) {
+  const bool is_open = config.device == "auto";
+  if (config.device == "cpu") return kernels::make_cpu_backend(threads);
+  require_way_to_device(config);
+  std::string obstacle = obstacle_to_gpus(config);
+  if (obstacle.empty()) {
+    const kernels::CudaDevices found = kernels::find_cuda_devices();
+    const kernels::CudaDevice* const device = device_of(found, world.node_rank());
+    obstacle = obstacle_to_found(all_found(world, found, device), config.allow_shared_device);
+    if (obstacle.empty()) {
+      if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
+      return kernels::make_cuda_backend(device->number, precision_of(config.precision));
+    }
+  }
+  if (!is_open) throw DeviceError(obstacle);
+  log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", obstacle));
+  return kernels::make_cpu_backend(threads);
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,154 @@
+#include "machine/memory.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "run/synthetic_source.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/optim/optimizer.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr Index kTriedExamples = 128;
+constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
+constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
+
+/// What a run adds to a process that has only read its config, measured on small models: code that is first used,
+/// the stacks of its threads, HDF5's caches.
+constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
+
+/// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages
+/// count as its own: their share of its slice, then their slices. Servers are sent gradients instead.
+std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
+  const int ranks = context.ranks;
+  const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
+  return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
+}
+
+std::int64_t numbers_of(const ParameterLayout& layout) {
+  std::int64_t numbers = 0;
+  for (const Block& block : layout.blocks()) numbers += block.size();
+  return numbers;
+}
+
+/// The copy of what this rank writes: its share of what all ranks hold, and all that it alone holds.
+std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
+  const std::int64_t numbers = numbers_of(context.model.layout());
+  const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
+  const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());
+  return kFloat * (own + common / context.ranks);
+}
+
+/// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
+Index training_batch(const MemoryContext& context) {
+  const int workers = context.strategy.workers(context.ranks);
+  const Index batch = largest_part(context.config, workers);
+  if (context.data.train == 0) return batch;
+  return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
+}
+
+Index evaluation_batch(const MemoryContext& context) {
+  const data::DatasetInfo& data = context.data;
+  const std::int64_t examples = std::max(data.validation, data.test);
+  return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
+}
+
+/// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
+std::int64_t examples_bytes(const MemoryContext& context) {
+  const std::string& partition = context.config.data.partition;
+  const bool shared = context.data.resident && (partition == "global" || partition == "auto");
+  return context.data.bytes_per_node / (shared ? 1 : context.ranks);
+}
+
+/// What the kernels have allocated for themselves after a pass forward and back.
+std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
+  models::Model& model = context.model;
+  Allocator& memory = context.backend.memory();
+  Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
+      gradient(parameters.size(), memory);
+  const models::ModelState state{.parameters = parameters.view(), .statistics = statistics.view()};
+  model.initialise(0, state);
+  SyntheticSource source(
+      {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
+      {.rank = 0, .size = 1, .batch_size = batch, .accumulate = 1, .seed = 0});
+  kernels::LossSums sums;
+  model.loss_and_gradient(source.next(), 1, state, gradient.view(), kernels::Write::overwrite, {}, sums);
+  return context.backend.scratch_size() * kFloat;
+}
+
+/// The same for a batch of any size, from small ones: it grows in proportion where it grows at all.
+std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
+  if (batch <= kTriedExamples) return scratch_bytes_after(context, batch);
+  const std::int64_t half = scratch_bytes_after(context, kTriedExamples / 2);
+  const std::int64_t whole = scratch_bytes_after(context, kTriedExamples);
+  return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
+}
+
+/// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the
+/// batch.
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
+  constexpr Index kGradients = 9;
+  std::int64_t most = 0;
+  for (const models::LayerSummary& layer : model.summary(batch)) {
+    const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
+    most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
+  }
+  return most;
+}
+
+/// Tried where that takes little, since a prediction must not take the memory that it is about.
+std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
+  const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
+  const std::int64_t bytes = kFloat * (2 * context.model.layout().size() + context.model.statistics_layout().size()) +
+                             context.model.workspace_bytes(std::min(batch, kTriedExamples));
+  if (bytes > kMostTriedBytes) return estimated;
+  try {
+    return tried_scratch_bytes(context, batch);
+  } catch (const DeviceError&) {
+    return estimated;
+  } catch (const std::bad_alloc&) {
+    return estimated;
+  }
+}
+
+}  // namespace
+
+Index largest_part(const Config& config, int ranks) {
+  const Index micro = (config.train.batch_size + config.train.accumulate - 1) / config.train.accumulate;
+  return (micro + ranks - 1) / ranks;
+}
+
+std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
+  const models::Model& model = context.model;
+  const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
+  const bool in_place = context.strategy.updates_in_place(model);
+  const std::int64_t states = in_place ? 0
+                                       : optim::optimizer_state_vectors(context.config.optimizer) +
+                                             std::ssize(context.strategy.vectors_beside());
+  const Index batch = training_batch(context), evaluated = evaluation_batch(context);
+  const bool table = context.data.kind == data::SetKind::table;
+  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
+  const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
+  return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
+          {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
+          {"optimizer state", kFloat * n * states},
+          {"averaged weights", kFloat * n * averages},
+          {"buffers of the strategy", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
+          {"activations and their gradients",
+           std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
+          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
+          {"examples", examples_bytes(context)},
+          {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
+          {"checkpoint being written",
+           checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+}
+
+std::int64_t sum(const std::vector<MemoryPart>& parts) {
+  std::int64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,222 @@
+#include "machine/parts.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "machine/device.hpp"
+#include "run/agreement.hpp"
+#include "run/class_weights.hpp"
+#include "run/weight_average.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/comm/device.hpp"
+
+namespace unisono::experiment {
+
+SharedDataset::SharedDataset(comm::Communicator& world, const data::DataSettings& settings, std::uint64_t seed,
+                             const data::Preprocessing* trained) {
+  share_.node_rank = world.node_rank();
+  share_.node_size = world.node_size();
+  share_.rank = world.rank();
+  share_.size = world.size();
+  share_.allocate = [this, &world](std::size_t bytes) {
+    windows_.push_back(world.allocate_on_node(bytes));
+    return windows_.back().get();
+  };
+  share_.barrier = [&world] { world.node_barrier(); };
+  share_.gather = [&world](const std::string& text) { return world.all_gather_text(text); };
+  dataset_ = data::open_dataset(settings, seed, share_, trained);
+}
+
+models::ModelInputs inputs_of(const data::DatasetInfo& info) {
+  return {.kind = info.kind,
+          .features = info.features,
+          .rows = info.rows,
+          .columns = info.columns,
+          .mean_value = info.mean_value,
+          .row_values = info.row_values,
+          .classes = info.classes,
+          .target_size = info.target_size};
+}
+
+namespace {
+
+/// The threads that a rank is to have; 0: its fair share of the cores.
+std::int64_t wanted_threads(const Config& config) {
+  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") return config.strategy.threads;
+  if (updates_in_place(config)) return 1;
+  return config.train.threads;
+}
+
+/// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
+bool serves_beside(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
+
+/// Null where the ranks' memory is plain.
+std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
+                                                    const Config& config, Log& log) {
+  if (backend.device() == nullptr) return nullptr;
+  return comm::make_device_communicator(world, *backend.device(), config.communication,
+                                        [&log](const std::string& text) { log.info(text); });
+}
+
+/// A model that is updated in place has a rule of its own, which knows nothing of these.
+optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given, const std::string& model) {
+  if (model == "linear" && given.kind != "sgd") {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
+                    "supports only sgd; use sgd, or strategy.kind = \"allreduce\", which trains with any optimizer",
+                    given.kind));
+  }
+  const auto refuse = [](bool wrong, std::string_view key) {
+    if (!wrong) return;
+    throw ConfigError(fmt::format(
+        "optimizer.{}: not supported here, because the model is updated in place, example by example; remove it", key));
+  };
+  refuse(given.weight_decay != 0, "weight_decay");
+  refuse(given.clip_norm != 0, "clip_norm");
+  refuse(given.kind == "sgd" && given.sgd.momentum != 0, "momentum");
+  return {.kind = "sgd", .learning_rate = given.learning_rate};
+}
+
+}  // namespace
+
+optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,
+                                            const models::Model& model) {
+  return strategy.updates_in_place(model) ? settings_in_place(config.optimizer, config.model.kind) : config.optimizer;
+}
+
+models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
+                                   const Config& config, data::Dataset* data) {
+  models::ModelContext context{.backend = backend,
+                               .reducer = reducer,
+                               .steps_together = steps_together,
+                               .seed = static_cast<std::uint64_t>(config.seed),
+                               .update_rule = config.optimizer.kind,
+                               .learning_rate = config.optimizer.learning_rate,
+                               .freeze = config.train.weights.freeze};
+  if (data != nullptr) {
+    context.occurrences = [data] { return std::span<const std::int64_t>(data->occurrences()); };
+    context.training_examples = data->info().train;
+  }
+  return context;
+}
+
+data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
+  // A rank that does not train only asks its source how long an epoch is.
+  const auto part = parts.strategy->part_of_data(parts.world.rank(), parts.world.size());
+  return {.rank = part ? part->number : 0,
+          .size = parts.workers(),
+          .batch_size = config.train.batch_size,
+          .accumulate = config.train.accumulate,
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .class_weights = parts.class_weights,
+          .delivery = part ? parts.delivery() : data::Delivery{}};
+}
+
+Config& settle(Config& config, const data::DatasetInfo& data) {
+  config.data.normalization = data.normalization;
+  config.data.layout = data.layout;
+  constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
+  if (config.data.order == "strata" && data.kind == data::SetKind::ratings) {
+    const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
+    if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
+      throw ConfigError(
+          "train.batch_size: with data.order = \"strata\", a step is a diagonal of the grid, so its size cannot be "
+          "chosen; set it to 0");
+    }
+    config.train.batch_size = stratum;
+  }
+  if (config.train.batch_size == 0) {
+    config.train.batch_size =
+        data.kind == data::SetKind::table
+            ? kTableBatch
+            : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
+  }
+  if (data.kind != data::SetKind::table && config.train.accumulate > 1) {
+    throw ConfigError(
+        fmt::format("train.accumulate: {} holds {}, for which steps are not divided into micro-batches; set it to 1",
+                    config.data.path, data::name_of(data.kind)));
+  }
+  return config;
+}
+
+ModelParts::ModelParts(comm::Communicator& communicator, const Config& config, const models::ModelInputs& inputs,
+                       Log& log, data::Dataset* data)
+    : placement(place_rank(communicator, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
+      strategy(strategies::make_strategy(config.strategy)),
+      backend(make_backend(communicator, config, placement.threads, log)),
+      device_world(world_of_device(communicator, *backend, config, log)),
+      world(device_world ? *device_world : communicator),
+      statistics_group(world.split(0, world.rank())),
+      statistics_reducer(*statistics_group),
+      model(models::make_model(config.model, inputs,
+                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
+  require_same(world, "order of the parameters", model->layout().hash(),
+               "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
+  if (data != nullptr) division = strategy->divide(*model, data->info(), world);
+  parameters =
+      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
+  statistics = Buffer(model->statistics_layout().size(), backend->memory());
+}
+
+void ModelParts::initialise(std::uint64_t seed) {
+  if (division != nullptr) return division->initialise(seed, parameters.view());
+  model->initialise(seed, state());
+}
+
+TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
+  parts.strategy->require(*parts.model, parts.world.size());
+  const bool in_place = parts.strategy->updates_in_place(*parts.model);
+  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
+  optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
+                                    *parts.backend);
+  for (const std::string& name : parts.strategy->vectors_beside()) {
+    optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
+  }
+  average = make_weight_average(parts, config, in_place);
+}
+
+TrainingParts::~TrainingParts() = default;
+
+WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config,
+                         const models::ModelInputs& inputs, data::Dataset& data) {
+  data::SourceOptions options = source_options(parts, config);
+  for (const int worker : parts.strategy->housed_workers(parts.world.rank(), parts.world.size())) {
+    options.rank = worker;
+    add({parts, training, config, inputs, data}, options, parts.placement.threads);
+  }
+  if (!parts.strategy->has_workers(*parts.model)) return;
+  options.lanes = parts.placement.threads;
+  for (options.lane = 0; options.lane < options.lanes; ++options.lane) {
+    add({parts, training, config, inputs, data}, options, 1);
+  }
+}
+
+void WorkerParts::add(const WorkerTerms& terms, const data::SourceOptions& options, int threads) {
+  ModelParts& parts = terms.parts;
+  Owned& owned = *owned_.emplace_back(std::make_unique<Owned>());
+  owned.backend = kernels::make_cpu_backend(threads);
+  owned.model = models::make_model(terms.config.model, terms.inputs,
+                                   model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
+  owned.source = terms.data.train(options);
+  const ParameterLayout& layout = parts.model->layout();
+  const bool in_place = terms.training.gradient.size() == 0;
+  if (workers_.empty()) {
+    owned.optimizer = nullptr;  // the rank's
+  } else if (!in_place) {
+    owned.optimizer = optim::make_optimizer(terms.config.optimizer, layout, *owned.backend);
+  }
+  Allocator& memory = owned.backend->memory();
+  owned.parameters = Buffer(layout.size(), memory);
+  owned.gradient = Buffer(in_place ? 0 : layout.size(), memory);
+  owned.statistics = Buffer(parts.model->statistics_layout().size(), memory);
+  workers_.push_back({.backend = *owned.backend,
+                      .model = *owned.model,
+                      .source = *owned.source,
+                      .optimizer = owned.optimizer ? *owned.optimizer : *terms.training.optimizer,
+                      .state = {.parameters = owned.parameters.view(), .statistics = owned.statistics.view()},
+                      .gradient = owned.gradient.view()});
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,118 @@
+#include "machine/placement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// The first hardware thread of the core that a CPU belongs to; the CPU itself where the system does not say.
+int core_of(int cpu) {
+  std::ifstream siblings(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
+  int first = cpu;
+  siblings >> first;  // "0,64" or "0-1"
+  return first;
+}
+
+std::string text_of(const std::vector<int>& cores) { return fmt::format("{}", fmt::join(cores, " ")); }
+
+std::vector<int> cores_from(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<int>(words), {}};
+}
+
+/// Every rank's cores and host; those of this node's ranks, this one included, are returned.
+std::vector<std::vector<int>> cores_on_this_node(comm::Communicator& world, const std::vector<int>& own) {
+  std::vector<std::vector<int>> ranks;
+  const std::string host = world.host() + "\n";
+  for (const std::string& text : world.all_gather_text(host + text_of(own))) {
+    if (text.starts_with(host)) ranks.push_back(cores_from(text.substr(host.size())));
+  }
+  return ranks;
+}
+
+std::int64_t status_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::stoll(line.substr(key.size())) * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::vector<int> cores_of_this_process() {
+  // Machines with more than 1024 CPUs need a larger set than cpu_set_t's.
+  for (std::size_t cpus = 1024; cpus <= (1U << 20); cpus *= 2) {
+    cpu_set_t* mask = CPU_ALLOC(cpus);
+    const std::size_t bytes = CPU_ALLOC_SIZE(cpus);
+    const bool known = sched_getaffinity(0, bytes, mask) == 0;
+    std::set<int> cores;
+    for (std::size_t cpu = 0; known && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(cpu, bytes, mask)) cores.insert(core_of(static_cast<int>(cpu)));
+    }
+    CPU_FREE(mask);
+    if (known) return {cores.begin(), cores.end()};
+  }
+  return {0};
+}
+
+int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>>& ranks) {
+  double share = 0;
+  for (const int core : cores) {
+    const auto sharers = std::count_if(ranks.begin(), ranks.end(), [core](const std::vector<int>& other) {
+      return std::find(other.begin(), other.end(), core) != other.end();
+    });
+    share += 1.0 / static_cast<double>(std::max<std::ptrdiff_t>(sharers, 1));
+  }
+  return std::max(1, static_cast<int>(share + 1e-6));
+}
+
+Placement place_rank(comm::Communicator& world, std::int64_t wanted, Log& log, int beside) {
+  const std::vector<int> own = cores_of_this_process();
+  const auto ranks = cores_on_this_node(world, own);
+  const Placement placement{
+      .cores = static_cast<int>(own.size()),
+      .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, fair_share(own, ranks) - beside)};
+  std::set<int> cores;
+  for (const auto& rank : ranks) cores.insert(rank.begin(), rank.end());
+  const std::int64_t node_threads = static_cast<std::int64_t>(ranks.size()) * placement.threads;
+  const bool crowded = placement.threads > placement.cores || node_threads > static_cast<std::int64_t>(cores.size());
+  const std::int64_t crowded_ranks = world.sum(static_cast<std::int64_t>(crowded));
+  if (crowded_ranks > 0 && world.is_root()) {
+    log.warning(
+        fmt::format("{} of {} more threads than cores (here {} of {} on {}): expect less "
+                    "speed; use fewer ranks{}",
+                    crowded_ranks, count_of(world.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
+                    count_of(std::ssize(ranks), "rank"), count_of(placement.threads, "thread"),
+                    count_of(std::ssize(cores), "core"), placement.threads > 1 ? " or a lower train.threads" : ""));
+  }
+  return placement;
+}
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown CPU";
+}
+
+std::uint64_t build_hash() {
+  std::ifstream binary("/proc/self/exe", std::ios::binary);
+  return hash_stream(binary);
+}
+
+std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }
+std::int64_t resident_memory_bytes() { return status_bytes("VmRSS:"); }
+
+}  // namespace unisono::experiment

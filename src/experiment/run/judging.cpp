@@ -1,0 +1,167 @@
+#include "run/judging.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "apply/evaluator.hpp"
+#include "run/losses.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+data::Split split_named(const std::string& name) {
+  if (name == "train") return data::Split::train;
+  return name == "test" ? data::Split::test : data::Split::validation;
+}
+
+/// Sums from which every metric can be made that a model has of such sums.
+kernels::LossSums full_sums(data::Split split, bool targets) {
+  kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1};
+  if (targets) {
+    sums.squared_error = sums.absolute_error = 1;
+    sums.target_squared_sum = 2;
+    sums.values = 2;
+  }
+  if (split != data::Split::train) sums.negative_scores = sums.positive_scores = {0};
+  return sums;
+}
+
+Criterion criterion_of(const std::string& key, const std::string& metric, data::Split split,
+                       const models::Model& model) {
+  const std::vector<models::Metric> possible = possible_metrics(model, split);
+  if (metric == "auto") return {split, decisive(possible).name};
+  std::string names;
+  for (const models::Metric& known : possible) {
+    if (known.name == metric) return {split, metric};
+    names += (names.empty() ? "" : ", ") + known.name;
+  }
+  throw ConfigError(fmt::format("{}.metric = \"{}\": this model has no such metric on {}; it has {}", key, metric,
+                                data::name_of(split), names));
+}
+
+void require_examples(const std::string& key, data::Split split, const Config& config, const data::DatasetInfo& data) {
+  if (examples_of(data, split) > 0) return;
+  throw ConfigError(
+      fmt::format("{}.on = \"{}\": {} has no {} examples; {}choose another split", key, data::name_of(split),
+                  config.data.path, data::name_of(split),
+                  split == data::Split::validation ? "hold some back with data.validation_fraction = 0.1, or " : ""));
+}
+
+/// Early stopping restores the best checkpoint, which is by its own metric unless another one is set.
+BestSettings best_settings(const Config& config) {
+  const BestSettings& best = config.checkpoint.best;
+  const EarlyStoppingSettings& stopping = config.train.early_stopping;
+  const BestSettings defaults;
+  const bool is_set = best.metric != defaults.metric || best.on != defaults.on;
+  return is_set || !stopping.is_on() ? best : BestSettings{stopping.metric, stopping.on};
+}
+
+const models::Metric* find(const std::vector<models::Metric>* metrics, const std::string& name) {
+  if (metrics == nullptr) return nullptr;
+  const auto found =
+      std::find_if(metrics->begin(), metrics->end(), [&](const models::Metric& metric) { return metric.name == name; });
+  return found == metrics->end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split) {
+  std::vector<models::Metric> metrics = model.metrics(full_sums(split, /*targets=*/false));
+  return metrics.size() > 1 ? metrics : model.metrics(full_sums(split, /*targets=*/true));
+}
+
+Criteria criteria_of(const Config& config, const models::Model& model, const data::DatasetInfo& data) {
+  Criteria criteria;
+  const EarlyStoppingSettings& stopping = config.train.early_stopping;
+  if (stopping.is_on()) {
+    const data::Split split = split_named(stopping.on);
+    require_examples("train.early_stopping", split, config, data);
+    criteria.stopping = criterion_of("train.early_stopping", stopping.metric, split, model);
+  }
+  const BestSettings best = best_settings(config);
+  const data::Split split = split_named(best.on);
+  const Criterion criterion =
+      criterion_of("checkpoint.best", best.metric, split, model);  // wrong names are never right
+  if (!config.checkpoint.keep_best) return criteria;
+  if (split == data::Split::test || stopping.is_on()) require_examples("checkpoint.best", split, config, data);
+  if (examples_of(data, split) > 0) criteria.best = criterion;
+  return criteria;
+}
+
+std::string note_on_best(const Config& config, const data::DatasetInfo& data) {
+  const bool chosen = examples_of(data, split_named(best_settings(config).on)) > 0;
+  if (!config.checkpoint.keep_best || chosen) return "";
+  return "there is no validation set, so no checkpoint is kept as the best one; data.validation_fraction = 0.1 holds "
+         "examples back for it";
+}
+
+Judging::Judging(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header)
+    : criteria_(std::move(criteria)), settings_(stopping), header_(header) {}
+
+bool Judging::needs(data::Split split) const {
+  const auto is_of = [split](const std::optional<Criterion>& criterion) {
+    return criterion && criterion->split == split;
+  };
+  return is_of(criteria_.best) || is_of(criteria_.stopping);
+}
+
+bool Judging::judge(const MetricsOf& metrics_of) {
+  if (criteria_.stopping) {
+    const models::Metric* metric = find(metrics_of(criteria_.stopping->split), criteria_.stopping->metric);
+    judge_stopping(metric != nullptr ? *metric : models::Metric{criteria_.stopping->metric, std::nan("")});
+  }
+  if (!criteria_.best) return false;
+  const models::Metric* metric = find(metrics_of(criteria_.best->split), criteria_.best->metric);
+  return metric != nullptr && judge_best(*metric);
+}
+
+/// A metric that is no number (R² of targets that are all alike) is never the best.
+bool Judging::judge_best(const models::Metric& metric) {
+  if (!std::isfinite(metric.value) || (header_.has_best && !is_better(metric, header_.best))) return false;
+  header_.best = metric.value;
+  header_.has_best = true;
+  header_.best_by = {.criterion = criteria_.best->text(), .value = metric.value, .step = header_.step};
+  return true;
+}
+
+void Judging::judge_stopping(const models::Metric& metric) {
+  BestEvaluation& best = header_.stopping_by;
+  const bool first = best.criterion.empty();
+  const double needed = metric.larger_is_better ? best.value + settings_.min_delta : best.value - settings_.min_delta;
+  if (std::isfinite(metric.value) && (first || is_better(metric, needed))) {
+    best = {.criterion = criteria_.stopping->text(), .value = metric.value, .step = header_.step};
+  } else if (!first) {
+    ++best.waited;
+  }
+}
+
+std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const models::Model& model,
+                             CheckpointHeader& header) {
+  BestEvaluation best_by = stored.best_by;
+  if (stored.has_best && best_by.criterion.empty()) {  // it was this one always, where there is a validation set
+    best_by.criterion =
+        Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation)).name}.text();
+  }
+  std::string forgotten;
+  const auto fits = [&](const BestEvaluation& before, const std::optional<Criterion>& now, const char* what) {
+    if (now && before.criterion == now->text()) return true;
+    if (now && !before.criterion.empty()) {
+      forgotten += fmt::format("{}{} now uses {} instead of {}, so earlier evaluations do not count",
+                               forgotten.empty() ? "" : "; ", what, now->text(), before.criterion);
+    }
+    return false;
+  };
+  if (fits(best_by, criteria.best, "the best checkpoint")) {
+    header.best = stored.best;
+    header.has_best = stored.has_best;
+    header.best_by = best_by;
+  }
+  if (fits(stored.stopping_by, criteria.stopping, "early stopping")) header.stopping_by = stored.stopping_by;
+  return forgotten;
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,112 @@
+#include "run/losses.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace unisono::experiment {
+
+namespace {
+
+/// Every rank's numbers, one rank's behind the other's.
+std::vector<float> gather(comm::Communicator& world, const std::vector<float>& own) {
+  std::vector<float> all;
+  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
+    const std::size_t before = all.size();
+    all.resize(before + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + before, bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+}  // namespace
+
+kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums) {
+  const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
+  // Counts below 2⁵³ are exact in a double.
+  std::array<double, 10> all = {sums.loss,
+                                static_cast<double>(sums.examples),
+                                static_cast<double>(sums.correct),
+                                static_cast<double>(sums.correct_top5),
+                                sums.squared_error,
+                                sums.absolute_error,
+                                sums.target_sum,
+                                sums.target_squared_sum,
+                                static_cast<double>(sums.values),
+                                static_cast<double>(scores)};
+  world.allreduce_sum(std::span<double>(all));
+  kernels::LossSums total{.loss = all[0],
+                          .examples = static_cast<std::int64_t>(all[1]),
+                          .correct = static_cast<std::int64_t>(all[2]),
+                          .correct_top5 = static_cast<std::int64_t>(all[3]),
+                          .squared_error = all[4],
+                          .absolute_error = all[5],
+                          .target_sum = all[6],
+                          .target_squared_sum = all[7],
+                          .values = static_cast<std::int64_t>(all[8])};
+  if (all[9] == 0) return total;
+  total.negative_scores = gather(world, sums.negative_scores);
+  total.positive_scores = gather(world, sums.positive_scores);
+  return total;
+}
+
+strategies::Doings sum_over_ranks(comm::Communicator& world, const strategies::Doings& doings) {
+  const std::array<std::int64_t, 3> own = {doings.averaged_bytes, doings.passed_bytes, doings.touched_rows};
+  std::array<std::int64_t, 7> all{};
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    all[2 * i] = std::max<std::int64_t>(0, own[i]);
+    all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // ranks that have something to say
+  }
+  all[6] = doings.row_conflicts;
+  world.allreduce_sum(std::span<std::int64_t>(all));
+  const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
+  return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};
+}
+
+strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains) {
+  std::array<double, 9> parts = {seconds.compute,
+                                 seconds.exposed_communication,
+                                 seconds.straggler_wait,
+                                 seconds.input,
+                                 seconds.optimizer,
+                                 seconds.evaluation,
+                                 seconds.checkpoint,
+                                 seconds.other,
+                                 1};
+  if (!trains) parts.fill(0);
+  world.allreduce_sum(std::span<double>(parts));
+  for (double& part : parts) part /= parts.back();
+  return {.compute = parts[0],
+          .exposed_communication = parts[1],
+          .straggler_wait = parts[2],
+          .input = parts[3],
+          .optimizer = parts[4],
+          .evaluation = parts[5],
+          .checkpoint = parts[6],
+          .other = parts[7]};
+}
+
+strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before) {
+  return {.compute = after.compute - before.compute,
+          .exposed_communication = after.exposed_communication - before.exposed_communication,
+          .straggler_wait = after.straggler_wait - before.straggler_wait,
+          .input = after.input - before.input,
+          .optimizer = after.optimizer - before.optimizer,
+          .evaluation = after.evaluation - before.evaluation,
+          .checkpoint = after.checkpoint - before.checkpoint,
+          .other = after.other - before.other};
+}
+
+const models::Metric& decisive(const std::vector<models::Metric>& metrics) {
+  const auto accuracy = std::find_if(metrics.begin(), metrics.end(),
+                                     [](const models::Metric& metric) { return metric.name == "accuracy"; });
+  return accuracy == metrics.end() ? metrics.front() : *accuracy;
+}
+
+bool is_better(const models::Metric& metric, double best) {
+  return metric.larger_is_better ? metric.value > best : metric.value < best;
+}
+
+}  // namespace unisono::experiment

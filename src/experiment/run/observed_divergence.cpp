@@ -1,0 +1,77 @@
+// How a run finds that it has diverged, by its losses, evaluations and parameters; on all ranks alike.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "run/losses.hpp"
+#include "run/training_observer.hpp"
+#include "unisono/strategies/phase.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+std::string_view way_out(bool has_gradients) {
+  return has_gradients ? "start again with a lower optimizer.learning_rate, a warm-up (schedule.warmup_epochs) or "
+                         "clipped gradients (optimizer.clip_norm)"
+                       : "start again with a lower optimizer.learning_rate";
+}
+
+}  // namespace
+
+/// What is large later is compared with the first steps' loss, which needs no report of its own. Also of steps after
+/// which the ranks hold different models.
+void TrainingObserver::note_first_loss() {
+  if (!divergence_.wants_first_loss()) return;
+  TrainingParts& training = context_.training;
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  context_.parts.backend->collect(training.sums);
+  kernels::LossSums sums = header_.unreported;
+  sums += sum_over_ranks(context_.parts.world, training.sums);
+  divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
+}
+
+void TrainingObserver::check_losses(const kernels::LossSums& sums) {
+  if (std::isfinite(sums.loss)) return;
+  const std::string before = std::isnan(reported_loss_)
+                                 ? ""
+                                 : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, header_.reported_step);
+  diverge(fmt::format("the loss is {} at step {}, with optimizer.learning_rate = {:g}{}", sums.loss, header_.step,
+                      context_.config.optimizer.learning_rate, before));
+}
+
+void TrainingObserver::check_evaluation(data::Split split, const std::vector<models::Metric>& metrics) {
+  for (const models::Metric& metric : metrics) {
+    if (metric.name != "loss" || std::isfinite(metric.value)) continue;
+    diverge(fmt::format("the {} loss is {} after step {}", data::name_of(split), metric.value, header_.step));
+  }
+}
+
+/// A run whose loss is beyond all measure when it ends is not complete, though that lasts for less than an epoch.
+void TrainingObserver::check_end() {
+  if (has_diverged() || !divergence_.is_above()) return;
+  constexpr double kBeyondMeasure = 1000;
+  kernels::LossSums thousandth = header_.epoch_sums;
+  thousandth.loss /= kBeyondMeasure;
+  if (!divergence_.is_too_large(thousandth)) return;
+  const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
+  diverge(fmt::format(
+      "the loss of the last epoch is {:.4g}, with optimizer.learning_rate = {:g}: more than {:g} times "
+      "the first one, {:.3g} (train.divergence)",
+      loss, context_.config.optimizer.learning_rate, context_.config.train.divergence, divergence_.first_loss()));
+}
+
+/// The loss of a step is that before its update. Collective.
+bool TrainingObserver::parameters_are_finite() {
+  ModelParts& parts = context_.parts;
+  const bool finite = std::isfinite(parts.backend->squared_norm(parts.parameters.view()));
+  return parts.world.max(finite ? 0 : 1) == 0;
+}
+
+void TrainingObserver::diverge(const std::string& what) {
+  interrupted_ = false;
+  const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
+  diverged_ = fmt::format("{}: {}; {}", what, way_out(context_.training.gradient.size() > 0),
+                          has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint yet");
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,58 @@
+// What of a run is shown while it trains.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "run/training_observer.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+std::string text_of(const std::vector<models::Metric>& metrics) {
+  std::string text;
+  for (const models::Metric& metric : metrics) {
+    text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", metric.name, metric.value);
+  }
+  return text;
+}
+
+}  // namespace
+
+void TrainingObserver::say_epoch() {
+  if (context_.records == nullptr) return;
+  std::string text =
+      fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
+  for (const auto& [split, metrics] : evaluations_)
+    text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
+  context_.records->progress.line(fmt::format("{}; {} examples/s", text, rate_text(examples_per_second_)));
+}
+
+/// Before the first report: that of this rank's examples so far.
+double TrainingObserver::shown_loss() {
+  if (!std::isnan(reported_loss_)) return reported_loss_;
+  context_.parts.backend->collect(context_.training.sums);
+  const kernels::LossSums& sums = context_.training.sums;
+  return sums.examples == 0 ? reported_loss_ : sums.loss / static_cast<double>(sums.examples);
+}
+
+double TrainingObserver::shown_rate() const {
+  if (examples_per_second_ > 0) return examples_per_second_;
+  return static_cast<double>(examples_) / std::max(since_start_.seconds(), 1e-9);
+}
+
+/// \param reported whether a report was made of this step
+void TrainingObserver::show_progress(bool reported) {
+  if (context_.records == nullptr || !context_.records->progress.is_due(reported)) return;
+  const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;
+  const double step_seconds = since_start_.seconds() / static_cast<double>(header_.step - first_step_);
+  context_.records->progress.show({.epoch = epoch_of(header_.step),
+                                   .epochs = epochs,
+                                   .step = header_.step,
+                                   .steps = steps,
+                                   .loss = shown_loss(),
+                                   .examples_per_second = shown_rate(),
+                                   .seconds_left = step_seconds * static_cast<double>(steps - header_.step)});
+}
+
+}  // namespace unisono::experiment

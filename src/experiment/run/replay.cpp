@@ -1,0 +1,49 @@
+#include "run/replay.hpp"
+
+#include <fmt/format.h>
+
+#include "run/run_folder.hpp"
+
+namespace unisono::experiment {
+
+strategies::EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
+  const EventFileHeader recorded = read_event_header(path);
+  const auto require = [&](bool same, const std::string& what) {
+    if (!same) throw CheckpointError(fmt::format("{}: cannot be repeated here bit for bit: {}", path, what));
+  };
+  require(recorded.data_identity == here.data_identity, "the data set is not the one that was recorded");
+  require(recorded.build == here.build, "it was recorded with another build of unisono");
+  require(recorded.device == here.device,
+          fmt::format("it was recorded on {}, but this is {}", recorded.device, here.device));
+  require(recorded.layout == here.layout, "the order of the parameters differs");
+  strategies::EventRecord record = read_events(path);
+  require(!record.stretches.empty(), "no steps were recorded");
+  return record;
+}
+
+void require_repeated(const Summary& summary, const std::string& run_folder) {
+  if (!summary.is_complete() || !summary.comparison) return;
+  const Comparison& comparison = *summary.comparison;
+  if (comparison.step == summary.steps && comparison.different == 0) return;
+  throw TrainingError(fmt::format("{}: the repeated run ended at step {} with different parameters: {}", run_folder,
+                                  summary.steps, to_text(comparison)));
+}
+
+ExitCode replay(comm::Communicator& world, const std::string& run, const std::string& output,
+                const models::ModelKinds& models, Log& log) {
+  const EventFileHeader recorded = read_event_header(events_of(run));
+  Config config = parse_config({.path = events_of(run), .text = recorded.config, .overrides = {}}, models);
+  config.output = output.empty() ? run + "/replay" : output;
+  config.train.threads = recorded.threads;
+  config.fault = {};  // the order of events holds what it did
+  config.strategy.record = false;
+  config.strategy.replayed_workers = recorded.workers;
+  config.strategy.replayed_servers = recorded.servers;
+  const TrainOptions options{.existing = output.empty() ? Existing::overwrite : Existing::refuse,
+                             .watching = Watching::none,
+                             .compare_with = run,
+                             .replayed = run};
+  return train(world, config, options, log);
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,150 @@
+#include "run/run_folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/gone_folder.hpp"
+#include "unisono/base/seal.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl", "summary.json",
+                                 "log.txt",     "checkpoints",   "events.bin",    "replay"};
+
+constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
+
+/// More than what a run that came to nothing leaves.
+bool holds_results(const std::string& path) {
+  std::error_code error;
+  for (const std::string_view name : kResults) {
+    const fs::path result = fs::path(path) / name;
+    const bool may_be_empty = std::find(kMadeEmpty.begin(), kMadeEmpty.end(), name) != kMadeEmpty.end();
+    if (fs::exists(result, error) && !(may_be_empty && fs::is_empty(result, error))) return true;
+  }
+  return false;
+}
+
+[[noreturn]] void fail(const std::string& path, std::string_view what, const std::string& reason) {
+  throw OutputError(
+      fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
+}
+
+/// Whether these are of a run: a config.toml or a log.txt may be somebody's own.
+bool is_run(const std::string& path) {
+  std::error_code error;
+  const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
+  return is_there(".lock") || is_there("metrics.jsonl") || is_there("summary.json");
+}
+
+void require_choice(const std::string& path, Existing existing) {
+  const bool results = holds_results(path);
+  if (results && existing == Existing::refuse) {
+    throw OutputError(
+        fmt::format("{}: already holds a run; continue it (--resume), replace it (--overwrite), or choose another "
+                    "folder (--output DIR)",
+                    path));
+  }
+  if (results && existing == Existing::overwrite && !is_run(path)) {
+    throw OutputError(fmt::format(
+        "{}: holds files that a run would replace, but no run; choose another folder (--output DIR)", path));
+  }
+  if (!results && existing == Existing::resume) {
+    throw CheckpointError(
+        fmt::format("{}: there is no run to resume; start one without --resume, or name its folder with "
+                    "--output DIR",
+                    path));
+  }
+}
+
+/// What a run that was killed was about to write: whoever holds the lock is alone.
+void remove_unfinished(const std::string& path) {
+  std::error_code ignored;
+  for (const std::string name : kResults) fs::remove(fs::path(path) / (name + ".tmp"), ignored);
+}
+
+}  // namespace
+
+RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path)) {
+  require_choice(path_, existing);
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) fail(path_, "the run folder cannot be created", error.message());
+  lock();
+  try {
+    require_choice(path_, existing);  // another run may have begun and ended meanwhile
+    remove_unfinished(path_);
+  } catch (...) {
+    ::close(lock_);
+    throw;
+  }
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  if (!holds_results(path_)) {  // the run came to nothing
+    for (const char* name : kMadeEmpty) {
+      if (fs::is_empty(fs::path(path_) / name, ignored)) fs::remove(fs::path(path_) / name, ignored);
+    }
+    fs::remove(path_ + "/.lock", ignored);
+    fs::remove(path_, ignored);
+  }
+  if (lock_ >= 0) ::close(lock_);
+}
+
+void RunFolder::lock() {
+  lock_ = ::open((path_ + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) fail(path_, "the run folder cannot be written", std::strerror(errno));
+  if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(lock_);
+    throw OutputError(
+        fmt::format("{}: another run is writing there; wait for it, or choose another folder with --output", path_));
+  }
+}
+
+void RunFolder::clear() const {
+  for (const char* name : kResults) {
+    std::error_code error;
+    fs::remove_all(fs::path(path_) / name, error);
+    if (error) fail(path_, fmt::format("{} cannot be removed", name), error.message());
+  }
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  const std::string aside = path + ".tmp";
+  errno = 0;
+  std::ofstream file(aside, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) {
+    const std::string reason = std::strerror(errno);
+    std::error_code ignored;
+    fs::remove(aside, ignored);
+    throw OutputError(
+        fmt::format("{}: cannot be written: {}; {}", path, reason,
+                    advice_about(path, "choose another folder with --output, or make this one writable")));
+  }
+  sync_and_rename(aside, path);
+}
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw OutputError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace unisono::experiment

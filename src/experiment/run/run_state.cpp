@@ -1,0 +1,96 @@
+#include "run/run_state.hpp"
+
+#include <fmt/format.h>
+
+#include "checkpoint/checkpoint_file.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+bool states_are_local(const ModelParts& parts) {
+  return parts.world.size() > 1 && parts.strategy->optimizer_state_is_local();
+}
+
+/// The groups that hold a vector's values for this rank.
+std::vector<std::string> groups_of(const std::string& vector, const ModelParts& parts, const StoredCheckpoint& stored) {
+  if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.world.rank(), vector)};
+  std::vector<std::string> groups;
+  groups.reserve(static_cast<std::size_t>(stored.optimizer_states));
+  for (int state = 0; state < stored.optimizer_states; ++state) groups.push_back(optimizer_group(state, vector));
+  return groups;
+}
+
+}  // namespace
+
+HeldVector statistics_of(ModelParts& parts) {
+  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
+}
+
+HeldVector parameters_of(ModelParts& parts) {
+  if (parts.division != nullptr) {
+    return {.group = "parameters",
+            .layout = parts.model->layout(),
+            .values = parts.parameters.view(),
+            .rows = parts.division->held(),
+            .common = false};
+  }
+  return whole_vector("parameters", parts.model->layout(), parts.parameters);
+}
+
+bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
+  return states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
+}
+
+HeldState state_of(ModelParts& parts, TrainingParts& training) {
+  HeldState state = {parameters_of(parts), statistics_of(parts)};
+  if (training.average) {
+    for (const HeldVector& vector : training.average->state()) state.push_back(vector);
+  }
+  const bool local = states_are_local(parts);
+  for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
+    for (optim::OptimizerState& own : training.optimizer->state()) {
+      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), own.values));
+      state.back().common = !local;
+      if (local && rank != parts.world.rank()) state.back().rows.clear();
+    }
+  }
+  return state;
+}
+
+void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
+  std::vector<std::string> names;
+  for (const optim::OptimizerState& state : training.optimizer->state()) names.push_back(state.name);
+  require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
+  if (training.average && !stored.header.averaged) {
+    throw CheckpointError(fmt::format(
+        "{}: holds no averaged weights: resume without train.weight_average, or start a new run with --output DIR",
+        stored.path));
+  }
+  require_same_optimizer(stored.path, parts.model->layout(), names);
+}
+
+namespace {
+
+/// \param folder of the checkpoint: "", or that of averages
+void restore_from(const std::string& folder, ModelParts& parts, const StoredCheckpoint& stored) {
+  read_vector(parts.world, stored, {folder + "parameters"}, parameters_of(parts));
+  read_vector(parts.world, stored, {folder + "statistics"}, statistics_of(parts));
+}
+
+}  // namespace
+
+void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
+  restore_from(applied_folder(stored.header), parts, stored);
+}
+
+void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
+  restore_from("", parts, stored);
+  if (training.average) training.average->restore(stored);
+  for (optim::OptimizerState& own : training.optimizer->state()) {
+    read_vector(parts.world, stored, groups_of(own.name, parts, stored),
+                whole_vector(own.name, parts.model->layout(), own.values));
+  }
+  training.optimizer->set_steps(stored.header.optimizer_steps);
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,186 @@
+#include "run/serving_report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "run/progress.hpp"
+#include "unisono/models/factory.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr double kBusy = 0.8;  ///< share of the time from which on a server holds the workers up
+
+nlohmann::json raw_json(const strategies::ServedShard& shard) {
+  const strategies::ServerDoings& doings = shard.doings;
+  nlohmann::json staleness = nlohmann::json::array();
+  for (const strategies::Histogram& histogram : doings.staleness) staleness.push_back(histogram.counts);
+  return {shard.server,        shard.rank,           shard.floats,        doings.pulls,
+          doings.pushes,       doings.pulled_bytes,  doings.pushed_bytes, doings.seconds,
+          doings.idle_seconds, std::move(staleness), doings.held_seconds};
+}
+
+strategies::ServedShard shard_from(const nlohmann::json& json) {
+  strategies::ServedShard shard{.server = json[0], .rank = json[1], .floats = json[2], .doings = {}};
+  shard.doings = {.pulls = json[3],
+                  .pushes = json[4],
+                  .pulled_bytes = json[5],
+                  .pushed_bytes = json[6],
+                  .seconds = json[7],
+                  .idle_seconds = json[8],
+                  .staleness = {},
+                  .held_seconds = json[10]};
+  for (const auto& counts : json[9]) shard.doings.staleness.push_back({counts.get<std::vector<std::int64_t>>()});
+  return shard;
+}
+
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
+  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
+}
+
+/// Σ of a count over the servers.
+std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerDoings::*count) {
+  std::int64_t all = 0;
+  for (const strategies::ServedShard& shard : report.shards) all += shard.doings.*count;
+  return all;
+}
+
+double megabytes(const ServingReport& report) {
+  double floats = 0;
+  for (const strategies::ServedShard& shard : report.shards) floats += static_cast<double>(shard.floats);
+  return sizeof(float) * floats * 1e-6;
+}
+
+/// Seconds that a worker's pulls were held for others, at the server that held it longest.
+double held_seconds(const ServingReport& report, std::size_t worker) {
+  double longest = 0;
+  for (const strategies::ServedShard& shard : report.shards)
+    longest = std::max(longest, shard.doings.held_seconds[worker]);
+  return longest;
+}
+
+/// What a report says of all servers together.
+nlohmann::ordered_json sums_json(const ServingReport& report) {
+  return {{"pulls", sum(report, &strategies::ServerDoings::pulls)},
+          {"pushes", sum(report, &strategies::ServerDoings::pushes)},
+          {"pulled_bytes", sum(report, &strategies::ServerDoings::pulled_bytes)},
+          {"pushed_bytes", sum(report, &strategies::ServerDoings::pushed_bytes)},
+          {"staleness", to_json(report.staleness())}};
+}
+
+}  // namespace
+
+double ServingReport::busy_share(const strategies::ServedShard& shard) const {
+  return 1 - shard.doings.idle_seconds / std::max(shard.doings.seconds, 1e-9);
+}
+
+strategies::Histogram ServingReport::staleness() const {
+  strategies::Histogram all;
+  for (const strategies::ServedShard& shard : shards) {
+    for (const strategies::Histogram& worker : shard.doings.staleness) all += worker;
+  }
+  return all;
+}
+
+strategies::Histogram ServingReport::staleness(std::size_t worker) const {
+  strategies::Histogram all;
+  for (const strategies::ServedShard& shard : shards) all += shard.doings.staleness[worker];
+  return all;
+}
+
+ServingReport gather_serving(comm::Communicator& world, const std::vector<strategies::ServedShard>& own) {
+  nlohmann::json mine = nlohmann::json::array();
+  for (const strategies::ServedShard& shard : own) mine.push_back(raw_json(shard));
+  ServingReport report;
+  for (const std::string& text : world.all_gather_text(mine.dump())) {
+    for (const auto& json : nlohmann::json::parse(text)) report.shards.push_back(shard_from(json));
+  }
+  std::sort(report.shards.begin(), report.shards.end(),
+            [](const strategies::ServedShard& a, const strategies::ServedShard& b) { return a.server < b.server; });
+  return report;
+}
+
+ServingReport difference(const ServingReport& after, const ServingReport& before) {
+  ServingReport between = after;
+  for (std::size_t i = 0; i < before.shards.size(); ++i) {
+    strategies::ServerDoings& now = between.shards[i].doings;
+    const strategies::ServerDoings& then = before.shards[i].doings;
+    now.pulls -= then.pulls;
+    now.pushes -= then.pushes;
+    now.pulled_bytes -= then.pulled_bytes;
+    now.pushed_bytes -= then.pushed_bytes;
+    now.seconds -= then.seconds;
+    now.idle_seconds -= then.idle_seconds;
+    for (std::size_t w = 0; w < now.staleness.size(); ++w) {
+      now.held_seconds[w] -= then.held_seconds[w];
+      for (std::size_t k = 0; k < then.staleness[w].counts.size(); ++k) {
+        now.staleness[w].counts[k] -= then.staleness[w].counts[k];
+      }
+    }
+  }
+  return between;
+}
+
+nlohmann::ordered_json to_json(const ServingReport& report) {
+  nlohmann::ordered_json json = sums_json(report);
+  for (const strategies::ServedShard& shard : report.shards) {
+    json["servers"].push_back(
+        {{"rank", shard.rank},
+         {"shard_bytes", shard.floats * static_cast<std::int64_t>(sizeof(float))},
+         {"pulls", shard.doings.pulls},
+         {"pushes", shard.doings.pushes},
+         {"busy", report.busy_share(shard)},
+         {"updates_per_second", static_cast<double>(shard.doings.pushes) / std::max(shard.doings.seconds, 1e-9)}});
+  }
+  for (std::size_t worker = 0; worker < report.shards.front().doings.staleness.size(); ++worker) {
+    json["workers"].push_back(
+        {{"held_seconds", held_seconds(report, worker)}, {"staleness", to_json(report.staleness(worker))}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json brief_json(const ServingReport& report) {
+  nlohmann::ordered_json json = sums_json(report);
+  for (const strategies::ServedShard& shard : report.shards) json["busy"].push_back(report.busy_share(shard));
+  return json;
+}
+
+std::string relief_of_servers(const Config& config) {
+  const strategies::StrategySettings& strategy = config.strategy;
+  std::vector<std::string> ways;
+  if (strategy.servers > 0) ways.emplace_back("more servers (strategy.servers)");
+  if (strategy.kind == "elastic_averaging") {
+    ways.emplace_back("a longer period");
+  } else if (models::has_in_place_kind(config.model)) {
+    ways.emplace_back("a larger train.batch_size");
+  } else {
+    if (!strategy.prefetch) ways.emplace_back("prefetch = true");
+    ways.emplace_back(strategy.consistency == "synchronous" ? "a larger train.batch_size"
+                                                            : "a longer pull_period and push_period");
+  }
+  return fmt::format("try {}", fmt::join(ways, ", or "));
+}
+
+std::string to_text(const ServingReport& report, const Config& config) {
+  if (report.shards.empty()) return "";
+  const auto busier = [&](const strategies::ServedShard& a, const strategies::ServedShard& b) {
+    return report.busy_share(a) < report.busy_share(b);
+  };
+  const strategies::ServedShard& busiest = *std::max_element(report.shards.begin(), report.shards.end(), busier);
+  const strategies::Histogram staleness = report.staleness();
+  std::string text = fmt::format(
+      "  servers     {} with {:.1f} MB in total, {} pushes, staleness {:.2g} updates on average, at most {}; the "
+      "busiest server was busy {:.0f} % of the time\n",
+      report.shards.size(), megabytes(report), grouped(sum(report, &strategies::ServerDoings::pushes)),
+      staleness.mean(), staleness.largest(), 100 * report.busy_share(busiest));
+  if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {
+    text += fmt::format("  bottleneck  server {} on rank {}: {}\n", busiest.server, busiest.rank,
+                        relief_of_servers(config));
+  }
+  return text;
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,87 @@
+#include "run/stop.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <ctime>
+
+#include "unisono/experiment/train.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1};
+constexpr double kSecondsBetween = 0.05;
+constexpr std::int64_t kMostSteps = 1000;
+
+// `timeout` and batch systems send a signal to a process and to its group: that is one wish, not two.
+constexpr double kOneWishSeconds = 0.25;
+
+// A signal handler can reach nothing else.
+volatile std::sig_atomic_t received_signal = 0;
+std::atomic<double> first_demand = 0;  // when the first TERM or INT came, by the monotonic clock; 0: none did
+static_assert(std::atomic<double>::is_always_lock_free, "a signal handler may not wait for a lock");
+
+bool listening = false;
+std::array<struct sigaction, kSignals.size()> previous_actions;
+
+double monotonic_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// The first signal is the wish to stop. Whoever sends TERM or INT once more does not want to wait for it.
+void heed(int signal) {
+  if (received_signal == 0) received_signal = signal;
+  if (signal == SIGUSR1) return;
+  const double now = monotonic_seconds();
+  double first = 0;
+  if (first_demand.compare_exchange_strong(first, now) || now - first < kOneWishSeconds) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);  // ends the process when this handler returns
+}
+
+void listen() {
+  received_signal = 0;
+  first_demand = 0;
+  listening = true;
+  struct sigaction action {};
+  action.sa_handler = heed;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous_actions[i]);
+}
+
+}  // namespace
+
+void hold_stop_signals() {
+  if (!listening) listen();
+}
+
+StopSignals::StopSignals() { hold_stop_signals(); }
+
+StopSignals::~StopSignals() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_actions[i], nullptr);
+  listening = false;
+}
+
+int StopSignals::received() const { return received_signal; }
+
+StopAgreement::StopAgreement(comm::Communicator& world, const StopSignals& signals, std::int64_t first_step)
+    : world_(world), signals_(signals), last_step_(first_step), next_step_(first_step + 1) {}
+
+int StopAgreement::agreed(std::int64_t step) {
+  if (step < next_step_) return 0;
+  const double step_seconds = since_last_.restart() / static_cast<double>(std::max<std::int64_t>(1, step - last_step_));
+  std::array<std::int64_t, 2> largest = {signals_.received(), static_cast<std::int64_t>(step_seconds * 1e9)};
+  world_.allreduce_max(std::span<std::int64_t>(largest));
+  const double steps = kSecondsBetween / (static_cast<double>(largest[1]) * 1e-9 + 1e-9);
+  last_step_ = step;
+  next_step_ = step + std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, kMostSteps);
+  return static_cast<int>(largest[0]);
+}
+
+}  // namespace unisono::experiment

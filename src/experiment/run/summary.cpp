@@ -1,0 +1,250 @@
+#include "run/summary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "run/metrics_log.hpp"
+#include "run/progress.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+struct Part {
+  double seconds;
+  const char* name;
+  std::string advice = {};  ///< where it is large
+};
+
+/// What sends less.
+std::string advice_on_messages(const Config& config) {
+  const std::string& strategy = config.strategy.kind;
+  if (strategy == "averaging" || strategy == "hogwild") {
+    return "ranks waited for messages: a longer period sends fewer, and so does a larger merge_after if rows are "
+           "merged between averages";
+  }
+  if (config.strategy.has_servers()) return "workers waited for messages: " + relief_of_servers(config);
+  if (strategy == "stratified")
+    return "ranks waited for items from each other: fewer ranks with more threads send fewer";
+  return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+}
+
+std::array<Part, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {
+  return {
+      {{seconds.compute, "compute"},
+       {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
+       {seconds.straggler_wait, "straggler wait",
+        "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+       {seconds.input, "input",
+        "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
+       {seconds.optimizer, "optimizer",
+        "the update takes long compared with the gradient: use a larger train.batch_size"},
+       {seconds.evaluation, "evaluation", "evaluations take long: evaluate less often (train.evaluate_every_epochs)"},
+       {seconds.checkpoint, "checkpoint",
+        "writing checkpoints takes long: write them less often (checkpoint.every_epochs)"},
+       {seconds.other, "other"}}};
+}
+
+std::string metrics_text(const std::string& name, const std::vector<models::Metric>& metrics) {
+  std::string text = name;
+  for (const models::Metric& metric : metrics) text += fmt::format(" {} {:.4g}", metric.name, metric.value);
+  return text;
+}
+
+std::string result_line(const Summary& summary) {
+  std::string text = metrics_text("train", summary.train);
+  for (const auto& [split, metrics] : summary.evaluations) {
+    text += "; " + metrics_text(std::string(data::name_of(split)), metrics);
+  }
+  return text;
+}
+
+std::string time_line(const strategies::Seconds& seconds, const Config& config) {
+  std::string text;
+  for (const Part& part : parts_of(seconds, config)) {
+    const double share = part.seconds / std::max(seconds.sum(), 1e-9);
+    if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
+  }
+  return text;
+}
+
+/// Advice on the largest part that is no computation, where it is a tenth of the time or more. Not for runs that are
+/// over at once: a second is soon spent on a checkpoint.
+std::string advice_line(const strategies::Seconds& seconds, const Config& config) {
+  if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
+  if (seconds.sum() < 5) return "";
+  const auto parts = parts_of(seconds, config);
+  const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
+                                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+  return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
+}
+
+}  // namespace
+
+namespace {
+
+/// What the strategy counted, where it did.
+void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
+  const strategies::Doings& doings = summary.doings;
+  if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
+  if (summary.threads * summary.workers > 1) {
+    json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.workers;
+  }
+  if (doings.averaged_bytes >= 0) json["averaged_bytes"] = doings.averaged_bytes;
+  if (doings.passed_bytes >= 0) json["passed_bytes"] = doings.passed_bytes;
+  if (doings.touched_rows > 0) {
+    json["row_conflict_rate"] = static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows);
+  }
+}
+
+std::string doings_text(const Summary& summary) {
+  const strategies::Doings& doings = summary.doings;
+  std::string text;
+  if (doings.touched_rows > 0) {
+    text += fmt::format(
+        "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
+        "steps)\n",
+        100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
+  }
+  const auto add_bytes = [&](const char* what, std::int64_t bytes) {
+    if (bytes <= 0) return;
+    text += fmt::format("  {:11} {:.1f} MB per epoch and rank\n", what,
+                        static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
+  };
+  add_bytes("averages", doings.averaged_bytes);
+  add_bytes("passed on", doings.passed_bytes);
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Ending ending) {
+  if (ending == Ending::diverged) return "diverged";
+  return ending == Ending::complete ? "complete" : "interrupted";
+}
+
+std::string ending_text(const Summary& summary) {
+  if (summary.stopped_early) {
+    return fmt::format("complete, stopped early with the weights of epoch {},",
+                       summary.best.step / summary.steps_per_epoch);
+  }
+  return std::string(name_of(summary.ending));
+}
+
+nlohmann::ordered_json settings_json(const Config& config) {
+  const EarlyStoppingSettings& stopping = config.train.early_stopping;
+  return {{"metric", stopping.metric},
+          {"on", stopping.on},
+          {"patience", stopping.patience},
+          {"min_delta", stopping.min_delta},
+          {"best_metric", config.checkpoint.best.metric},
+          {"best_on", config.checkpoint.best.on}};
+}
+
+/// Which of its checkpoints is the best one, and whether the run ended with it.
+void add_best(const Summary& summary, const Config& config, nlohmann::ordered_json& json) {
+  const BestEvaluation& best = summary.best;
+  if (best.criterion.empty()) return;
+  const std::int64_t epoch = best.step / summary.steps_per_epoch;
+  json["best"] = {{"metric", best.criterion}, {"value", best.value}, {"step", best.step}, {"epoch", epoch}};
+  if (!summary.stopped_early) return;
+  json["stopped_early"] = {{"step", summary.steps},
+                           {"epoch", summary.epochs},
+                           {"weights_of_step", best.step},
+                           {"weights_of_epoch", epoch},
+                           {"by", settings_json(config)}};
+}
+
+double Summary::examples_per_second() const {
+  const double training = seconds.sum() - seconds.evaluation - seconds.checkpoint;
+  return static_cast<double>(examples) / std::max(training, 1e-9);
+}
+
+std::string ranks_text(int ranks, int workers) {
+  const std::string all = count_of(ranks, "rank");
+  if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
+  if (workers == ranks) return all;
+  return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
+}
+
+std::string local_batch_text(std::int64_t batch_size, int ranks) {
+  const std::int64_t least = batch_size / ranks, most = (batch_size + ranks - 1) / ranks;
+  const std::string all = count_of(batch_size, "example");
+  return least == most ? fmt::format("{} of {}", grouped(least), all)
+                       : fmt::format("{} or {} of {}", grouped(least), grouped(most), all);
+}
+
+nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
+  nlohmann::ordered_json json = {
+      {"name", config.name},
+      {"status", name_of(summary.ending)},
+      {"strategy", config.strategy.kind},
+      {"ranks", summary.ranks},
+      {"threads", summary.threads},
+      {"batch_size", config.train.batch_size},
+      {"batch_size_per_rank", static_cast<double>(config.train.batch_size) / summary.workers},
+      {"batch_statistics", summary.batch_statistics},
+      {"parameters", summary.parameters},
+      {"epochs", summary.epochs},
+      {"steps", summary.steps},
+      {"resumed_at_step", summary.resumed_at_step},
+      {"train", to_json(summary.train)}};
+  for (const auto& [split, metrics] : summary.evaluations) json[std::string(data::name_of(split))] = to_json(metrics);
+  add_best(summary, config, json);
+  json["examples_per_second"] = summary.examples_per_second();
+  json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
+  add_doings(summary, json);
+  if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
+  json["peak_memory_bytes"] = summary.peak_memory_bytes;
+  json["seconds"] = to_json(summary.seconds);
+  if (config.fault.is_on()) json["fault"] = config.fault.text();
+  json["seed"] = config.seed;
+  json["device"] = summary.device;
+  json["hashes"] = {{"config", fmt::format("{:016x}", summary.config_hash)},
+                    {"data", fmt::format("{:016x}", summary.data_identity)},
+                    {"build", fmt::format("{:016x}", summary.build)}};
+  return json;
+}
+
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps) {
+  auto summary = nlohmann::ordered_json::parse(std::ifstream(path), nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object()) return nlohmann::ordered_json::object();
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  const bool fits = (early.is_object() ? early.value("weights_of_step", nlohmann::ordered_json())
+                                       : summary.value("steps", nlohmann::ordered_json())) == steps;
+  return fits ? summary : nlohmann::ordered_json::object();
+}
+
+bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& config) {
+  const auto early = summary.value("stopped_early", nlohmann::ordered_json());
+  return config.train.early_stopping.is_on() && early.is_object() &&
+         early.value("by", nlohmann::ordered_json()) == settings_json(config);
+}
+
+std::string to_text(const Summary& summary, const Config& config) {
+  const double speed = summary.examples_per_second();
+  return fmt::format(
+             "{}: {} after {}, {}, in {}{}\n"
+             "  trained     {}, {} on {} × {}, a rank's batch: {}\n"
+             "  result      {}\n"
+             "  speed       {} examples/s, {:.1f} GFLOP/s\n"
+             "  time        {}\n",
+             config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
+             clock_text(summary.seconds.sum()), summary.ending == Ending::interrupted ? "; continue with --resume" : "",
+             count_of(summary.parameters, "parameter"), config.strategy.kind,
+             ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
+             local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
+         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
+         to_text(summary.serving, config) +
+         (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
+         advice_line(summary.seconds, config) +
+         fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
+                     static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/comparison.hpp"
+#include "run/serving_report.hpp"
+#include "unisono/data/dataset.hpp"
+#include "unisono/experiment/checkpoint.hpp"
+#include "unisono/experiment/config.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::experiment {
+
+enum class Ending { complete, interrupted, diverged };
+
+/// What a run ends with.
+struct Summary {
+  Ending ending = Ending::interrupted;
+  bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
+  BestEvaluation best = {};    ///< of the best checkpoint, if there is one
+  std::int64_t steps_per_epoch = 1;
+  int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
+  std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
+  double epochs_made = 0;     ///< since the (re)start
+  std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
+  double flops_per_example = 0;
+  strategies::Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
+  std::vector<models::Metric> train;
+  std::map<data::Split, std::vector<models::Metric>> evaluations;
+  ServingReport serving = {};          ///< since the (re)start
+  strategies::Seconds seconds;         ///< since the (re)start, means over ranks that train
+  std::int64_t peak_memory_bytes = 0;  ///< of the largest rank
+  std::string batch_statistics;        ///< global, local or none
+  std::string device;
+  std::uint64_t config_hash = 0, data_identity = 0, build = 0;
+  std::optional<Comparison> comparison = {};  ///< with another run, where one was named
+
+  bool is_complete() const { return ending == Ending::complete; }
+  /// Over the time of training, without evaluations and checkpoints.
+  double examples_per_second() const;
+};
+
+/// summary.json
+nlohmann::ordered_json to_json(const Summary& summary, const Config& config);
+/// The summary that a run left, where its model is that of so many steps; else an empty object.
+nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
+
+/// Whether a summary is of a run that stopped early, by the same settings as this config's.
+bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& config);
+
+/// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about
+/// the part that cost most.
+std::string to_text(const Summary& summary, const Config& config);
+
+/// "4 ranks", "4 ranks, of which 3 train,"
+std::string ranks_text(int ranks, int workers);
+
+/// "32 of 64 examples": how many of a step's examples a rank takes. \param ranks at least 1
+std::string local_batch_text(std::int64_t batch_size, int ranks);
+
+}  // namespace unisono::experiment

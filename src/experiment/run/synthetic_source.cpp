@@ -1,0 +1,80 @@
+#include "run/synthetic_source.hpp"
+
+#include <numeric>
+
+#include "unisono/base/random.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::experiment {
+
+SyntheticSource::SyntheticSource(const models::ModelInputs& inputs, const data::SourceOptions& options)
+    : inputs_(inputs), options_(options) {
+  for (Index i = 0; i < options.accumulate; ++i) {
+    const comm::Slice micro =
+        comm::slice_of(options.batch_size, static_cast<int>(i), static_cast<int>(options.accumulate));
+    const comm::Slice part = comm::slice_of(micro.last - micro.first, options.rank, options.size);
+    step_examples_ += part.last - part.first;
+  }
+  const auto count = static_cast<std::size_t>(kSteps * step_examples_);
+  RandomStream random(options.seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
+  features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.delivery.memory);
+  for (float& value : features_.view()) value = random.uniform(-1, 1);
+  if (options.delivery.keep) kept_ = options.delivery.keep(stored_features(static_cast<Index>(count)));
+  if (inputs.classes > 0) {
+    labels_.resize(count);
+    for (auto& label : labels_)
+      label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(inputs.classes)));
+  }
+  targets_ = Buffer(static_cast<Index>(count) * inputs.target_size, *options.delivery.memory);
+  for (float& value : targets_.view()) value = random.uniform();
+  examples_.resize(count);
+  std::iota(examples_.begin(), examples_.end(), std::uint64_t{0});
+}
+
+StoredFeatures SyntheticSource::stored_features(Index count) const {
+  const auto channels = static_cast<std::size_t>(inputs_.features.channels);
+  return {.storage = Storage::float32,
+          .channels = inputs_.features.channels,
+          .height = inputs_.features.height,
+          .width = inputs_.features.width,
+          .mean = std::vector<float>(channels, 0),
+          .factor = std::vector<float>(channels, 1),
+          .rows = std::as_bytes(features_.view()).data(),
+          .first = 0,
+          .count = count};
+}
+
+data::Batch SyntheticSource::next() {
+  const comm::Slice micro =
+      comm::slice_of(options_.batch_size, static_cast<int>(micro_batch_), static_cast<int>(options_.accumulate));
+  const comm::Slice mine = comm::slice_of(micro.last - micro.first, options_.rank, options_.size);
+  const auto size = static_cast<std::size_t>(mine.last - mine.first);
+  const auto first = static_cast<std::size_t>(step_ % kSteps * step_examples_ + used_);
+  const auto rows = [&](const auto& values) {
+    const std::size_t width = examples_.empty() ? 0 : values.size() / examples_.size();
+    return std::span(values).subspan(first * width, size * width);
+  };
+  data::Batch batch{.size = mine.last - mine.first,
+                    .micro_batch_size = micro.last - micro.first,
+                    .global_size = options_.batch_size,
+                    .rank_step_size = step_examples_,
+                    .epoch = step_ / kStepsPerEpoch,
+                    .last_of_step = micro_batch_ + 1 == options_.accumulate,
+                    .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
+                    .examples = rows(examples_),
+                    .features = rows(features_.view()),
+                    .kept = kept_,
+                    .labels = rows(labels_),
+                    .targets = rows(targets_.view())};
+  used_ += batch.size;
+  ++micro_batch_;
+  if (batch.last_of_step) seek({.epoch = 0, .step = step_ + 1});
+  return batch;
+}
+
+void SyntheticSource::seek(const data::DataCursor& cursor) {
+  step_ = cursor.epoch * kStepsPerEpoch + cursor.step;
+  micro_batch_ = used_ = 0;
+}
+
+}  // namespace unisono::experiment

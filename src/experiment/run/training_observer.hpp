@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apply/evaluator.hpp"
+#include "checkpoint/checkpoint_store.hpp"
+#include "machine/parts.hpp"
+#include "run/divergence.hpp"
+#include "run/judging.hpp"
+#include "run/metrics_log.hpp"
+#include "run/progress.hpp"
+#include "run/run_folder.hpp"
+#include "run/serving_report.hpp"
+#include "run/stop.hpp"
+
+namespace unisono::experiment {
+
+/// What rank 0 writes to.
+struct Records {
+  MetricsLog& metrics;
+  Progress& progress;
+};
+
+/// What the observer of a run borrows.
+struct ObserverContext {
+  const Config& config;
+  ModelParts& parts;
+  TrainingParts& training;
+  data::Dataset& data;
+  const StopSignals& signals;
+  std::int64_t steps_per_epoch;
+  CheckpointStore& checkpoints;
+  const Criteria& criteria;
+  Records* records;         ///< null but on rank 0
+  CheckpointHeader header;  ///< of the next checkpoint; where a resumed run begins
+};
+
+/// What a run does with finished steps: reports, evaluations at epochs' ends, checkpoints, and the agreement to stop.
+/// What falls due at a step where the ranks hold different models is done at the next one where they hold the same.
+class TrainingObserver final : public strategies::Observer {
+ public:
+  explicit TrainingObserver(ObserverContext context);
+
+  bool step(const strategies::StepRecord& record) override;
+  std::int64_t next_due(std::int64_t step) const override;
+
+  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a
+  /// diverged run nothing but what had begun. Collective.
+  void finish();
+
+  bool interrupted() const { return interrupted_; }
+  /// Whether early stopping ended the run: the model is then to be that of best().step before `finish`.
+  bool stopped_early() const { return stopped_early_; }
+  const BestEvaluation& best() const { return header_.best_by; }
+  /// What went wrong and what to do, where the run diverged; else empty.
+  const std::string& divergence() const { return diverged_; }
+  std::int64_t steps() const { return header_.step; }
+  std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
+  /// Mean training losses over the last epoch (so far, where it was interrupted).
+  std::vector<models::Metric> train_metrics() const;
+  /// Of the last step, by split.
+  const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
+
+ private:
+  void note_due(const strategies::StepRecord& record);
+  void report();
+  void note_first_loss();
+  kernels::LossSums collect_losses();
+  void keep_unreported();
+  void add_losses(const kernels::LossSums& sums);
+  void check_losses(const kernels::LossSums& sums);
+  void check_evaluation(data::Split split, const std::vector<models::Metric>& metrics);
+  void check_end();
+  bool parameters_are_finite();
+  void diverge(const std::string& what);
+  bool has_diverged() const { return !diverged_.empty(); }
+  ServingReport serving_since_report();
+  void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
+  void add_norms(nlohmann::ordered_json& line) const;
+  void average_weights();
+  void evaluate(data::Split split);
+  void evaluate_and_judge();
+  void judge();
+  void write_checkpoint();
+  void advance_checkpoint();
+  void finish_checkpoint();
+  void say_epoch();
+  void show_progress(bool reported);
+  double shown_loss();
+  double shown_rate() const;
+  bool stop_is_agreed();
+  std::int64_t epochs_done() const { return header_.cursor.epoch; }
+  /// Of a step that was made, from 1.
+  std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / context_.steps_per_epoch + 1; }
+
+  ObserverContext context_;
+  CheckpointHeader& header_;
+  StopAgreement agreement_;
+  Divergence divergence_;
+  Judging judging_;
+  strategies::StepRecord last_{};
+  struct Due {
+    bool report = false, epoch = false, evaluation = false, checkpoint = false;
+  } due_;
+  bool interrupted_ = false, stopped_early_ = false;
+  std::string diverged_;
+  std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
+  std::int64_t examples_ = 0, reported_examples_ = 0;
+  strategies::Seconds reported_seconds_;
+  ServingReport reported_serving_;
+  Stopwatch since_start_, since_report_;
+  double reported_loss_, examples_per_second_ = 0;
+  bool newly_best_ = false;
+  std::map<data::Split, std::vector<models::Metric>> evaluations_;
+};
+
+}  // namespace unisono::experiment

@@ -1,0 +1,41 @@
+#include "unisono/experiment/check.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "checkpoint/stored_checkpoint.hpp"
+#include "machine/device.hpp"
+#include "machine/parts.hpp"
+#include "run/class_weights.hpp"
+#include "run/judging.hpp"
+#include "run/progress.hpp"
+
+namespace unisono::experiment {
+
+std::string check(const Config& given) {
+  const std::string& path = given.data.path;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return fmt::format("{} does not exist: the config is valid, but was not checked against the data", path);
+  }
+  Config config = given;
+  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  settle(config, data);
+  require_way_to_device(config);
+  const auto strategy = strategies::make_strategy(config.strategy);
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto model = models::make_model(config.model, inputs_of(data),
+                                        model_context(*backend, reducer, strategy->steps_together(), config));
+  strategy->require(*model, /*ranks=*/1);
+  optimizer_settings(config, *strategy, *model);
+  require_class_weights(config, *model, data);
+  criteria_of(config, *model, data);
+  if (const std::string& other = config.train.weights.initialise_from; !other.empty()) require_checkpoint(other);
+  return fmt::format("{} fits: {} training, {} validation and {} test examples; the model has {} parameters", path,
+                     grouped(data.train), grouped(data.validation), grouped(data.test),
+                     grouped(model->layout().parameters()));
+}
+
+}  // namespace unisono::experiment
