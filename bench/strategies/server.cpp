@@ -66,9 +66,9 @@ class Bench {
     communicator_.barrier();
     ping();  // both are here
     seconds.ping.push_back(seconds_of([this] { ping(); }) / 2);
-    const unisono::strategies::Stretch stretch{.first = 0, .last = 1 << 20, .active = 1, .steps = 1 << 20};
+    const unisono::strategies::Segment segment{.first = 0, .last = 1 << 20, .active = 1, .steps = 1 << 20};
     unisono::strategies::EventOrder order;
-    if (!works_) return server_->serve(stretch, order);
+    if (!works_) return server_->serve(segment, order);
     unisono::strategies::Client client(wire_, 0, 1, 0);
     pull(client);
     push(client, 1);  // so that what is pulled was written since

@@ -26,7 +26,7 @@ class Averaging final : public Strategy {
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
-  std::int64_t bytes_beside(const models::Model& model, int ranks, int) const override {
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
     return ParameterAverage::bytes(model, settings_, ranks);
   }
 

@@ -41,7 +41,7 @@ class ElasticWorker final : public ServedWorker {
   }
 
  private:
-  void make_steps(const Stretch& stretch) override;
+  void make_steps(const Segment& segment) override;
   std::int64_t steps_to_meeting() const { return settings_.pull_period - steps() % settings_.pull_period; }
   /// With the center that was pulled last.
   void meet_center(std::int64_t clock, const data::Batch& last);
@@ -52,17 +52,17 @@ class ElasticWorker final : public ServedWorker {
   Buffer center_statistics_;
 };
 
-void ElasticWorker::make_steps(const Stretch& stretch) {
+void ElasticWorker::make_steps(const Segment& segment) {
   data::Batch batch;
   for (std::int64_t clock = 0;;) {
     client_.start_pull(clock, steps_to_meeting(), parts_of(center_.view(), places_), center_statistics_.view());
     const std::int64_t granted = client_.finish_pull().granted;
-    // Its own steps tell, whatever stretches they lie in: a stretch ends where ranks report, too.
+    // Its own steps tell, whatever segments they lie in: a segment ends where ranks report, too.
     if (clock > 0 && steps() % settings_.pull_period == 0) meet_center(clock, batch);
     if (granted == 0) return;
     for (const std::int64_t last = clock + granted; clock < last; ++clock) {
       batch = accumulate_gradient(run_, MeanOver::own_examples);
-      if (batch.rank_step_size > 0) update_parameters(run_, run_.schedule.rate(stretch.step_at(clock)));
+      if (batch.rank_step_size > 0) update_parameters(run_, run_.schedule.rate(segment.step_at(clock)));
       count(batch);
     }
   }
@@ -91,12 +91,12 @@ class ElasticAveraging final : public Strategy {
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return true; }
   bool updates_in_place(const models::Model&) const override { return false; }
-  std::vector<std::string> vectors_beside() const override { return {kReplica}; }
-  std::optional<Part> part_of_data(int rank, int ranks) const override {
-    return unisono::strategies::part_of_data(roles_of(settings_, ranks), rank);
+  std::vector<std::string> state_vectors() const override { return {kReplica}; }
+  std::optional<DataShard> data_shard(int rank, int ranks) const override {
+    return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
-  std::int64_t bytes_beside(const models::Model& model, int ranks, int states) const override;
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
   StrategySettings settings_;
@@ -107,7 +107,7 @@ class ElasticAveraging final : public Strategy {
 void ElasticAveraging::require(const models::Model& model, int) const { model.require_gradient(); }
 
 /// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
-std::int64_t ElasticAveraging::bytes_beside(const models::Model& model, int ranks, int) const {
+std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size();
   const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * 2 * roles.workers();

@@ -40,7 +40,7 @@ class Hogwild final : public Strategy {
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
-  std::int64_t bytes_beside(const models::Model& model, int ranks, int) const override {
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
     return ParameterAverage::bytes(model, settings_, ranks);
   }
 
@@ -92,8 +92,8 @@ class InPlaceSteps {
     for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
     own_examples_ = batch.rank_step_size;
     if (meter == nullptr) return;
-    run_.doings.touched_rows = meter->touched();
-    run_.doings.row_conflicts = meter->conflicts();
+    run_.counters.touched_rows = meter->touched();
+    run_.counters.row_conflicts = meter->conflicts();
   }
 
   /// \param examples_before these pieces \return how many these have

@@ -63,15 +63,15 @@ void ParameterAverage::sum(std::span<float> values) {
 
 void ParameterAverage::count_bytes(std::size_t bytes) {
   if (run_.communicator.size() == 1) return;  // to whom?
-  std::int64_t& count = run_.doings.averaged_bytes;
+  std::int64_t& count = run_.counters.averaged_bytes;
   count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
 }
 
 void ParameterAverage::average(Index examples) {
   const Phase phase(run_, run_.seconds.exposed_communication);
   if (!touched_) {
-    for (const FloatRange& stretch : run_.model.layout().trainable()) {  // a mean of equal numbers would be rounded
-      const MutableView values = part(run_.state.parameters, stretch);
+    for (const FloatRange& segment : run_.model.layout().trainable()) {  // a mean of equal numbers would be rounded
+      const MutableView values = part(run_.state.parameters, segment);
       run_.communicator.allreduce_weighted_mean(values, static_cast<double>(examples));
       count_bytes(values.size_bytes());
     }

@@ -8,7 +8,7 @@
 //     asynchronous   a pull is answered at once
 //     bounded        a pull for step c is answered when every worker's steps up to c − staleness − 1 are in θ
 //     synchronous    the workers' pushes of a step make one update, and a pull gets what all of step c − 1 made
-//   With one worker each of them is the serial run. The run is cut into stretches (to a report, an evaluation, a
+//   With one worker each of them is the serial run. The run is cut into segments (to a report, an evaluation, a
 //   checkpoint), at whose ends all pushes are in θ and all ranks get all of it.
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
 //   stale synchronous parallel parameter server", NIPS 2013.
@@ -33,12 +33,12 @@ class ParameterServer final : public Strategy {
   void train(TrainContext& run) override;
   bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return false; }
-  std::optional<Part> part_of_data(int rank, int ranks) const override {
-    return unisono::strategies::part_of_data(roles_of(settings_, ranks), rank);
+  std::optional<DataShard> data_shard(int rank, int ranks) const override {
+    return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
   }
   int servers(int ranks) const override { return roles_of(settings_, ranks).servers(); }
   std::vector<int> housed_workers(int rank, int ranks) const override;
-  std::int64_t bytes_beside(const models::Model& model, int ranks, int states) const override;
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
 
  private:
   void require_in_place() const;
@@ -89,7 +89,7 @@ std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
 /// from each worker, and copies of the shard as each worker has read it, as far as they are kept or may still be on
 /// their way when another worker's push is applied. Of rows: what a worker pulls and has pushed, and the same of each
 /// worker at a server, as if every step touched all of them. That is the most it can be.
-std::int64_t ParameterServer::bytes_beside(const models::Model& model, int ranks, int states) const {
+std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;

@@ -39,7 +39,7 @@ class Stratified final : public Strategy {
 };
 
 /// Steps that are made without a pause, as far as they are this rank's.
-struct Stretch {
+struct Segment {
   struct Diagonal {
     double rate = 0;
     std::vector<data::ExampleRange> blocks;  ///< [rows]
@@ -49,19 +49,19 @@ struct Stretch {
   StepRecord record;  ///< of the last one, with the examples of all
 };
 
-Stretch read_stretch(TrainContext& run, std::int64_t first, std::int64_t last) {
-  Stretch stretch;
+Segment read_segment(TrainContext& run, std::int64_t first, std::int64_t last) {
+  Segment segment;
   Index examples = 0;
   for (std::int64_t step = first; step < last; ++step) {
     const data::Batch batch = next_batch(run);
     const double rate = run.schedule.rate(step);
-    stretch.diagonals.push_back({rate, {batch.ranges.begin(), batch.ranges.end()}});
-    stretch.entries = std::get<data::SparseEntries>(*batch.set);
-    stretch.record = make_record(batch, step + 1, rate, /*consistent=*/true);
+    segment.diagonals.push_back({rate, {batch.ranges.begin(), batch.ranges.end()}});
+    segment.entries = std::get<data::SparseEntries>(*batch.set);
+    segment.record = make_record(batch, step + 1, rate, /*consistent=*/true);
     examples += batch.global_size;
   }
-  stretch.record.global_size = examples;
-  return stretch;
+  segment.record.global_size = examples;
+  return segment;
 }
 
 void Stratified::require(const models::Model& model, int) const {
@@ -83,23 +83,24 @@ void Stratified::train(TrainContext& run) {
       static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    const Stretch stretch = read_stretch(run, made, std::min(run.total_steps, run.observer.next_due(made)));
+    const Segment segment = read_segment(run, made, std::min(run.total_steps, run.observer.next_due(made)));
     const std::int64_t sent_before = ring_->sent_bytes(), first = ring_->diagonal();
     const auto update = [&](Index row, std::int64_t diagonal, const models::TableParts& parts) {
-      const Stretch::Diagonal& now = stretch.diagonals[static_cast<std::size_t>(diagonal - first)];
+      const Segment::Diagonal& now = segment.diagonals[static_cast<std::size_t>(diagonal - first)];
       const auto i = static_cast<std::size_t>(row);
-      ring_->model().update_part(ratings_of(stretch.entries, now.blocks[i]), now.rate, parts, sums[i]);
+      ring_->model().update_part(ratings_of(segment.entries, now.blocks[i]), now.rate, parts, sums[i]);
     };
     const Stopwatch watch;
     const double cpu_seconds = thread_cpu_seconds();
-    const double waited = ring_->pass(std::ssize(stretch.diagonals), run.state.parameters, team, update);
+    const double waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update);
     if (run.fault != nullptr) run.fault->after(thread_cpu_seconds() - cpu_seconds);
     run.seconds.compute += watch.seconds() - waited;
     run.seconds.exposed_communication += waited;
     for (kernels::LossSums& row : sums) run.sums += std::exchange(row, {});
-    run.doings.passed_bytes = std::max<std::int64_t>(0, run.doings.passed_bytes) + ring_->sent_bytes() - sent_before;
-    made = stretch.record.step;
-    go_on = run.observer.step(stretch.record);
+    run.counters.passed_bytes =
+        std::max<std::int64_t>(0, run.counters.passed_bytes) + ring_->sent_bytes() - sent_before;
+    made = segment.record.step;
+    go_on = run.observer.step(segment.record);
   }
 }
 

@@ -79,10 +79,10 @@ Index ParameterLayout::add(Block block) {
   return blocks_.back().offset;
 }
 
-Index ParameterLayout::add_rows(std::vector<RowPart> parts, Index stride) {
+Index ParameterLayout::add_rows(std::vector<RowSlice> parts, Index stride) {
   const Index first = size_, rows = parts.front().block.shape.front();
   require_possible(parts.front().block.name, {rows, stride});
-  for (RowPart& part : parts) {
+  for (RowSlice& part : parts) {
     part.block.offset = first + part.first;
     part.block.stride = stride;
     if (part.block.role != Role::state) parameters_ += part.block.size();
@@ -125,17 +125,17 @@ std::vector<FloatRange> ParameterLayout::trainable() const {
   if (std::none_of(blocks_.begin(), blocks_.end(), [](const Block& block) { return block.frozen; })) {
     return {{0, size_}};
   }
-  std::vector<FloatRange> stretches;
+  std::vector<FloatRange> segments;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i].frozen) continue;
     const Index last = i + 1 < blocks_.size() ? blocks_[i + 1].offset : size_;
-    if (!stretches.empty() && stretches.back().last == blocks_[i].offset) {
-      stretches.back().last = last;
+    if (!segments.empty() && segments.back().last == blocks_[i].offset) {
+      segments.back().last = last;
     } else {
-      stretches.push_back({blocks_[i].offset, last});
+      segments.push_back({blocks_[i].offset, last});
     }
   }
-  return stretches;
+  return segments;
 }
 
 std::uint64_t ParameterLayout::hash() const {

@@ -45,7 +45,7 @@ Taken take_epoch(const unisono::data::LaneSettings& settings, int rank, int size
   for (bool last = false; !last; schedule.advance()) {
     const unisono::data::MicroBatch batch = schedule.current();
     last = batch.last_of_epoch;
-    for (const unisono::data::LanePart& part : order.parts(batch)) {
+    for (const unisono::data::LaneShare& part : order.parts(batch)) {
       for (std::int64_t position = part.positions.first; position < part.positions.last; ++position) {
         const unisono::data::Cell cell = order.cell_at(part.lane, position);
         if (cells.insert({cell.lane, cell.group}).second) taken.cell_rows += cell.rows.size();

@@ -142,11 +142,11 @@ TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank w
 }
 
 /// Every P-th row of each block, those of each block for themselves in a vector of their own.
-struct StridedPart {
+struct StridedSlice {
   std::vector<float> values;
   HeldVector held;
 
-  StridedPart(const ParameterLayout& layout, int rank, int ranks)
+  StridedSlice(const ParameterLayout& layout, int rank, int ranks)
       : values(static_cast<std::size_t>(2 * layout.size())), held{"parameters", layout, values, {}, false} {
     Index at = 0;
     for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
@@ -156,7 +156,7 @@ struct StridedPart {
       at += count * block.row_stride();
     }
   }
-  StridedPart(const StridedPart&) = delete;
+  StridedSlice(const StridedSlice&) = delete;
 
   /// The floats at which a row of this part begins, here and in the whole vector.
   template <typename Visit>
@@ -181,14 +181,14 @@ TEST_CASE("rows that are spread over ranks are written by their holders, and rea
   std::vector<float> whole(static_cast<std::size_t>(layout.size()));
   for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i);
   comm::run_as_threads(3, [&](comm::Communicator& world) {
-    StridedPart part(layout, world.rank(), world.size());
+    StridedSlice part(layout, world.rank(), world.size());
     part.for_each_row(
         [&](std::size_t here, std::size_t there, std::size_t n) { std::copy_n(&whole[there], n, &part.values[here]); });
     testing::write_checkpoint(world, path, testing::sample_header(SampleModel()), {part.held});
   });
   for (const int readers : {1, 2, 4}) {
     comm::run_as_threads(readers, [&](comm::Communicator& world) {
-      StridedPart part(layout, world.rank(), world.size());
+      StridedSlice part(layout, world.rank(), world.size());
       read_state(world, path, {part.held});
       part.for_each_row([&](std::size_t here, std::size_t there, std::size_t n) {
         EXPECT(std::equal(&whole[there], &whole[there] + n, &part.values[here]));
@@ -234,7 +234,7 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
   testing::write_sample(shared.path("b.h5"), model);
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     const ScratchFolder& folder = world.is_root() ? shared : other;
-    StridedPart part(model.statistics, world.rank(), world.size());
+    StridedSlice part(model.statistics, world.rank(), world.size());
     const auto expect_refused = [&](const auto& work) {
       try {
         work();

@@ -273,7 +273,7 @@ TEST_CASE("a model's parts make up its parameters", "[in_place]") {
     CHECK(one.model->flops_per_example() > 0);
     CHECK(one.model->statistics_layout().size() == 0);
     for (const VectorTable& table : one.model->vectors(one.theta.view())) {
-      for (const VectorTable::Part& part : table.parts) {
+      for (const VectorTable::Component& part : table.parts) {
         CHECK(part.offset + (table.rows - 1) * part.stride + table.width <= one.model->layout().size());
       }
     }

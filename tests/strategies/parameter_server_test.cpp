@@ -46,10 +46,10 @@ Training hesitant(const Examples& examples, const StrategySettings& strategy, in
 }
 
 /// The most steps of another worker that a pull missed of those that were made before its own step, over all servers.
-std::int64_t most_missed(const std::vector<RecordedStretch>& stretches, int workers, bool prefetch) {
+std::int64_t most_missed(const std::vector<RecordedSegment>& segments, int workers, bool prefetch) {
   std::int64_t most = 0;
-  for (const RecordedStretch& stretch : stretches) {
-    for (const auto& bytes : stretch.by_server) {
+  for (const RecordedSegment& segment : segments) {
+    for (const auto& bytes : segment.by_server) {
       std::vector<std::int64_t> pulls(static_cast<std::size_t>(workers)), pushes(pulls);
       for (const ServerEvent& event : decode(bytes)) {
         const auto worker = static_cast<std::size_t>(event.worker);
@@ -61,7 +61,7 @@ std::int64_t most_missed(const std::vector<RecordedStretch>& stretches, int work
         EXPECT(prefetch || step == pushes[worker]);
         most = std::max(most, step - *std::min_element(pushes.begin(), pushes.end()));
       }
-      for (const std::int64_t count : pushes) EXPECT(count == stretch.last - stretch.first);
+      for (const std::int64_t count : pushes) EXPECT(count == segment.last - segment.first);
     }
   }
   return most;
@@ -195,7 +195,7 @@ TEST_CASE("a recorded run is repeated bit for bit", "[server]") {
     Training training = hesitant(examples, strategy, 5, 7);
     training.due_every = 5;
     const auto recorded = train(examples, training);
-    const EventRecord record{.stretches = recorded[0].events};
+    const EventRecord record{.segments = recorded[0].events};
     training = hesitant(examples, strategy, 5, 8);  // with other pauses
     const auto other = train(examples, training);
     CHECK(other[0].parameters != recorded[0].parameters);
@@ -221,7 +221,7 @@ TEST_CASE("… and so are runs of models that are updated in place", "[server]")
     training.batch_size = 6;
     training.due_every = 1000;
     const auto recorded = train({}, training);
-    const EventRecord record{.stretches = recorded[0].events};
+    const EventRecord record{.segments = recorded[0].events};
     training.replayed = &record;
     training.strategy.replayed_workers = 3;
     training.strategy.replayed_servers = 2;

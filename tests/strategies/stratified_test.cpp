@@ -143,7 +143,7 @@ Result train(const Job& job) {
     const optim::Schedule schedule({.kind = "linear"}, 0.05, steps, source->steps_per_epoch());
     kernels::LossSums sums;
     Seconds seconds;
-    Doings doings;
+    StrategyCounters counters;
     Recorder recorder(job, communicator.is_root() ? &result : nullptr);
     const optim::OptimizerSettings unused;
     const auto optimizer = optim::make_optimizer(unused, layout, *backend);
@@ -159,7 +159,7 @@ Result train(const Job& job) {
                      .gradient = {},
                      .sums = sums,
                      .seconds = seconds,
-                     .doings = doings,
+                     .counters = counters,
                      .first_step = job.first_step,
                      .total_steps = steps,
                      .threads = static_cast<int>(std::max<std::int64_t>(1, job.strategy.threads))};
@@ -175,7 +175,7 @@ Result train(const Job& job) {
     result.steps_per_epoch = source->steps_per_epoch();
     result.loss += sums.loss;
     result.validation_loss += validation.loss;
-    result.passed_bytes += std::max<std::int64_t>(0, doings.passed_bytes);
+    result.passed_bytes += std::max<std::int64_t>(0, counters.passed_bytes);
     result.largest_part = std::max(result.largest_part, static_cast<Index>(theta.size()));
     result.parameters.resize(static_cast<std::size_t>(layout.size()));
     if (serial) {

@@ -28,7 +28,7 @@ class Recorder final : public Observer, public EventRecorder {
   std::int64_t next_due(std::int64_t step) const override {
     return (step / training_.due_every + 1) * training_.due_every;
   }
-  void add(const RecordedStretch& stretch) override { outcome_.events.push_back(stretch); }
+  void add(const RecordedSegment& segment) override { outcome_.events.push_back(segment); }
 
  private:
   Outcome& outcome_;
@@ -57,7 +57,7 @@ class Rank {
         statistics_(model_->statistics_layout().size()),
         source_(make_source(examples, 0, 1)),
         optimizer_(optim::make_optimizer(training.optimizer, model_->layout(), *backend_)) {
-    for (const std::string& name : strategy_->vectors_beside()) {
+    for (const std::string& name : strategy_->state_vectors()) {
       optimizer_->state().push_back({name, Buffer(model_->layout().size())});
     }
     model_->initialise(kSeed, state());
@@ -86,7 +86,7 @@ class Rank {
                      .gradient = gradient_.view(),
                      .sums = sums,
                      .seconds = outcome.seconds,
-                     .doings = outcome.doings,
+                     .counters = outcome.counters,
                      .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,
@@ -165,7 +165,7 @@ class Rank {
   }
 
   data::SourceOptions source_options() const {
-    const auto part = strategy_->part_of_data(communicator_.rank(), communicator_.size()).value_or(Strategy::Part{});
+    const auto part = strategy_->data_shard(communicator_.rank(), communicator_.size()).value_or(Strategy::DataShard{});
     return {.rank = part.number,
             .size = strategy_->workers(communicator_.size()),
             .batch_size = training_.batch_size,

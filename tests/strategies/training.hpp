@@ -51,9 +51,9 @@ struct Outcome {
   std::vector<double> losses{};                  ///< this rank's sums, a step each
   std::vector<std::vector<float>> trajectory{};  ///< θ after each step
   Seconds seconds{};
-  Doings doings{};
+  StrategyCounters counters{};
   double total_seconds = 0;
-  std::vector<RecordedStretch> events{};
+  std::vector<RecordedSegment> events{};
 };
 
 /// Trains and returns what each rank was left with.

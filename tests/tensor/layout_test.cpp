@@ -118,7 +118,7 @@ TEST_CASE("the hash tells layouts apart by name, shape and order", "[layout]") {
   CHECK(hash({make_block("w", {4, 2})}) != reference);
 }
 
-TEST_CASE("blocks whose rows lie beside each other share one stretch", "[layout]") {
+TEST_CASE("blocks whose rows lie beside each other share one segment", "[layout]") {
   // Row i of three: four weights at 32 i, a bias at 32 i + 16, a state at 32 i + 17.
   ParameterLayout layout;
   layout.add(make_block("before", {3}));
@@ -232,7 +232,7 @@ TEST_CASE("blocks are frozen by their names and those of their layers", "[layout
   CHECK(frozen_by("[cd]*1.bias") == "01001");
 }
 
-TEST_CASE("what training may change are the stretches between frozen blocks, padding included", "[layout][freeze]") {
+TEST_CASE("what training may change are the segments between frozen blocks, padding included", "[layout][freeze]") {
   ParameterLayout layout;
   for (const char* name : {"a.w", "b.w", "c.w", "d.w"}) layout.add(make_block(name, {20}));  // 32 floats each
   CHECK(layout.trainable() == std::vector<FloatRange>{{0, 128}});

@@ -39,13 +39,13 @@ struct LayerSummary {
 /// A matrix in θ whose rows stand for things that have names: words, users, items. Row i is the sum of its parts' rows,
 /// each `scale` times the `width` floats from offset + i · stride on.
 struct VectorTable {
-  struct Part {
+  struct Component {
     Index offset = 0, stride = 0;
     float scale = 1;
   };
   std::string name;  ///< "words": the dictionary's, too
   Index rows = 0, width = 0;
-  std::vector<Part> parts = {};
+  std::vector<Component> parts = {};
 };
 
 /// What the numbers are that a model predicts of an example.

@@ -23,7 +23,7 @@ std::vector<std::byte> encode(std::span<const ServerEvent> events);
 std::vector<ServerEvent> decode(std::span<const std::byte> bytes);
 
 /// The steps of a run between two meetings of all ranks.
-struct RecordedStretch {
+struct RecordedSegment {
   std::int64_t first = 0, last = 0;               ///< of the run's steps
   std::vector<std::vector<std::byte>> by_server;  ///< encoded
 };
@@ -32,13 +32,13 @@ struct RecordedStretch {
 class EventRecorder {
  public:
   virtual ~EventRecorder() = default;
-  /// At the end of a stretch; on all ranks alike.
-  virtual void add(const RecordedStretch& stretch) = 0;
+  /// At the end of a segment; on all ranks alike.
+  virtual void add(const RecordedSegment& segment) = 0;
 };
 
 /// A run whose order is to be repeated.
 struct EventRecord {
-  std::vector<RecordedStretch> stretches;
+  std::vector<RecordedSegment> segments;
 };
 
 }  // namespace unisono::strategies

@@ -18,7 +18,7 @@ struct Histogram {
 };
 
 /// What a server counts.
-struct ServerDoings {
+struct ServerCounters {
   std::int64_t pulls = 0, pushes = 0;
   std::int64_t pulled_bytes = 0, pushed_bytes = 0;
   double seconds = 0, idle_seconds = 0;  ///< since the run began; of these, waiting for messages
@@ -30,7 +30,7 @@ struct ServerDoings {
 struct ServedShard {
   int server = 0, rank = 0;
   std::int64_t floats = 0;
-  ServerDoings doings;
+  ServerCounters counters;
 };
 
 }  // namespace unisono::strategies

@@ -102,7 +102,7 @@ struct Worker {
 };
 
 /// What a strategy counts of its own doing on this rank, for the summary; −1: it has nothing to say of it.
-struct Doings {
+struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were given to averages
   std::int64_t passed_bytes = -1;                     ///< of parameters that went on to another rank
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< of θ, in the steps that were watched (see ConflictMeter)
@@ -123,7 +123,7 @@ struct TrainContext {
   MutableView gradient;      ///< g, likewise; empty where the strategy updates the model in place
   kernels::LossSums& sums;   ///< this rank's losses since the observer last read them, after backend.collect
   Seconds& seconds;
-  Doings& doings;
+  StrategyCounters& counters;
   std::int64_t first_step;   ///< steps made before (a resumed run)
   std::int64_t total_steps;  ///< where to stop
   Index bucket_bytes = 0;    ///< 0: chosen
@@ -150,13 +150,13 @@ class Strategy {
   /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
   virtual void train(TrainContext& run) = 0;
   /// A rank's part of the training examples.
-  struct Part {
+  struct DataShard {
     int number = 0, parts = 1;
   };
   /// Null for a rank that trains on none.
-  virtual std::optional<Part> part_of_data(int rank, int ranks) const { return Part{rank, ranks}; }
+  virtual std::optional<DataShard> data_shard(int rank, int ranks) const { return DataShard{rank, ranks}; }
   /// How many parts the training examples have; rank 0 has one.
-  int workers(int ranks) const { return part_of_data(0, ranks)->parts; }
+  int workers(int ranks) const { return data_shard(0, ranks)->parts; }
   /// How many servers hold θ; 0: no such thing.
   virtual int servers(int /*ranks*/) const { return 0; }
   /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.
@@ -164,7 +164,7 @@ class Strategy {
   /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
   virtual bool optimizer_state_is_local() const = 0;
   /// Vectors of θ's size that a worker keeps beside its optimizer's, and that checkpoints keep with these.
-  virtual std::vector<std::string> vectors_beside() const { return {}; }
+  virtual std::vector<std::string> state_vectors() const { return {}; }
   /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
   virtual bool updates_in_place(const models::Model& model) const { return model.in_place() != nullptr; }
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
@@ -175,7 +175,7 @@ class Strategy {
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
   /// What a rank keeps beside θ, g and the optimizer's state, about.
   /// \param states vectors of θ's size that the optimizer keeps
-  virtual std::int64_t bytes_beside(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
+  virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
 };
 
 /// \throws ConfigError

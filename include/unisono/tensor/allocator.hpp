@@ -102,7 +102,7 @@ class PlainValues {
   Buffer copy_;
 };
 
-/// A stretch of floats as doubles. \param floats two a double, beginning at a cache line
+/// A segment of floats as doubles. \param floats two a double, beginning at a cache line
 inline std::span<double> as_doubles(MutableView floats) {
   return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};
 }

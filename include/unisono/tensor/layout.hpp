@@ -35,7 +35,7 @@ struct Block {
 };
 
 /// Where a block's rows begin inside the rows that it shares with others.
-struct RowPart {
+struct RowSlice {
   Block block;
   Index first = 0;  ///< floats from a row's start
 };
@@ -48,7 +48,7 @@ struct FloatRange {
 
 /// Names every block of θ. The order of numbers inside a block belongs to the backend, and is said by `axes`;
 /// checkpoints, exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats,
-/// always zero, so that each starts at a cache line. Blocks whose rows lie beside each other share one stretch of θ.
+/// always zero, so that each starts at a cache line. Blocks whose rows lie beside each other share one segment of θ.
 class ParameterLayout {
  public:
   /// Appends a block and returns its offset. \throws ConfigError for one that no memory holds
@@ -57,7 +57,7 @@ class ParameterLayout {
   /// Appends blocks of equally many rows that lie beside each other: row i of each begins at i · stride + its `first`.
   /// What of a row belongs to no block stays 0. \param stride a multiple of 16 \return the first row's offset
   /// \throws ConfigError for rows that no memory holds
-  Index add_rows(std::vector<RowPart> parts, Index stride);
+  Index add_rows(std::vector<RowSlice> parts, Index stride);
 
   const std::vector<Block>& blocks() const { return blocks_; }
   /// \throws std::out_of_range where there is none.
@@ -66,7 +66,7 @@ class ParameterLayout {
   /// Freezes the blocks that a glob pattern fits: by their own name ("dense1.weight") or that of a layer that they
   /// belong to ("dense1", "residual1", "conv*"). \return how many
   int freeze(const std::string& pattern);
-  /// The stretches that training may change, padding included; one of everything where no block is frozen. Blocks whose
+  /// The segments that training may change, padding included; one of everything where no block is frozen. Blocks whose
   /// rows lie beside each other must not be frozen apart.
   std::vector<FloatRange> trainable() const;
 
@@ -91,9 +91,9 @@ void from_canonical(const Block& block, View canonical, MutableView stored);
 
 /// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows
 /// lie beside each other.
-inline MutableView part(MutableView vector, const FloatRange& stretch) {
-  return vector.subspan(static_cast<std::size_t>(stretch.first),
-                        static_cast<std::size_t>(stretch.last - stretch.first));
+inline MutableView part(MutableView vector, const FloatRange& segment) {
+  return vector.subspan(static_cast<std::size_t>(segment.first),
+                        static_cast<std::size_t>(segment.last - segment.first));
 }
 inline MutableView part(MutableView vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));

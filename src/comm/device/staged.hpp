@@ -33,7 +33,7 @@ class MirroredMemory final : public Allocator {
   std::map<const std::byte*, Mirror> mirrors_;  ///< by where the device memory begins
 };
 
-/// Plain memory beside a stretch of device memory, for one operation.
+/// Plain memory beside a segment of device memory, for one operation.
 class Stage {
  public:
   /// \param memory may be null: then no memory is mirrored

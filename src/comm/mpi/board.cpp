@@ -9,14 +9,14 @@ namespace unisono::comm::mpi {
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a lock inside the window would belong to one process");
 
-Board::Board(MPI_Comm node) : window_(node, sizeof(Part)) {
-  new (window_.mine()) Part();
+Board::Board(MPI_Comm node) : window_(node, sizeof(RankFlags)) {
+  new (window_.mine()) RankFlags();
   check(MPI_Barrier(node), "MPI_Barrier");
 }
 
 void Board::arrive(std::uint64_t sequence, std::uint64_t signature) {
   mine().signatures[sequence % kRing].store(signature, std::memory_order_relaxed);
-  mark(&Part::arrived, sequence);
+  mark(&RankFlags::arrived, sequence);
 }
 
 bool Board::reached(Which counter, std::uint64_t sequence, int ranks, int& seen) const {

@@ -22,16 +22,16 @@ class Board {
   struct alignas(64) Counter {
     std::atomic<std::uint64_t> value = 0;
   };
-  struct Part {
+  struct RankFlags {
     Counter arrived;  ///< what it brings to the collective is there to be read
     Counter worked;   ///< it has done its share of the work on everybody's memory
     Counter carried;  ///< it has brought the sum of the other nodes
     alignas(64) std::atomic<std::uint64_t> signatures[kRing] = {};  ///< of the collectives, by number modulo kRing
     alignas(64) std::byte inboxes[2][kInboxBytes] = {};
   };
-  using Which = Counter Part::*;
+  using Which = Counter RankFlags::*;
 
-  static std::size_t part_bytes() { return sizeof(Part); }
+  static std::size_t part_bytes() { return sizeof(RankFlags); }
 
   /// Collective over `node`.
   explicit Board(MPI_Comm node);
@@ -58,8 +58,8 @@ class Board {
   std::byte* my_inbox(int slot) const { return mine().inboxes[slot]; }
 
  private:
-  Part& part(int rank) const { return *reinterpret_cast<Part*>(window_.part(rank)); }
-  Part& mine() const { return part(window_.rank()); }
+  RankFlags& part(int rank) const { return *reinterpret_cast<RankFlags*>(window_.part(rank)); }
+  RankFlags& mine() const { return part(window_.rank()); }
 
   SharedWindow window_;
   int slot_ = 0;

@@ -38,13 +38,13 @@ void spread(const WindowSpan& span, const Slice& slice, int rank) {
 
 bool NodeOperation::advance() {
   if (!did_work_) {
-    if (!all_arrived() || board_.my(&Board::Part::worked) < previous_) return false;
+    if (!all_arrived() || board_.my(&Board::RankFlags::worked) < previous_) return false;
     board_.check_signatures(sequence_);
     work();
-    board_.mark(&Board::Part::worked, sequence_);
+    board_.mark(&Board::RankFlags::worked, sequence_);
     did_work_ = true;
   }
-  return board_.reached(&Board::Part::worked, sequence_, board_.size(), worked_);
+  return board_.reached(&Board::RankFlags::worked, sequence_, board_.size(), worked_);
 }
 
 void NodeSum::work() { add(span_, aligned_slice(span_.size, board().rank(), board().size()), span_.parts); }
@@ -73,7 +73,7 @@ bool NodesSum::advance() {
     if (!carry()) return false;
     carried_mine_ = true;
   }
-  return board().reached(&Board::Part::carried, sequence(), lanes_.count, carried_);
+  return board().reached(&Board::RankFlags::carried, sequence(), lanes_.count, carried_);
 }
 
 bool NodesSum::carry() {
@@ -82,9 +82,9 @@ bool NodesSum::carry() {
     float* const mine = span_.parts[static_cast<std::size_t>(board().rank())];
     between_nodes_.emplace(lanes_.circle, std::span(mine + slice.first, mine + slice.last));
   }
-  if (!between_nodes_->advance() || board().my(&Board::Part::carried) < previous()) return false;
+  if (!between_nodes_->advance() || board().my(&Board::RankFlags::carried) < previous()) return false;
   spread(span_, slice, board().rank());
-  board().mark(&Board::Part::carried, sequence());
+  board().mark(&Board::RankFlags::carried, sequence());
   return true;
 }
 

@@ -28,7 +28,7 @@ class NodeOperation : public Operation {
       : board_(board), sequence_(sequence), previous_(previous) {}
 
   bool advance() override;
-  bool all_arrived() override { return board_.reached(&Board::Part::arrived, sequence_, board_.size(), arrived_); }
+  bool all_arrived() override { return board_.reached(&Board::RankFlags::arrived, sequence_, board_.size(), arrived_); }
 
  protected:
   virtual void work() = 0;
@@ -118,7 +118,7 @@ class InboxCombine final : public Operation {
     std::copy(values.begin(), values.end(), reinterpret_cast<T*>(board.my_inbox(slot_)));
   }
 
-  bool all_arrived() override { return board_.reached(&Board::Part::arrived, sequence_, board_.size(), arrived_); }
+  bool all_arrived() override { return board_.reached(&Board::RankFlags::arrived, sequence_, board_.size(), arrived_); }
   bool advance() override {
     if (!all_arrived()) return false;
     board_.check_signatures(sequence_);

@@ -13,10 +13,11 @@ namespace unisono::comm::threads {
 namespace {
 
 /// Makes parts of the types they are.
-template <typename Part>
-std::vector<Part*> as(const std::vector<void*>& parts) {
-  std::vector<Part*> typed(parts.size());
-  std::transform(parts.begin(), parts.end(), typed.begin(), [](void* part) { return static_cast<Part*>(part); });
+template <typename Contribution>
+std::vector<Contribution*> as(const std::vector<void*>& parts) {
+  std::vector<Contribution*> typed(parts.size());
+  std::transform(parts.begin(), parts.end(), typed.begin(),
+                 [](void* part) { return static_cast<Contribution*>(part); });
   return typed;
 }
 
@@ -40,33 +41,33 @@ void combine_spans(const std::vector<void*>& parts, Combine combine) {
   combine_in_order<T>(inputs, targets, static_cast<Index>(spans[0]->size()), combine);
 }
 
-/// A started operation; `Part` is what it brought, which must live as long.
-template <typename Part>
+/// A started operation; `Contribution` is what it brought, which must live as long.
+template <typename Contribution>
 class ThreadRequest final : public Request {
  public:
-  ThreadRequest(std::shared_ptr<Group> group, Part part) : group_(std::move(group)), part_(std::move(part)) {}
+  ThreadRequest(std::shared_ptr<Group> group, Contribution part) : group_(std::move(group)), part_(std::move(part)) {}
   ~ThreadRequest() override {
-    if (meeting_ != nullptr) group_->abandon(*meeting_);
+    if (rendezvous_ != nullptr) group_->abandon(*rendezvous_);
   }
-  Part& part() { return part_; }
-  const Meeting& meeting() const { return *meeting_; }
-  void started(MeetingPtr meeting) { meeting_ = std::move(meeting); }
+  Contribution& part() { return part_; }
+  const Rendezvous& rendezvous() const { return *rendezvous_; }
+  void started(RendezvousPtr rendezvous) { rendezvous_ = std::move(rendezvous); }
 
-  void wait() override { group_->wait(*meeting_); }
-  bool test() override { return group_->test(*meeting_); }
-  bool wait_unless(const std::function<bool()>& enough) override { return group_->wait_unless(*meeting_, enough); }
-  void wait_for_arrivals() override { group_->wait(*meeting_); }
+  void wait() override { group_->wait(*rendezvous_); }
+  bool test() override { return group_->test(*rendezvous_); }
+  bool wait_unless(const std::function<bool()>& enough) override { return group_->wait_unless(*rendezvous_, enough); }
+  void wait_for_arrivals() override { group_->wait(*rendezvous_); }
 
  private:
   std::shared_ptr<Group> group_;
-  Part part_;
-  MeetingPtr meeting_;
+  Contribution part_;
+  RendezvousPtr rendezvous_;
 };
 
 /// A blocking collective. Its part lives on the caller's stack: where the wait fails, the world has failed with it and
 /// nobody touches the part any more.
-template <typename Part>
-void meet(Group& group, int rank, const char* name, Part& part, const Action& action) {
+template <typename Contribution>
+void meet(Group& group, int rank, const char* name, Contribution& part, const Action& action) {
   group.wait(*group.arrive(rank, name, &part, action));
 }
 
@@ -154,10 +155,10 @@ void ThreadCommunicator::all_gather(std::span<float> values) {
 }
 
 std::vector<std::vector<std::byte>> ThreadCommunicator::all_gather_bytes(std::span<const std::byte> bytes) {
-  using Part = std::pair<std::span<const std::byte>, std::vector<std::vector<std::byte>>>;  // mine; everybody's
-  Part part{bytes, {}};
+  using Contribution = std::pair<std::span<const std::byte>, std::vector<std::vector<std::byte>>>;  // mine; everybody's
+  Contribution part{bytes, {}};
   meet(*group_, rank_, "all_gather_bytes", part, [](const std::vector<void*>& parts) {
-    const auto typed = as<Part>(parts);
+    const auto typed = as<Contribution>(parts);
     for (auto* to : typed) {
       for (const auto* from : typed) to->second.emplace_back(from->first.begin(), from->first.end());
     }
@@ -181,26 +182,27 @@ RequestPtr ThreadCommunicator::start_receive(std::span<std::byte> bytes, int pee
 
 std::vector<std::size_t> ThreadCommunicator::wait_any(std::span<Request* const> messages,
                                                       const std::function<bool()>& enough) {
-  std::vector<const Meeting*> meetings;
+  std::vector<const Rendezvous*> rendezvouss;
   for (Request* message : messages) {
-    meetings.push_back(&static_cast<ThreadRequest<std::span<std::byte>>*>(message)->meeting());
+    rendezvouss.push_back(&static_cast<ThreadRequest<std::span<std::byte>>*>(message)->rendezvous());
   }
-  return group_->wait_any(meetings, enough);
+  return group_->wait_any(rendezvouss, enough);
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {
-  struct Part {
+  struct Contribution {
     int color, key, rank;
     std::shared_ptr<Group> group = {};
     int new_rank = 0;
   } part{color, key, rank_};
   meet(*group_, rank_, "split", part, [this](const std::vector<void*>& parts) {
-    auto typed = as<Part>(parts);
-    std::sort(typed.begin(), typed.end(), [](const Part* a, const Part* b) {
+    auto typed = as<Contribution>(parts);
+    std::sort(typed.begin(), typed.end(), [](const Contribution* a, const Contribution* b) {
       return std::tie(a->color, a->key, a->rank) < std::tie(b->color, b->key, b->rank);
     });
     for (auto first = typed.begin(); first != typed.end();) {
-      const auto last = std::find_if(first, typed.end(), [&](const Part* p) { return p->color != (*first)->color; });
+      const auto last =
+          std::find_if(first, typed.end(), [&](const Contribution* p) { return p->color != (*first)->color; });
       std::vector<int> members;
       for (auto p = first; p != last; ++p) members.push_back(group_->world_rank((*p)->rank));
       const auto group = std::make_shared<Group>(group_->shared_world(), members);

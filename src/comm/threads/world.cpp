@@ -29,31 +29,31 @@ void World::end(int rank) {
 Group::Group(std::shared_ptr<World> world, std::vector<int> members)
     : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {}
 
-MeetingPtr Group::arrive(int rank, const char* name, void* part, const Action& action) {
+RendezvousPtr Group::arrive(int rank, const char* name, void* part, const Action& action) {
   const std::lock_guard lock(world_->mutex);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
-  MeetingPtr& slot = meetings_[sequence];
+  RendezvousPtr& slot = rendezvouss_[sequence];
   if (slot == nullptr)
-    slot = std::make_shared<Meeting>(Meeting{.name = name, .parts = std::vector<void*>(members_.size())});
-  const MeetingPtr meeting = slot;
-  if (std::strcmp(meeting->name, name) != 0) {
+    slot = std::make_shared<Rendezvous>(Rendezvous{.name = name, .parts = std::vector<void*>(members_.size())});
+  const RendezvousPtr rendezvous = slot;
+  if (std::strcmp(rendezvous->name, name) != 0) {
     const std::string reason =
         fmt::format("rank {} calls {} where others call {}; all ranks must call the same collectives in the same order",
-                    rank, name, meeting->name);
+                    rank, name, rendezvous->name);
     world_->fail_locked(reason);
     throw CommunicationError(reason);
   }
-  meeting->parts[static_cast<std::size_t>(rank)] = part;
-  if (++meeting->arrived < members_.size()) return meeting;
-  meetings_.erase(sequence);
-  action(meeting->parts);
-  meeting->done = true;
+  rendezvous->parts[static_cast<std::size_t>(rank)] = part;
+  if (++rendezvous->arrived < members_.size()) return rendezvous;
+  rendezvouss_.erase(sequence);
+  action(rendezvous->parts);
+  rendezvous->done = true;
   world_->changed.notify_all();
-  return meeting;
+  return rendezvous;
 }
 
-MeetingPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag) {
+RendezvousPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag) {
   const std::lock_guard lock(world_->mutex);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const int from = sends ? rank : peer, to = sends ? peer : rank;
@@ -61,61 +61,62 @@ MeetingPtr Group::post(bool sends, std::span<std::byte> bytes, int rank, int pee
     return post.from == from && post.to == to && post.tag == tag && post.sends != sends;
   });
   if (match == posts_.end()) {
-    auto meeting = std::make_shared<Meeting>(
-        Meeting{.name = sends ? "receive" : "send", .parts = std::vector<void*>(members_.size())});
+    auto rendezvous = std::make_shared<Rendezvous>(
+        Rendezvous{.name = sends ? "receive" : "send", .parts = std::vector<void*>(members_.size())});
     for (std::size_t r = 0; r < members_.size(); ++r) {  // all but the peer count as arrived
-      if (static_cast<int>(r) != peer) meeting->parts[r] = this;
+      if (static_cast<int>(r) != peer) rendezvous->parts[r] = this;
     }
-    posts_.push_back({from, to, tag, sends, bytes, meeting});
-    return meeting;
+    posts_.push_back({from, to, tag, sends, bytes, rendezvous});
+    return rendezvous;
   }
   const Post other = *match;
   posts_.erase(match);
   if (other.bytes.size() != bytes.size()) {
-    other.meeting->error =
+    other.rendezvous->error =
         fmt::format("rank {} sends {} bytes to rank {} (tag {}), which expects {}", from,
                     (sends ? bytes : other.bytes).size(), to, tag, (sends ? other.bytes : bytes).size());
   } else if (!bytes.empty()) {
     std::memcpy((sends ? other.bytes : bytes).data(), (sends ? bytes : other.bytes).data(), bytes.size());
   }
-  other.meeting->done = true;
+  other.rendezvous->done = true;
   world_->changed.notify_all();
-  return other.meeting;
+  return other.rendezvous;
 }
 
-void Group::wait(const Meeting& meeting) {
+void Group::wait(const Rendezvous& rendezvous) {
   std::unique_lock lock(world_->mutex);
   const std::chrono::duration<double> timeout(world_->timeout_seconds);
-  if (!world_->changed.wait_for(lock, timeout, [&] { return is_over_locked(meeting); })) time_out_locked(meeting);
-  check_locked(meeting);
+  if (!world_->changed.wait_for(lock, timeout, [&] { return is_over_locked(rendezvous); })) time_out_locked(rendezvous);
+  check_locked(rendezvous);
 }
 
-bool Group::test(const Meeting& meeting) {
+bool Group::test(const Rendezvous& rendezvous) {
   const std::lock_guard lock(world_->mutex);
-  if (!is_over_locked(meeting)) return false;
-  check_locked(meeting);
+  if (!is_over_locked(rendezvous)) return false;
+  check_locked(rendezvous);
   return true;
 }
 
-bool Group::wait_unless(const Meeting& meeting, const std::function<bool()>& enough) {
-  const Meeting* const one = &meeting;
+bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough) {
+  const Rendezvous* const one = &rendezvous;
   return !wait_any({&one, 1}, enough).empty();
 }
 
-std::vector<std::size_t> Group::wait_any(std::span<const Meeting* const> meetings,
+std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> rendezvouss,
                                          const std::function<bool()>& enough) {
   const Stopwatch watch;
   std::vector<std::size_t> over;
   for (;;) {
-    for (std::size_t i = 0; i < meetings.size(); ++i) {
-      if (test(*meetings[i])) over.push_back(i);
+    for (std::size_t i = 0; i < rendezvouss.size(); ++i) {
+      if (test(*rendezvouss[i])) over.push_back(i);
     }
     if (!over.empty() || enough()) return over;
     std::unique_lock lock(world_->mutex);
-    if (watch.seconds() > world_->timeout_seconds) time_out_locked(*meetings.front());
+    if (watch.seconds() > world_->timeout_seconds) time_out_locked(*rendezvouss.front());
     // Nobody tells when it is enough.
     world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] {
-      return std::any_of(meetings.begin(), meetings.end(), [&](const Meeting* one) { return is_over_locked(*one); });
+      return std::any_of(rendezvouss.begin(), rendezvouss.end(),
+                         [&](const Rendezvous* one) { return is_over_locked(*one); });
     });
   }
 }
@@ -135,38 +136,39 @@ void Group::watch(std::string_view name, const std::function<bool()>& done) {
 }
 
 /// It happened, or never will.
-bool Group::is_over_locked(const Meeting& meeting) const {
-  return meeting.done || !world_->failure.empty() || !missing_locked(meeting, true).empty();
+bool Group::is_over_locked(const Rendezvous& rendezvous) const {
+  return rendezvous.done || !world_->failure.empty() || !missing_locked(rendezvous, true).empty();
 }
 
-void Group::time_out_locked(const Meeting& meeting) {
-  const std::string reason = fmt::format("{} did not arrive at {} within {} s", missing_locked(meeting, false),
-                                         meeting.name, world_->timeout_seconds);
+void Group::time_out_locked(const Rendezvous& rendezvous) {
+  const std::string reason = fmt::format("{} did not arrive at {} within {} s", missing_locked(rendezvous, false),
+                                         rendezvous.name, world_->timeout_seconds);
   world_->fail_locked(reason);
   throw CommunicationError(reason);
 }
 
-void Group::abandon(const Meeting& meeting) noexcept {
+void Group::abandon(const Rendezvous& rendezvous) noexcept {
   const std::lock_guard lock(world_->mutex);
-  if (!meeting.done) world_->fail_locked(std::string("a rank abandoned ") + meeting.name + ", which it had started");
+  if (!rendezvous.done)
+    world_->fail_locked(std::string("a rank abandoned ") + rendezvous.name + ", which it had started");
 }
 
-void Group::check_locked(const Meeting& meeting) {
-  if (meeting.done && meeting.error.empty()) return;
-  if (meeting.done) throw CommunicationError(meeting.error);
+void Group::check_locked(const Rendezvous& rendezvous) {
+  if (rendezvous.done && rendezvous.error.empty()) return;
+  if (rendezvous.done) throw CommunicationError(rendezvous.error);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const std::string reason =
-      fmt::format("{} ended without taking part in {}", missing_locked(meeting, true), meeting.name);
+      fmt::format("{} ended without taking part in {}", missing_locked(rendezvous, true), rendezvous.name);
   world_->fail_locked(reason);
   throw CommunicationError(reason);
 }
 
 /// "rank 1 (step 7), rank 3 (step 7)": who has not arrived, or of these those that never will; empty where none is.
-std::string Group::missing_locked(const Meeting& meeting, bool ended_only) const {
+std::string Group::missing_locked(const Rendezvous& rendezvous, bool ended_only) const {
   std::string names;
   for (std::size_t r = 0; r < members_.size(); ++r) {
     const auto member = static_cast<std::size_t>(members_[r]);
-    if (meeting.parts[r] != nullptr || (ended_only && !world_->ended[member])) continue;
+    if (rendezvous.parts[r] != nullptr || (ended_only && !world_->ended[member])) continue;
     names += fmt::format("{}rank {}", names.empty() ? "" : ", ", members_[r]);
     if (world_->steps[member] >= 0) names += fmt::format(" (step {})", world_->steps[member]);
   }

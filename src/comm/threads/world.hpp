@@ -36,14 +36,14 @@ struct World {
 };
 
 /// One collective, or one message between two ranks: what each side brought, and whether it happened.
-struct Meeting {
+struct Rendezvous {
   const char* name = "";
   std::vector<void*> parts;  ///< by rank of the group; null where a rank has not arrived
   std::size_t arrived = 0;
   bool done = false;
   std::string error = {};  ///< why it cannot happen
 };
-using MeetingPtr = std::shared_ptr<Meeting>;
+using RendezvousPtr = std::shared_ptr<Rendezvous>;
 
 /// What the last rank to arrive does with everybody's parts, while all others wait.
 using Action = std::function<void(const std::vector<void*>& parts)>;
@@ -53,7 +53,7 @@ struct Post {
   int from = 0, to = 0, tag = 0;
   bool sends = false;
   std::span<std::byte> bytes;
-  MeetingPtr meeting;
+  RendezvousPtr rendezvous;
 };
 
 /// Ranks that meet: the k-th collective of one is the k-th of all.
@@ -67,34 +67,35 @@ class Group {
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
   /// Joins this rank's next collective. Where it is the last to arrive, the collective happens now.
-  MeetingPtr arrive(int rank, const char* name, void* part, const Action& action);
+  RendezvousPtr arrive(int rank, const char* name, void* part, const Action& action);
   /// Joins a message: its bytes are copied as soon as both sides are there.
-  MeetingPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
+  RendezvousPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
 
   /// Blocks until it happened. \throws PeerFailure, CommunicationError
-  void wait(const Meeting& meeting);
+  void wait(const Rendezvous& rendezvous);
   /// Blocks until all have arrived or it happened.
-  void wait_for_arrivals(const Meeting& meeting) { wait(meeting); }
-  bool test(const Meeting& meeting);
+  void wait_for_arrivals(const Rendezvous& rendezvous) { wait(rendezvous); }
+  bool test(const Rendezvous& rendezvous);
   /// \return whether it happened
-  bool wait_unless(const Meeting& meeting, const std::function<bool()>& enough);
+  bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
   /// Blocks until one of them happened, or `enough()`. \return the places of those that did
-  std::vector<std::size_t> wait_any(std::span<const Meeting* const> meetings, const std::function<bool()>& enough);
+  std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> rendezvouss,
+                                    const std::function<bool()>& enough);
   /// Blocks until `done()`. \throws PeerFailure where a rank failed, CommunicationError when the time is over
   void watch(std::string_view name, const std::function<bool()>& done);
   /// Where its buffers go away before it happened, nobody can go on.
-  void abandon(const Meeting& meeting) noexcept;
+  void abandon(const Rendezvous& rendezvous) noexcept;
 
  private:
-  bool is_over_locked(const Meeting& meeting) const;
-  void check_locked(const Meeting& meeting);
-  [[noreturn]] void time_out_locked(const Meeting& meeting);
-  std::string missing_locked(const Meeting& meeting, bool ended_only) const;
+  bool is_over_locked(const Rendezvous& rendezvous) const;
+  void check_locked(const Rendezvous& rendezvous);
+  [[noreturn]] void time_out_locked(const Rendezvous& rendezvous);
+  std::string missing_locked(const Rendezvous& rendezvous, bool ended_only) const;
 
   std::shared_ptr<World> world_;
   std::vector<int> members_;
-  std::vector<std::uint64_t> sequence_;           ///< collectives begun, by rank
-  std::map<std::uint64_t, MeetingPtr> meetings_;  ///< by sequence; those where some have not arrived
+  std::vector<std::uint64_t> sequence_;                 ///< collectives begun, by rank
+  std::map<std::uint64_t, RendezvousPtr> rendezvouss_;  ///< by sequence; those where some have not arrived
   std::list<Post> posts_;
 };
 

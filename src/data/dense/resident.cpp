@@ -43,7 +43,7 @@ const RowBlock& SharedRows::block(const GroupSchema& group) const {
 }
 
 const RowBlock& OwnRows::block(const hdf5::File& file, const GroupSchema& group, Range rows) {
-  for (const Part& part : parts_) {
+  for (const ResidentGroup& part : parts_) {
     const Range held = part.rows.block.rows();
     if (part.group == &group && held.first <= rows.first && rows.last <= held.last) return part.rows.block;
   }

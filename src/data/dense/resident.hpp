@@ -38,11 +38,11 @@ class OwnRows {
   const RowBlock& block(const hdf5::File& file, const GroupSchema& group, Range rows);
 
  private:
-  struct Part {
+  struct ResidentGroup {
     const GroupSchema* group;
     OwnedRows rows;
   };
-  std::deque<Part> parts_;
+  std::deque<ResidentGroup> parts_;
 };
 
 }  // namespace unisono::data

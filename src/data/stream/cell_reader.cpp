@@ -85,7 +85,7 @@ void CellReader::run() {
 
 void CellReader::read_for(const MicroBatch& batch) {
   const LaneOrder& order = orders_.of(batch.epoch);
-  for (const LanePart& part : order.parts(batch)) {
+  for (const LaneShare& part : order.parts(batch)) {
     for (std::int64_t position = part.positions.first; position < part.positions.last;) {
       const Cell cell = order.cell_at(part.lane, position);
       auto& newest = newest_[static_cast<std::size_t>(part.lane)];

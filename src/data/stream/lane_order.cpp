@@ -56,8 +56,8 @@ std::int64_t LaneOrder::taken(std::int64_t lane, std::int64_t step_size) const {
   return first_place(lane + 1, step_size) - first_place(lane, step_size);
 }
 
-std::vector<LanePart> LaneOrder::parts(const MicroBatch& batch) const {
-  std::vector<LanePart> parts;
+std::vector<LaneShare> LaneOrder::parts(const MicroBatch& batch) const {
+  std::vector<LaneShare> parts;
   const std::int64_t size = batch.step_places.size(), step = batch.step_places.first / settings_.batch;
   for (std::int64_t place = batch.places.first; place < batch.places.last;) {
     const std::int64_t lane = place * settings_.shape.lanes / size;

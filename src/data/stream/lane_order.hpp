@@ -38,7 +38,7 @@ struct Cell {
 };
 
 /// What a slice takes from a lane: positions in the lane.
-struct LanePart {
+struct LaneShare {
   std::int64_t lane = 0;
   Range positions;
 };
@@ -60,7 +60,7 @@ class LaneOrder {
   LaneOrder(const LaneSettings& settings, std::int64_t epoch);
 
   /// The parts of a rank's slice, in the order of its places.
-  std::vector<LanePart> parts(const MicroBatch& batch) const;
+  std::vector<LaneShare> parts(const MicroBatch& batch) const;
   /// Where a position of a lane lies.
   Cell cell_at(std::int64_t lane, std::int64_t position) const;
   /// The virtual row of a position of a lane, before the cell is shuffled.

@@ -13,7 +13,7 @@ std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
   schedule.seek({0, 0});
   for (bool last = false; !last; schedule.advance()) {
     const MicroBatch batch = schedule.current();
-    for (const LanePart& part : order.parts(batch)) lanes.insert(part.lane);
+    for (const LaneShare& part : order.parts(batch)) lanes.insert(part.lane);
     last = batch.last_of_step;
   }
   return static_cast<std::int64_t>(lanes.size());
@@ -51,7 +51,7 @@ void StreamingFeed::free_retired() {
   if (bytes > 0) reader_->release(bytes);
 }
 
-void StreamingFeed::take_from(const LaneOrder& order, const LanePart& part, std::vector<RawExample>& examples) {
+void StreamingFeed::take_from(const LaneOrder& order, const LaneShare& part, std::vector<RawExample>& examples) {
   auto& open = open_[static_cast<std::size_t>(part.lane)];
   for (std::int64_t position = part.positions.first; position < part.positions.last; ++position) {
     const std::int64_t row = order.virtual_row(part.lane, position);
@@ -73,7 +73,7 @@ void StreamingFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exa
     epoch_ = batch.epoch;
   }
   const LaneOrder& order = orders_.of(epoch_);
-  for (const LanePart& part : order.parts(batch)) take_from(order, part, examples);
+  for (const LaneShare& part : order.parts(batch)) take_from(order, part, examples);
   reader_->note_done();
 }
 

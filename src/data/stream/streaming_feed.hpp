@@ -24,7 +24,7 @@ class StreamingFeed final : public Feed {
  private:
   void free_retired();
   void retire(std::unique_ptr<LoadedCell>& cell);
-  void take_from(const LaneOrder& order, const LanePart& part, std::vector<RawExample>& examples);
+  void take_from(const LaneOrder& order, const LaneShare& part, std::vector<RawExample>& examples);
 
   const GroupSchema& group_;
   LaneSettings settings_;

@@ -86,7 +86,7 @@ class Trial {
                                      .gradient = training_.gradient.view(),
                                      .sums = training_.sums,
                                      .seconds = training_.seconds,
-                                     .doings = training_.doings,
+                                     .counters = training_.counters,
                                      .first_step = made_,
                                      .total_steps = made_ + steps,
                                      .bucket_bytes = config_.communication.bucket_bytes,

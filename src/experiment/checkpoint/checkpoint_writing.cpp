@@ -113,17 +113,17 @@ void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std:
   }
 }
 
-void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const Part> parts) {
+void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const WrittenRows> parts) {
   if (parts.empty()) return;
   PlainValues values(*vector.memory, vector.values);
-  for (const Part& part : parts) {
+  for (const WrittenRows& part : parts) {
     to_canonical(part.block, values.view().subspan(static_cast<std::size_t>(part.rows.offset)), copy_of(part));
   }
 }
 
 void CheckpointWriting::write_rows() {
   RawFile file(aside_, RawFile::Mode::update);
-  for (const Part& part : parts_)
+  for (const WrittenRows& part : parts_)
     unisono::experiment::write_rows(file, part.block, part.rows, part.begin, copy_of(part));
   file.sync();
 }

@@ -38,7 +38,7 @@ class CheckpointWriting {
  private:
   enum class Stage { writing, hashing, sealing, finished };
   /// Rows of a block that this rank writes.
-  struct Part {
+  struct WrittenRows {
     const Block& block;
     strategies::HeldRows rows;
     std::int64_t begin;       ///< of the block: bytes from the file's start
@@ -47,8 +47,8 @@ class CheckpointWriting {
 
   std::vector<std::int64_t> create(const CheckpointHeader& header, const HeldState& state);
   void copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins);
-  void copy_parts(const HeldVector& vector, std::span<const Part> parts);
-  MutableView copy_of(const Part& part) { return snapshot_.view().subspan(part.copy, part.count); }
+  void copy_parts(const HeldVector& vector, std::span<const WrittenRows> parts);
+  MutableView copy_of(const WrittenRows& part) { return snapshot_.view().subspan(part.copy, part.count); }
   void write_rows();
   void hash();
   void seal();
@@ -63,7 +63,7 @@ class CheckpointWriting {
   Buffer& snapshot_;
   std::function<void(const std::string& aside)> publish_;
   int writers_ = 1;
-  std::vector<Part> parts_;
+  std::vector<WrittenRows> parts_;
   std::vector<std::uint64_t> hashes_;  ///< this rank's, then all
   Stage stage_ = Stage::writing;
   std::future<std::string> work_;  ///< of the present stage; gives what went wrong

@@ -63,7 +63,7 @@ std::string text_of(const data::Sparsity& sparsity) {
 }
 
 nlohmann::ordered_json json_of(const models::Model& model, const std::vector<models::LayerSummary>& layers,
-                               const std::vector<MemoryPart>& memory, const std::optional<data::Sparsity>& sparsity) {
+                               const std::vector<MemoryItem>& memory, const std::optional<data::Sparsity>& sparsity) {
   nlohmann::ordered_json json = {{"parameters", model.layout().parameters()},
                                  {"flops_per_example", model.flops_per_example()},
                                  {"peak_memory_bytes", sum(memory)},
@@ -76,7 +76,7 @@ nlohmann::ordered_json json_of(const models::Model& model, const std::vector<mod
                               {"flops_per_example", layer.flops_per_example},
                               {"activation_bytes", layer.activation_bytes}});
   }
-  for (const MemoryPart& part : memory) json["memory"][part.what] = part.bytes;
+  for (const MemoryItem& part : memory) json["memory"][part.what] = part.bytes;
   if (sparsity) {
     json["sparsity"] = {{"omega", sparsity->omega},
                         {"delta", sparsity->delta},
@@ -87,7 +87,7 @@ nlohmann::ordered_json json_of(const models::Model& model, const std::vector<mod
 }
 
 std::string text_of(const Config& config, const models::Model& model, const std::vector<models::LayerSummary>& layers,
-                    Index batch, const std::vector<MemoryPart>& memory, const std::optional<data::Sparsity>& sparsity) {
+                    Index batch, const std::vector<MemoryItem>& memory, const std::optional<data::Sparsity>& sparsity) {
   std::string text = table_text(layers);
   text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
                       count_of(model.layout().parameters(), "parameter"),
@@ -96,7 +96,7 @@ std::string text_of(const Config& config, const models::Model& model, const std:
   if (sparsity) text += text_of(*sparsity);
   text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",
                       bytes_text(sum(memory)));
-  for (const MemoryPart& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
+  for (const MemoryItem& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
   text.pop_back();
   return text;
 }

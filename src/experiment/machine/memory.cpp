@@ -120,13 +120,13 @@ Index largest_part(const Config& config, int ranks) {
   return (micro + ranks - 1) / ranks;
 }
 
-std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
+std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const models::Model& model = context.model;
   const std::int64_t n = context.division != nullptr ? context.division->size() : model.layout().size();
   const bool in_place = context.strategy.updates_in_place(model);
   const std::int64_t states = in_place ? 0
                                        : optim::optimizer_state_vectors(context.config.optimizer) +
-                                             std::ssize(context.strategy.vectors_beside());
+                                             std::ssize(context.strategy.state_vectors());
   const Index batch = training_batch(context), evaluated = evaluation_batch(context);
   const bool table = context.data.kind == data::SetKind::table;
   const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
@@ -135,7 +135,7 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
           {"averaged weights", kFloat * n * averages},
-          {"buffers of the strategy", context.strategy.bytes_beside(model, context.ranks, static_cast<int>(states))},
+          {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states))},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
@@ -145,9 +145,9 @@ std::vector<MemoryPart> predict_memory(const MemoryContext& context) {
            checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
 }
 
-std::int64_t sum(const std::vector<MemoryPart>& parts) {
+std::int64_t sum(const std::vector<MemoryItem>& parts) {
   std::int64_t bytes = 0;
-  for (const MemoryPart& part : parts) bytes += part.bytes;
+  for (const MemoryItem& part : parts) bytes += part.bytes;
   return bytes;
 }
 

@@ -11,7 +11,7 @@
 namespace unisono::experiment {
 
 /// What a rank's memory goes to.
-struct MemoryPart {
+struct MemoryItem {
   std::string what;
   std::int64_t bytes = 0;
 };
@@ -33,8 +33,8 @@ Index largest_part(const Config& config, int ranks);
 /// The peak of a rank that sees the run's folder: where not all of them do, rank 0 copies all of a checkpoint. A pass
 /// over a few random examples shows what the kernels take for themselves; not collective where the model reduces over
 /// this rank alone.
-std::vector<MemoryPart> predict_memory(const MemoryContext& context);
+std::vector<MemoryItem> predict_memory(const MemoryContext& context);
 
-std::int64_t sum(const std::vector<MemoryPart>& parts);
+std::int64_t sum(const std::vector<MemoryItem>& parts);
 
 }  // namespace unisono::experiment

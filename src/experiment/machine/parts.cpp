@@ -49,7 +49,7 @@ std::int64_t wanted_threads(const Config& config) {
 }
 
 /// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
-bool serves_beside(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
+bool serves_too(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
 
 /// Null where the ranks' memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
@@ -103,7 +103,7 @@ models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, 
 
 data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
   // A rank that does not train only asks its source how long an epoch is.
-  const auto part = parts.strategy->part_of_data(parts.world.rank(), parts.world.size());
+  const auto part = parts.strategy->data_shard(parts.world.rank(), parts.world.size());
   return {.rank = part ? part->number : 0,
           .size = parts.workers(),
           .batch_size = config.train.batch_size,
@@ -142,7 +142,7 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
 
 ModelParts::ModelParts(comm::Communicator& communicator, const Config& config, const models::ModelInputs& inputs,
                        Log& log, data::Dataset* data)
-    : placement(place_rank(communicator, wanted_threads(config), log, serves_beside(config) ? 1 : 0)),
+    : placement(place_rank(communicator, wanted_threads(config), log, serves_too(config) ? 1 : 0)),
       strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(communicator, config, placement.threads, log)),
       device_world(world_of_device(communicator, *backend, config, log)),
@@ -171,7 +171,7 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
                                     *parts.backend);
-  for (const std::string& name : parts.strategy->vectors_beside()) {
+  for (const std::string& name : parts.strategy->state_vectors()) {
     optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }
   average = make_weight_average(parts, config, in_place);

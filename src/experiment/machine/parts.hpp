@@ -51,7 +51,7 @@ struct ModelParts {
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many ranks train, and whether this one does.
   int workers() const { return strategy->workers(world.size()); }
-  bool trains() const { return strategy->part_of_data(world.rank(), world.size()).has_value(); }
+  bool trains() const { return strategy->data_shard(world.rank(), world.size()).has_value(); }
   /// How batches reach the backend.
   data::Delivery delivery() const {
     return {.memory = &backend->batch_memory(),
@@ -85,7 +85,7 @@ struct TrainingParts {
   std::unique_ptr<WeightAverage> average;  ///< null: weights are not averaged
   kernels::LossSums sums;
   strategies::Seconds seconds;
-  strategies::Doings doings;
+  strategies::StrategyCounters counters;
 };
 
 /// What workers that compute each on their own have beside the rank's parts.

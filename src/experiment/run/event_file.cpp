@@ -88,16 +88,16 @@ EventFileHeader header_from(Reader& reader) {
   }
 }
 
-strategies::RecordedStretch stretch_from(Reader section, int servers) {
-  strategies::RecordedStretch stretch{.first = static_cast<std::int64_t>(section.number()),
+strategies::RecordedSegment segment_from(Reader section, int servers) {
+  strategies::RecordedSegment segment{.first = static_cast<std::int64_t>(section.number()),
                                       .last = static_cast<std::int64_t>(section.number()),
                                       .by_server = {}};
   for (int server = 0; server < servers; ++server) {
     const std::string_view events = section.take(section.number());
     const auto bytes = std::as_bytes(std::span(events));
-    stretch.by_server.emplace_back(bytes.begin(), bytes.end());
+    segment.by_server.emplace_back(bytes.begin(), bytes.end());
   }
-  return stretch;
+  return segment;
 }
 
 }  // namespace
@@ -119,7 +119,7 @@ EventFile::EventFile(std::string path, std::int64_t step) : path_(std::move(path
   const EventFileHeader header = header_from(reader);
   std::int64_t last = 0;
   while (last < step && !reader.at_end()) {
-    last = stretch_from({path_, reader.section()}, header.servers).last;
+    last = segment_from({path_, reader.section()}, header.servers).last;
   }
   if (last != step) {
     reader.fail(fmt::format("has no section that ends with step {}, at which the run is resumed", step));
@@ -137,11 +137,11 @@ void EventFile::write_section(const std::string& content) {
   if (!file_) throw OutputError(fmt::format("{}: cannot write the record of events: {}", path_, std::strerror(errno)));
 }
 
-void EventFile::add(const strategies::RecordedStretch& stretch) {
+void EventFile::add(const strategies::RecordedSegment& segment) {
   std::string content;
-  append(content, static_cast<std::uint64_t>(stretch.first));
-  append(content, static_cast<std::uint64_t>(stretch.last));
-  for (const std::vector<std::byte>& events : stretch.by_server) {
+  append(content, static_cast<std::uint64_t>(segment.first));
+  append(content, static_cast<std::uint64_t>(segment.last));
+  for (const std::vector<std::byte>& events : segment.by_server) {
     append(content, events.size());
     content.append(reinterpret_cast<const char*>(events.data()), events.size());
   }
@@ -169,8 +169,8 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   file_.emplace(path, step);
 }
 
-void RunEvents::add(const strategies::RecordedStretch& stretch) {
-  if (file_) file_->add(stretch);
+void RunEvents::add(const strategies::RecordedSegment& segment) {
+  if (file_) file_->add(segment);
 }
 
 EventFileHeader read_event_header(const std::string& path) {
@@ -184,7 +184,7 @@ strategies::EventRecord read_events(const std::string& path) {
   Reader reader = sections_of(path, whole);
   const EventFileHeader header = header_from(reader);
   strategies::EventRecord record;
-  while (!reader.at_end()) record.stretches.push_back(stretch_from({path, reader.section()}, header.servers));
+  while (!reader.at_end()) record.segments.push_back(segment_from({path, reader.section()}, header.servers));
   return record;
 }
 

@@ -13,7 +13,7 @@ namespace unisono::experiment {
 //   8 bytes   length of the section's content, n (all numbers little-endian)
 //   n bytes   content
 //   8 bytes   hash of the content (xxh3)
-// The content of the first one is JSON, an EventFileHeader. Each other one is a stretch: its first and last step (8
+// The content of the first one is JSON, an EventFileHeader. Each other one is a segment: its first and last step (8
 // bytes each), and for each server the length of its events (8 bytes) and these, encoded.
 
 /// What a run must have in common with one that repeats it.
@@ -26,14 +26,14 @@ struct EventFileHeader {
   std::string config;               ///< effective
 };
 
-/// Writes a run's events, a stretch at a time. For rank 0.
+/// Writes a run's events, a segment at a time. For rank 0.
 class EventFile final : public strategies::EventRecorder {
  public:
   /// A new file. \throws OutputError
   EventFile(std::string path, const EventFileHeader& header);
-  /// Goes on behind the stretch that ends with this step. \throws CheckpointError where the file has none
+  /// Goes on behind the segment that ends with this step. \throws CheckpointError where the file has none
   EventFile(std::string path, std::int64_t step);
-  void add(const strategies::RecordedStretch& stretch) override;
+  void add(const strategies::RecordedSegment& segment) override;
 
  private:
   void write_section(const std::string& content);
@@ -49,7 +49,7 @@ class RunEvents final : public strategies::EventRecorder {
   /// \throws ConfigError where the record was begun with other roles, or another schedule; CheckpointError where it
   /// does not reach the step
   void open(const std::string& path, const EventFileHeader& header, std::int64_t step);
-  void add(const strategies::RecordedStretch& stretch) override;
+  void add(const strategies::RecordedSegment& segment) override;
 
  private:
   std::optional<EventFile> file_;

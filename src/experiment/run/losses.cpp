@@ -52,14 +52,14 @@ kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossS
   return total;
 }
 
-strategies::Doings sum_over_ranks(comm::Communicator& world, const strategies::Doings& doings) {
-  const std::array<std::int64_t, 3> own = {doings.averaged_bytes, doings.passed_bytes, doings.touched_rows};
+strategies::StrategyCounters sum_over_ranks(comm::Communicator& world, const strategies::StrategyCounters& counters) {
+  const std::array<std::int64_t, 3> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows};
   std::array<std::int64_t, 7> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
     all[2 * i] = std::max<std::int64_t>(0, own[i]);
     all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // ranks that have something to say
   }
-  all[6] = doings.row_conflicts;
+  all[6] = counters.row_conflicts;
   world.allreduce_sum(std::span<std::int64_t>(all));
   const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
   return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};

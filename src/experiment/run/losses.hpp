@@ -10,7 +10,7 @@ namespace unisono::experiment {
 kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums);
 
 /// Σ over all ranks of what they counted; −1 where none did. Collective; one message.
-strategies::Doings sum_over_ranks(comm::Communicator& world, const strategies::Doings& doings);
+strategies::StrategyCounters sum_over_ranks(comm::Communicator& world, const strategies::StrategyCounters& counters);
 
 /// The parts' means over those ranks that train. Collective; one message. \param trains whether this one does
 strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains = true);

@@ -17,7 +17,7 @@ strategies::EventRecord read_repeatable(const std::string& path, const EventFile
           fmt::format("it was recorded on {}, but this is {}", recorded.device, here.device));
   require(recorded.layout == here.layout, "the order of the parameters differs");
   strategies::EventRecord record = read_events(path);
-  require(!record.stretches.empty(), "no steps were recorded");
+  require(!record.segments.empty(), "no steps were recorded");
   return record;
 }
 

@@ -15,25 +15,26 @@ namespace {
 constexpr double kBusy = 0.8;  ///< share of the time from which on a server holds the workers up
 
 nlohmann::json raw_json(const strategies::ServedShard& shard) {
-  const strategies::ServerDoings& doings = shard.doings;
+  const strategies::ServerCounters& counters = shard.counters;
   nlohmann::json staleness = nlohmann::json::array();
-  for (const strategies::Histogram& histogram : doings.staleness) staleness.push_back(histogram.counts);
-  return {shard.server,        shard.rank,           shard.floats,        doings.pulls,
-          doings.pushes,       doings.pulled_bytes,  doings.pushed_bytes, doings.seconds,
-          doings.idle_seconds, std::move(staleness), doings.held_seconds};
+  for (const strategies::Histogram& histogram : counters.staleness) staleness.push_back(histogram.counts);
+  return {shard.server,          shard.rank,           shard.floats,
+          counters.pulls,        counters.pushes,      counters.pulled_bytes,
+          counters.pushed_bytes, counters.seconds,     counters.idle_seconds,
+          std::move(staleness),  counters.held_seconds};
 }
 
 strategies::ServedShard shard_from(const nlohmann::json& json) {
-  strategies::ServedShard shard{.server = json[0], .rank = json[1], .floats = json[2], .doings = {}};
-  shard.doings = {.pulls = json[3],
-                  .pushes = json[4],
-                  .pulled_bytes = json[5],
-                  .pushed_bytes = json[6],
-                  .seconds = json[7],
-                  .idle_seconds = json[8],
-                  .staleness = {},
-                  .held_seconds = json[10]};
-  for (const auto& counts : json[9]) shard.doings.staleness.push_back({counts.get<std::vector<std::int64_t>>()});
+  strategies::ServedShard shard{.server = json[0], .rank = json[1], .floats = json[2], .counters = {}};
+  shard.counters = {.pulls = json[3],
+                    .pushes = json[4],
+                    .pulled_bytes = json[5],
+                    .pushed_bytes = json[6],
+                    .seconds = json[7],
+                    .idle_seconds = json[8],
+                    .staleness = {},
+                    .held_seconds = json[10]};
+  for (const auto& counts : json[9]) shard.counters.staleness.push_back({counts.get<std::vector<std::int64_t>>()});
   return shard;
 }
 
@@ -42,9 +43,9 @@ nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
 }
 
 /// Σ of a count over the servers.
-std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerDoings::*count) {
+std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerCounters::*count) {
   std::int64_t all = 0;
-  for (const strategies::ServedShard& shard : report.shards) all += shard.doings.*count;
+  for (const strategies::ServedShard& shard : report.shards) all += shard.counters.*count;
   return all;
 }
 
@@ -58,36 +59,36 @@ double megabytes(const ServingReport& report) {
 double held_seconds(const ServingReport& report, std::size_t worker) {
   double longest = 0;
   for (const strategies::ServedShard& shard : report.shards)
-    longest = std::max(longest, shard.doings.held_seconds[worker]);
+    longest = std::max(longest, shard.counters.held_seconds[worker]);
   return longest;
 }
 
 /// What a report says of all servers together.
 nlohmann::ordered_json sums_json(const ServingReport& report) {
-  return {{"pulls", sum(report, &strategies::ServerDoings::pulls)},
-          {"pushes", sum(report, &strategies::ServerDoings::pushes)},
-          {"pulled_bytes", sum(report, &strategies::ServerDoings::pulled_bytes)},
-          {"pushed_bytes", sum(report, &strategies::ServerDoings::pushed_bytes)},
+  return {{"pulls", sum(report, &strategies::ServerCounters::pulls)},
+          {"pushes", sum(report, &strategies::ServerCounters::pushes)},
+          {"pulled_bytes", sum(report, &strategies::ServerCounters::pulled_bytes)},
+          {"pushed_bytes", sum(report, &strategies::ServerCounters::pushed_bytes)},
           {"staleness", to_json(report.staleness())}};
 }
 
 }  // namespace
 
 double ServingReport::busy_share(const strategies::ServedShard& shard) const {
-  return 1 - shard.doings.idle_seconds / std::max(shard.doings.seconds, 1e-9);
+  return 1 - shard.counters.idle_seconds / std::max(shard.counters.seconds, 1e-9);
 }
 
 strategies::Histogram ServingReport::staleness() const {
   strategies::Histogram all;
   for (const strategies::ServedShard& shard : shards) {
-    for (const strategies::Histogram& worker : shard.doings.staleness) all += worker;
+    for (const strategies::Histogram& worker : shard.counters.staleness) all += worker;
   }
   return all;
 }
 
 strategies::Histogram ServingReport::staleness(std::size_t worker) const {
   strategies::Histogram all;
-  for (const strategies::ServedShard& shard : shards) all += shard.doings.staleness[worker];
+  for (const strategies::ServedShard& shard : shards) all += shard.counters.staleness[worker];
   return all;
 }
 
@@ -106,8 +107,8 @@ ServingReport gather_serving(comm::Communicator& world, const std::vector<strate
 ServingReport difference(const ServingReport& after, const ServingReport& before) {
   ServingReport between = after;
   for (std::size_t i = 0; i < before.shards.size(); ++i) {
-    strategies::ServerDoings& now = between.shards[i].doings;
-    const strategies::ServerDoings& then = before.shards[i].doings;
+    strategies::ServerCounters& now = between.shards[i].counters;
+    const strategies::ServerCounters& then = before.shards[i].counters;
     now.pulls -= then.pulls;
     now.pushes -= then.pushes;
     now.pulled_bytes -= then.pulled_bytes;
@@ -130,12 +131,12 @@ nlohmann::ordered_json to_json(const ServingReport& report) {
     json["servers"].push_back(
         {{"rank", shard.rank},
          {"shard_bytes", shard.floats * static_cast<std::int64_t>(sizeof(float))},
-         {"pulls", shard.doings.pulls},
-         {"pushes", shard.doings.pushes},
+         {"pulls", shard.counters.pulls},
+         {"pushes", shard.counters.pushes},
          {"busy", report.busy_share(shard)},
-         {"updates_per_second", static_cast<double>(shard.doings.pushes) / std::max(shard.doings.seconds, 1e-9)}});
+         {"updates_per_second", static_cast<double>(shard.counters.pushes) / std::max(shard.counters.seconds, 1e-9)}});
   }
-  for (std::size_t worker = 0; worker < report.shards.front().doings.staleness.size(); ++worker) {
+  for (std::size_t worker = 0; worker < report.shards.front().counters.staleness.size(); ++worker) {
     json["workers"].push_back(
         {{"held_seconds", held_seconds(report, worker)}, {"staleness", to_json(report.staleness(worker))}});
   }
@@ -174,7 +175,7 @@ std::string to_text(const ServingReport& report, const Config& config) {
   std::string text = fmt::format(
       "  servers     {} with {:.1f} MB in total, {} pushes, staleness {:.2g} updates on average, at most {}; the "
       "busiest server was busy {:.0f} % of the time\n",
-      report.shards.size(), megabytes(report), grouped(sum(report, &strategies::ServerDoings::pushes)),
+      report.shards.size(), megabytes(report), grouped(sum(report, &strategies::ServerCounters::pushes)),
       staleness.mean(), staleness.largest(), 100 * report.busy_share(busiest));
   if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {
     text += fmt::format("  bottleneck  server {} on rank {}: {}\n", busiest.server, busiest.rank,

@@ -14,7 +14,7 @@
 namespace unisono::experiment {
 namespace {
 
-struct Part {
+struct TimeShare {
   double seconds;
   const char* name;
   std::string advice = {};  ///< where it is large
@@ -33,7 +33,7 @@ std::string advice_on_messages(const Config& config) {
   return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
 }
 
-std::array<Part, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {
+std::array<TimeShare, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {
   return {
       {{seconds.compute, "compute"},
        {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
@@ -65,7 +65,7 @@ std::string result_line(const Summary& summary) {
 
 std::string time_line(const strategies::Seconds& seconds, const Config& config) {
   std::string text;
-  for (const Part& part : parts_of(seconds, config)) {
+  for (const TimeShare& part : parts_of(seconds, config)) {
     const double share = part.seconds / std::max(seconds.sum(), 1e-9);
     if (share >= 0.0005) text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", part.name, 100 * share);
   }
@@ -79,7 +79,7 @@ std::string advice_line(const strategies::Seconds& seconds, const Config& config
   if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
-                                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+                                        [](const TimeShare& a, const TimeShare& b) { return a.seconds < b.seconds; });
   return largest->seconds < 0.1 * seconds.sum() ? "" : fmt::format("  advice      {}\n", largest->advice);
 }
 
@@ -88,35 +88,36 @@ std::string advice_line(const strategies::Seconds& seconds, const Config& config
 namespace {
 
 /// What the strategy counted, where it did.
-void add_doings(const Summary& summary, nlohmann::ordered_json& json) {
-  const strategies::Doings& doings = summary.doings;
+void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
+  const strategies::StrategyCounters& counters = summary.counters;
   if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
   if (summary.threads * summary.workers > 1) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.workers;
   }
-  if (doings.averaged_bytes >= 0) json["averaged_bytes"] = doings.averaged_bytes;
-  if (doings.passed_bytes >= 0) json["passed_bytes"] = doings.passed_bytes;
-  if (doings.touched_rows > 0) {
-    json["row_conflict_rate"] = static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows);
+  if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
+  if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
+  if (counters.touched_rows > 0) {
+    json["row_conflict_rate"] =
+        static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
   }
 }
 
-std::string doings_text(const Summary& summary) {
-  const strategies::Doings& doings = summary.doings;
+std::string counters_text(const Summary& summary) {
+  const strategies::StrategyCounters& counters = summary.counters;
   std::string text;
-  if (doings.touched_rows > 0) {
+  if (counters.touched_rows > 0) {
     text += fmt::format(
         "  conflicts   {:.3g} % of the rows that examples touched were also in use by another thread (in sampled "
         "steps)\n",
-        100.0 * static_cast<double>(doings.row_conflicts) / static_cast<double>(doings.touched_rows));
+        100.0 * static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows));
   }
   const auto add_bytes = [&](const char* what, std::int64_t bytes) {
     if (bytes <= 0) return;
     text += fmt::format("  {:11} {:.1f} MB per epoch and rank\n", what,
                         static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
-  add_bytes("averages", doings.averaged_bytes);
-  add_bytes("passed on", doings.passed_bytes);
+  add_bytes("averages", counters.averaged_bytes);
+  add_bytes("passed on", counters.passed_bytes);
   return text;
 }
 
@@ -197,7 +198,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   add_best(summary, config, json);
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
-  add_doings(summary, json);
+  add_counters(summary, json);
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
@@ -239,7 +240,7 @@ std::string to_text(const Summary& summary, const Config& config) {
              ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
              local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
-         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + doings_text(summary) +
+         (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + counters_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          advice_line(summary.seconds, config) +

@@ -30,7 +30,7 @@ struct Summary {
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
   double flops_per_example = 0;
-  strategies::Doings doings = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
+  strategies::StrategyCounters counters = {};  ///< since the (re)start: bytes of all ranks, rows of all threads
   std::vector<models::Metric> train;
   std::map<data::Split, std::vector<models::Metric>> evaluations;
   ServingReport serving = {};          ///< since the (re)start

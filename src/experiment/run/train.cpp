@@ -17,7 +17,6 @@
 #include "run/comparison.hpp"
 #include "run/event_file.hpp"
 #include "run/initialise_from.hpp"
-#include "run/judging.hpp"
 #include "run/losses.hpp"
 #include "run/metrics_log.hpp"
 #include "run/progress.hpp"
@@ -26,6 +25,7 @@
 #include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/schedule_span.hpp"
+#include "run/selection.hpp"
 #include "run/stop.hpp"
 #include "run/summary.hpp"
 #include "run/training_observer.hpp"
@@ -135,7 +135,7 @@ void Run::require_slow_rank() const {
     throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
                                   count_of(world_.size(), "rank")));
   }
-  if (!parts_.strategy->part_of_data(rank, world_.size())) {
+  if (!parts_.strategy->data_shard(rank, world_.size())) {
     throw ConfigError(
         fmt::format("fault.slow_rank: rank {} is a server and does not train; choose another rank", rank));
   }
@@ -144,7 +144,7 @@ void Run::require_slow_rank() const {
 /// Up to the newest checkpoint, with which the end is compared: of a run that was killed the record reaches farther.
 void Run::replay(const std::string& run) {
   replayed_ = read_repeatable(events_of(run), events_header());
-  const std::int64_t recorded = replayed_->stretches.back().last;
+  const std::int64_t recorded = replayed_->segments.back().last;
   repeated_steps_ = std::min(recorded, compared_->header.step);
   if (repeated_steps_ == recorded) return;
   log_.info(
@@ -444,7 +444,7 @@ ExitCode Run::train() {
                                    .gradient = training_.gradient.view(),
                                    .sums = training_.sums,
                                    .seconds = training_.seconds,
-                                   .doings = training_.doings,
+                                   .counters = training_.counters,
                                    .first_step = header_.step,
                                    .total_steps = replayed_ ? repeated_steps_ : total_steps(),
                                    .bucket_bytes = config_.communication.bucket_bytes,
@@ -498,10 +498,10 @@ Summary Run::summarise(const TrainingObserver& observer, double total_seconds) {
           .epochs_made = static_cast<double>(observer.steps() - header_.step) / static_cast<double>(steps_per_epoch),
           .examples = observer.examples(),
           .flops_per_example = parts_.model->flops_per_example(),
-          .doings = sum_over_ranks(world_, training_.doings),
+          .counters = sum_over_ranks(world_, training_.counters),
           .train = observer.train_metrics(),
           .evaluations = observer.evaluations(),
-          .serving = gather_serving(world_, training_.doings.shards),
+          .serving = gather_serving(world_, training_.counters.shards),
           .seconds = mean_over_ranks(world_, seconds, parts_.trains()),
           .peak_memory_bytes = world_.max(peak_memory_bytes()),
           .batch_statistics = batch_statistics(),

@@ -31,7 +31,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
       header_(context_.header),
       agreement_(context_.parts.world, context_.signals, header_.step),
       divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
-      judging_(context_.criteria, context_.config.train.early_stopping, header_),
+      selection_(context_.criteria, context_.config.train.early_stopping, header_),
       first_step_(header_.step),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
@@ -168,7 +168,7 @@ void TrainingObserver::add_losses(const kernels::LossSums& sums) {
 
 ServingReport TrainingObserver::serving_since_report() {
   if (header_.worker_steps.empty()) return {};
-  const ServingReport now = gather_serving(context_.parts.world, context_.training.doings.shards);
+  const ServingReport now = gather_serving(context_.parts.world, context_.training.counters.shards);
   return difference(now, std::exchange(reported_serving_, now));
 }
 
@@ -218,12 +218,12 @@ void TrainingObserver::evaluate(data::Split split) {
 void TrainingObserver::evaluate_and_judge() {
   const data::DatasetInfo& info = context_.data.info();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
-    const bool wanted = split == watched_split(info) || judging_.needs(split);
+    const bool wanted = split == watched_split(info) || selection_.needs(split);
     if (wanted && !has_diverged()) evaluate(split);
   }
   if (has_diverged()) return;
   judge();
-  stopped_early_ = judging_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
+  stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
 }
 
 /// Once after a step, and never a model that is losing itself.
@@ -231,7 +231,7 @@ void TrainingObserver::judge() {
   if (judged_step_ == header_.step || divergence_.is_above()) return;
   judged_step_ = header_.step;
   const std::vector<models::Metric> train = train_metrics();
-  const bool is_best = judging_.judge([&](data::Split split) -> const std::vector<models::Metric>* {
+  const bool is_best = selection_.judge([&](data::Split split) -> const std::vector<models::Metric>* {
     if (split == data::Split::train) return &train;
     const auto found = evaluations_.find(split);
     return found == evaluations_.end() ? nullptr : &found->second;

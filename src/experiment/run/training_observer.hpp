@@ -10,10 +10,10 @@
 #include "checkpoint/checkpoint_store.hpp"
 #include "machine/parts.hpp"
 #include "run/divergence.hpp"
-#include "run/judging.hpp"
 #include "run/metrics_log.hpp"
 #include "run/progress.hpp"
 #include "run/run_folder.hpp"
+#include "run/selection.hpp"
 #include "run/serving_report.hpp"
 #include "run/stop.hpp"
 
@@ -101,7 +101,7 @@ class TrainingObserver final : public strategies::Observer {
   CheckpointHeader& header_;
   StopAgreement agreement_;
   Divergence divergence_;
-  Judging judging_;
+  Selection selection_;
   strategies::StepRecord last_{};
   struct Due {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;

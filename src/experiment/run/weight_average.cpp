@@ -42,11 +42,11 @@ void WeightAverage::update(std::int64_t step) {
     backend.memory().copy(parts_.statistics.view(), statistics_.view());
     return;
   }
-  for (const FloatRange& stretch : parts_.model->layout().trainable()) {
-    backend.axpby(1 - kept, part(parts_.parameters.view(), stretch), kept, part(parameters_.view(), stretch));
+  for (const FloatRange& segment : parts_.model->layout().trainable()) {
+    backend.axpby(1 - kept, part(parts_.parameters.view(), segment), kept, part(parameters_.view(), segment));
   }
-  for (const FloatRange& stretch : parts_.model->statistics_layout().trainable()) {
-    backend.axpby(1 - kept, part(parts_.statistics.view(), stretch), kept, part(statistics_.view(), stretch));
+  for (const FloatRange& segment : parts_.model->statistics_layout().trainable()) {
+    backend.axpby(1 - kept, part(parts_.statistics.view(), segment), kept, part(statistics_.view(), segment));
   }
   backend.submit();
 }

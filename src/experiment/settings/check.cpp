@@ -8,8 +8,8 @@
 #include "machine/device.hpp"
 #include "machine/parts.hpp"
 #include "run/class_weights.hpp"
-#include "run/judging.hpp"
 #include "run/progress.hpp"
+#include "run/selection.hpp"
 
 namespace unisono::experiment {
 

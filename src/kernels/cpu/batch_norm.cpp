@@ -14,7 +14,7 @@ namespace {
 /// tile reads twice comes from the level-2 cache.
 class Tiles {
  public:
-  struct Part {
+  struct TileRange {
     Tile tile;
     Index offset;   ///< of its first float
     Index channel;  ///< its first
@@ -31,7 +31,7 @@ class Tiles {
   /// Values of a channel.
   double values() const { return static_cast<double>(lanes_.batch * pixels_); }
 
-  Part part(Index number) const {
+  TileRange part(Index number) const {
     const Index block = number / (runs_ * groups_);
     const Index pixel = number / groups_ % runs_ * kPixels, channel = number % groups_ * kTileChannels;
     const Tile tile{std::min(kPixels, pixels_ - pixel), std::min(kTileChannels, channels_ - channel), lanes_.width,
@@ -72,7 +72,7 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
   const Tiles tiles(spec.extent, batch);
   double* tile_sums = partials_.doubles(2 * kTileChannels * tiles.count());
   parallel_for(settings_.threads, tiles.count(), [&](Index i) {
-    const Tiles::Part part = tiles.part(i);
+    const Tiles::TileRange part = tiles.part(i);
     double* to = tile_sums + 2 * kTileChannels * i;
     loops_.batch_norm.sums(part.tile, x.data() + part.offset, to, to + kTileChannels);
   });

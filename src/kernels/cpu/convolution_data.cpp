@@ -19,14 +19,14 @@ std::vector<Index> element_order(const Axis& axis) {
 }
 
 /// An element and the output's position with which it meets an input's position.
-struct Meeting {
+struct Tap {
   Index place;  ///< of the element in `element_order`
   Index element, position;
 };
 
 /// Where an input's position is read, places rising.
-std::vector<Meeting> meetings(const Axis& axis, Index input) {
-  std::vector<Meeting> found;
+std::vector<Tap> taps(const Axis& axis, Index input) {
+  std::vector<Tap> found;
   const std::vector<Index> order = element_order(axis);
   for (std::size_t place = 0; place < order.size(); ++place) {
     const Index distance = input + axis.padding - order[place] * axis.dilation;
@@ -36,10 +36,10 @@ std::vector<Meeting> meetings(const Axis& axis, Index input) {
   return found;
 }
 
-/// The meetings of all positions of an axis.
-std::vector<std::vector<Meeting>> all_meetings(const Axis& axis) {
-  std::vector<std::vector<Meeting>> all;
-  for (Index input = 0; input < axis.in; ++input) all.push_back(meetings(axis, input));
+/// The taps of all positions of an axis.
+std::vector<std::vector<Tap>> all_taps(const Axis& axis) {
+  std::vector<std::vector<Tap>> all;
+  for (Index input = 0; input < axis.in; ++input) all.push_back(taps(axis, input));
   return all;
 }
 
@@ -56,7 +56,7 @@ void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index ba
                      taps * in, transposed + (group * in * taps + ky * convolution.x.kernel + place) * out, taps * out);
   });
 
-  const auto rows = all_meetings(convolution.y), columns = all_meetings(convolution.x);
+  const auto rows = all_taps(convolution.y), columns = all_taps(convolution.x);
   const Index image = convolution.y.in * convolution.x.in;
   const ProductShape common{.m = width, .n = in, .lda = width, .ldb = taps * out, .ldc = width};
   parallel_ranges(settings_.threads, convolution.lanes.blocks * image, [&](Index first, Index end, int) {
@@ -70,7 +70,7 @@ void CpuBackend::convolution_backward_data(const ConvolutionSpec& spec, Index ba
       shape.k = static_cast<Index>(run) * out;
       for (Index group = 0; group < convolution.groups; ++group) {
         pairs.clear();
-        for (const Meeting& y : row) {
+        for (const Tap& y : row) {
           for (std::size_t j = 0; j < column.size(); j += run) {
             pairs.add(dy.data() + convolution.output_at(block, y.position, column[j].position) + group * out * width,
                       transposed + (group * in * taps + y.element * convolution.x.kernel + column[j].place) * out);

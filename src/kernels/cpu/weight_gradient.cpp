@@ -38,17 +38,17 @@ Index channels_of_products(const Convolution& convolution) {
 
 WeightGradient::WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy)
     : convolution_(convolution), loops_(loops), x_(x), y_(y), dy_(dy), products_(channels_of_products(convolution)) {
-  find_stretches();
+  find_segments();
 }
 
-void WeightGradient::find_stretches() {
+void WeightGradient::find_segments() {
   const Axis& axis = convolution_.x;
   const auto extend = [this](Index position, Range elements) {
     if (elements.size() == 0) return;
-    if (!stretches_.empty() && stretches_.back().elements == elements && stretches_.back().positions.end == position) {
-      ++stretches_.back().positions.end;
+    if (!segments_.empty() && segments_.back().elements == elements && segments_.back().positions.end == position) {
+      ++segments_.back().positions.end;
     } else {
-      stretches_.push_back({{position, position + 1}, elements});
+      segments_.push_back({{position, position + 1}, elements});
     }
   };
   const Index kinds = convolution_.runs ? 1 : axis.kernel;  // all elements together, or each for itself
@@ -126,23 +126,23 @@ void WeightGradient::add_piece(const Piece& piece, Range channels, const float* 
   const Range elements = convolution_.y.elements(piece.oy);
   Ahead ahead = next_of(piece, channels);
   for (Index ky = elements.first; ky < elements.end; ++ky) {
-    for (const Stretch& stretch : stretches_) {
+    for (const Segment& segment : segments_) {
       pairs.clear();
-      const Index end = std::min(stretch.positions.end, piece.positions.end);
-      for (Index ox = std::max(stretch.positions.first, piece.positions.first); ox < end; ++ox) {
+      const Index end = std::min(segment.positions.end, piece.positions.end);
+      for (Index ox = std::max(segment.positions.first, piece.positions.first); ox < end; ++ox) {
         pairs.add(transposed + (ox - piece.positions.first) * width * stride,
-                  x_at(piece, ky, ox, stretch.elements.first));
+                  x_at(piece, ky, ox, segment.elements.first));
       }
       if (pairs.count() == 0) continue;
       const ProductShape shape{.m = channels.size(),
-                               .n = stretch.elements.size() * convolution_.in,
+                               .n = segment.elements.size() * convolution_.in,
                                .k = width,
                                .lda = stride,
                                .ldb = width,
                                .ldc = products_,
                                .accumulate = true};
       loops_.product(shape, pairs.a.data(), pairs.b.data(), pairs.count(), nullptr,
-                     sum + convolution_.weight_at(0, ky, stretch.elements.first) * products_ + channels.first, &ahead);
+                     sum + convolution_.weight_at(0, ky, segment.elements.first) * products_ + channels.first, &ahead);
     }
   }
 }
@@ -178,22 +178,22 @@ void WeightGradient::add_along_lanes(Range rows, const Sums& sums) const {
 
 void WeightGradient::add_rows_along_lanes(Range rows, Index group, Pairs& pairs, float* sum) const {
   for (Index ky = 0; ky < convolution_.y.kernel; ++ky) {
-    for (const Stretch& stretch : stretches_) {
+    for (const Segment& segment : segments_) {
       pairs.clear();
       for (Index row = rows.first; row < rows.end; ++row) {
-        const Piece piece{row / convolution_.y.out, row % convolution_.y.out, group, stretch.positions};
+        const Piece piece{row / convolution_.y.out, row % convolution_.y.out, group, segment.positions};
         const Range elements = convolution_.y.elements(piece.oy);
         if (ky < elements.first || ky >= elements.end) continue;
-        for (Index ox = stretch.positions.first; ox < stretch.positions.end; ++ox) {
-          pairs.add(dy_.data() + dy_at(piece, ox, products_), x_at(piece, ky, ox, stretch.elements.first));
+        for (Index ox = segment.positions.first; ox < segment.positions.end; ++ox) {
+          pairs.add(dy_.data() + dy_at(piece, ox, products_), x_at(piece, ky, ox, segment.elements.first));
         }
       }
       const DotShape shape{.m = convolution_.out - products_,
-                           .n = stretch.elements.size() * convolution_.in,
+                           .n = segment.elements.size() * convolution_.in,
                            .width = convolution_.lanes.width,
                            .ldc = group_stride()};
       loops_.dots(shape, pairs.a.data(), pairs.b.data(), pairs.count(),
-                  sum + convolution_.weight_at(0, ky, stretch.elements.first));
+                  sum + convolution_.weight_at(0, ky, segment.elements.first));
     }
   }
 }

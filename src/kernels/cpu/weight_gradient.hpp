@@ -39,7 +39,7 @@ class WeightGradient {
 
  private:
   /// Neighbouring positions of a row of the output that the same elements of a row of the kernel reach.
-  struct Stretch {
+  struct Segment {
     Range positions, elements;
   };
   /// Some positions of a row of the output.
@@ -48,7 +48,7 @@ class WeightGradient {
     Range positions;
   };
 
-  void find_stretches();
+  void find_segments();
   Index group_size() const { return convolution_.out * group_stride(); }
   Index group_stride() const { return convolution_.taps() * convolution_.in; }  ///< weights of a channel
   Index position_floats() const;                                                ///< of a position of dy, transposed
@@ -66,7 +66,7 @@ class WeightGradient {
   View x_, y_;
   MutableView dy_;
   Index products_;
-  std::vector<Stretch> stretches_;
+  std::vector<Segment> segments_;
 };
 
 }  // namespace unisono::kernels::cpu

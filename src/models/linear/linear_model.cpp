@@ -134,8 +134,8 @@ std::vector<VectorTable> LinearModel::vectors(View parameters) const {
   return tables;
 }
 
-LinearModel::Part LinearModel::part_of(const data::Batch& batch, data::ExampleRange range,
-                                       std::vector<float>& answers) const {
+LinearModel::ExampleSlice LinearModel::part_of(const data::Batch& batch, data::ExampleRange range,
+                                               std::vector<float>& answers) const {
   const auto first = static_cast<std::size_t>(range.first), count = static_cast<std::size_t>(range.size());
   if (batch.set != nullptr) {
     const auto& set = std::get<data::LabelledRows>(*batch.set);
@@ -143,9 +143,9 @@ LinearModel::Part LinearModel::part_of(const data::Batch& batch, data::ExampleRa
         .rows = &set.rows, .answers = set.answers, .weights = set.weights, .first = range.first, .count = range.size()};
   }
   const auto width = static_cast<std::size_t>(features_);
-  Part part{.values = batch.features.subspan(first * width, count * width),
-            .weights = batch.weights.empty() ? View{} : batch.weights.subspan(first, count),
-            .count = range.size()};
+  ExampleSlice part{.values = batch.features.subspan(first * width, count * width),
+                    .weights = batch.weights.empty() ? View{} : batch.weights.subspan(first, count),
+                    .count = range.size()};
   if (loss_ == Kind::squared) {
     part.answers = batch.targets.subspan(first, count);
   } else {
@@ -163,7 +163,7 @@ kernels::LinearStep LinearModel::linear_step(const InPlaceStep& step, std::int64
           .updates_before = static_cast<double>(examples_before)};
 }
 
-void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t examples_before,
+void LinearModel::update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
                          kernels::LossSums& sums) const {
   kernels::LinearStep with = linear_step(step, examples_before);
   with.weights = part.weights.empty() ? nullptr : part.weights.data();
@@ -189,8 +189,8 @@ void LinearModel::update(const Part& part, const InPlaceStep& step, std::int64_t
 }
 
 /// Example i of a part.
-LinearModel::Part LinearModel::one_of(const Part& part, Index i) const {
-  Part one = part;
+LinearModel::ExampleSlice LinearModel::one_of(const ExampleSlice& part, Index i) const {
+  ExampleSlice one = part;
   one.count = 1;
   one.first = part.first + i;
   if (part.rows != nullptr) return one;
@@ -203,7 +203,7 @@ LinearModel::Part LinearModel::one_of(const Part& part, Index i) const {
 
 /// Calls visit(j) for every feature of a part's examples, as often as they have it; of a table for all, once.
 template <typename Visit>
-void LinearModel::for_each_feature(const Part& part, Visit visit) const {
+void LinearModel::for_each_feature(const ExampleSlice& part, Visit visit) const {
   if (part.rows == nullptr) {
     for (Index j = 0; j < features_; ++j) visit(j);
     return;
@@ -213,14 +213,15 @@ void LinearModel::for_each_feature(const Part& part, Visit visit) const {
   for (auto i = offsets[static_cast<std::size_t>(part.first)]; i < last; ++i) visit(part.rows->columns[i]);
 }
 
-void LinearModel::mark(const Part& part, TouchedRows& touched) const {
+void LinearModel::mark(const ExampleSlice& part, TouchedRows& touched) const {
   for_each_feature(part, [&](Index j) {
     touched.mark(0, j);
     if (sums_.weights >= 0) touched.mark(1, j);
   });
 }
 
-std::optional<RowLocks::Guard> LinearModel::enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const {
+std::optional<RowLocks::Guard> LinearModel::enter(const ExampleSlice& one, const InPlaceStep& step,
+                                                  RowLocks::Set& rows) const {
   if (step.meter != nullptr) {
     step.meter->begin(step.thread);
     for_each_feature(one, [&](Index j) { step.meter->touch(step.thread, 0, j); });
@@ -250,11 +251,11 @@ void LinearModel::mark_rows(const data::Batch& batch, data::ExampleRange range, 
 void LinearModel::update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
                                   Scratch& scratch, kernels::LossSums& sums) const {
   auto& own = static_cast<LinearScratch&>(scratch);
-  const Part part = part_of(batch, range, own.answers);
+  const ExampleSlice part = part_of(batch, range, own.answers);
   if (step.touched != nullptr) mark(part, *step.touched);
   if (step.one_by_one()) {
     for (Index i = 0; i < part.count; ++i) {
-      const Part one = one_of(part, i);
+      const ExampleSlice one = one_of(part, i);
       const auto guard = enter(one, step, own.rows);
       update(one, step, step.examples_before + i, sums);
     }

@@ -61,21 +61,22 @@ class LinearModel final : public Model, public InPlace {
   void prepare_penalties(const ModelContext& context);
 
   /// Examples [first, last) of a batch, whatever it is made of.
-  struct Part {
+  struct ExampleSlice {
     const SparseRows* rows = nullptr;  ///< null: a table
     View values = {};                  ///< of a table: [count, features]
     View answers = {};                 ///< of all rows, or of these examples of a table
     View weights = {};                 ///< beside the answers; empty: all are 1
     Index first = 0, count = 0;
   };
-  Part part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
-  void update(const Part& part, const InPlaceStep& step, std::int64_t examples_before, kernels::LossSums& sums) const;
-  void mark(const Part& part, TouchedRows& touched) const;
-  Part one_of(const Part& part, Index i) const;
+  ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
+  void update(const ExampleSlice& part, const InPlaceStep& step, std::int64_t examples_before,
+              kernels::LossSums& sums) const;
+  void mark(const ExampleSlice& part, TouchedRows& touched) const;
+  ExampleSlice one_of(const ExampleSlice& part, Index i) const;
   template <typename Visit>
-  void for_each_feature(const Part& part, Visit visit) const;
+  void for_each_feature(const ExampleSlice& part, Visit visit) const;
   /// Meters an example and takes its locks, where these are wanted.
-  std::optional<RowLocks::Guard> enter(const Part& one, const InPlaceStep& step, RowLocks::Set& rows) const;
+  std::optional<RowLocks::Guard> enter(const ExampleSlice& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
   kernels::LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;

@@ -23,14 +23,14 @@ class GradientWorker final : public ServedWorker {
                  const std::vector<comm::Slice>& shards);
 
  private:
-  void make_steps(const Stretch& stretch) override;
+  void make_steps(const Segment& segment) override;
   void start_pull(std::int64_t clock);
   std::int64_t finish_pull(std::int64_t clock);
   data::Batch compute();
   float clipping();
   void accrue(const data::Batch& batch, float scale);
   void add_to_push(float scale);
-  void push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch, float scale);
+  void push(const Segment& segment, std::int64_t clock, const data::Batch& batch, float scale);
   void step_alone(double rate, float scale);
   bool accrues() const { return settings_.push_period > 1; }
 
@@ -58,26 +58,26 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
   if (!accrues()) pushes_[0] = run.gradient;
 }
 
-void GradientWorker::make_steps(const Stretch& stretch) {
+void GradientWorker::make_steps(const Segment& segment) {
   const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
   data::Batch batch;
   std::int64_t clock = 0;
   start_pull(0);
-  for (std::int64_t next = 0; !in_step || clock < stretch.steps; ++clock) {
+  for (std::int64_t next = 0; !in_step || clock < segment.steps; ++clock) {
     if (clock == next) {
       if (clock > 0 && !settings_.prefetch) start_pull(clock);
       next = finish_pull(clock);
       if (next == clock) break;  // the others make what is left
     }
-    if (settings_.prefetch && clock + 1 == next && !(in_step && next == stretch.steps)) start_pull(next);
+    if (settings_.prefetch && clock + 1 == next && !(in_step && next == segment.steps)) start_pull(next);
     batch = compute();
     const float scale = clipping();
     accrue(batch, scale);
-    if ((clock + 1) % settings_.push_period == 0) push(stretch, clock, batch, scale);
-    if (clock + 1 < next) step_alone(run_.schedule.rate(stretch.step_at(clock)), scale);
+    if ((clock + 1) % settings_.push_period == 0) push(segment, clock, batch, scale);
+    if (clock + 1 < next) step_alone(run_.schedule.rate(segment.step_at(clock)), scale);
     count(batch);
   }
-  if (accrued_steps_ > 0) push(stretch, clock - 1, batch, 1);
+  if (accrued_steps_ > 0) push(segment, clock - 1, batch, 1);
 }
 
 void GradientWorker::start_pull(std::int64_t clock) {
@@ -122,12 +122,12 @@ void GradientWorker::add_to_push(float scale) {
   run_.backend.submit();
 }
 
-void GradientWorker::push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch, float scale) {
+void GradientWorker::push(const Segment& segment, std::int64_t clock, const data::Batch& batch, float scale) {
   client_.finish_push();
   run_.backend.memory().copy(run_.state.statistics, pushed_statistics_.view());
   client_.start_push({.clock = clock + 1,
                       .examples = std::exchange(accrued_examples_, 0),
-                      .rate = run_.schedule.rate(stretch.step_at(clock)),
+                      .rate = run_.schedule.rate(segment.step_at(clock)),
                       .weight = share_of(batch),
                       .gradient_scale = accrues() ? 1 : scale},
                      parts_of(pushes_[0], shards_), pushed_statistics_.view());

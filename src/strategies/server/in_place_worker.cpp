@@ -31,36 +31,36 @@ class InPlaceWorker final : public ServedWorker {
 
  private:
   /// What of a step lies in one shard.
-  struct Part {
+  struct PulledShard {
     ShardRows map;
     std::vector<std::uint32_t> rows;
     std::array<std::vector<float>, 2> values;  ///< of these rows, of this step and of the one before
   };
 
-  void make_steps(const Stretch& stretch) override;
+  void make_steps(const Segment& segment) override;
   void mark(const data::Batch& batch);
   Pulled pull(std::int64_t clock);
   void train_on(const data::Batch& batch, double rate);
-  void push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch);
+  void push(const Segment& segment, std::int64_t clock, const data::Batch& batch);
   std::vector<ShardPart> parts();
   template <typename Visit>
   void for_each_row(Visit visit);
 
   std::unique_ptr<models::Scratch> scratch_;
   models::TouchedRows touched_;
-  std::vector<Part> parts_;
+  std::vector<PulledShard> parts_;
   std::optional<data::Batch> batch_;  ///< that was read but not trained on
 };
 
-void InPlaceWorker::make_steps(const Stretch& stretch) {
+void InPlaceWorker::make_steps(const Segment& segment) {
   const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
-  for (std::int64_t clock = 0; !in_step || clock < stretch.steps; ++clock) {
+  for (std::int64_t clock = 0; !in_step || clock < segment.steps; ++clock) {
     if (!batch_) batch_ = next_batch(run_);
     mark(*batch_);
     if (pull(clock).granted == 0) return;  // the others make what is left
     const data::Batch batch = *std::exchange(batch_, std::nullopt);
-    train_on(batch, run_.schedule.rate(stretch.step_at(clock)));
-    push(stretch, clock, batch);
+    train_on(batch, run_.schedule.rate(segment.step_at(clock)));
+    push(segment, clock, batch);
     count(batch);
   }
 }
@@ -71,7 +71,7 @@ void InPlaceWorker::mark(const data::Batch& batch) {
   for (const data::ExampleRange& piece : pieces_of(batch)) {
     run_.model.in_place()->mark_rows(batch, piece, *scratch_, touched_);
   }
-  for (Part& part : parts_) {
+  for (PulledShard& part : parts_) {
     part.rows.clear();
     part.map.take_touched(touched_, part.rows);
     std::swap(part.values[0], part.values[1]);  // those of the step before are on their way
@@ -81,14 +81,14 @@ void InPlaceWorker::mark(const data::Batch& batch) {
 
 std::vector<ShardPart> InPlaceWorker::parts() {
   std::vector<ShardPart> parts;
-  for (Part& part : parts_) parts.push_back({part.values[0], part.rows});
+  for (PulledShard& part : parts_) parts.push_back({part.values[0], part.rows});
   return parts;
 }
 
 /// Calls visit(floats of a row in θ, the same in the message).
 template <typename Visit>
 void InPlaceWorker::for_each_row(Visit visit) {
-  for (Part& part : parts_) {
+  for (PulledShard& part : parts_) {
     std::span<float> left(part.values[0]);
     part.map.for_each(part.rows, [&](Index offset, Index floats) {
       const auto count = static_cast<std::size_t>(floats);
@@ -117,7 +117,7 @@ void InPlaceWorker::train_on(const data::Batch& batch, double rate) {
   }
 }
 
-void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const data::Batch& batch) {
+void InPlaceWorker::push(const Segment& segment, std::int64_t clock, const data::Batch& batch) {
   {
     const ScopedTimer timer(run_.seconds.exposed_communication);
     const bool alone = settings_.workers == 1;
@@ -129,7 +129,7 @@ void InPlaceWorker::push(const Stretch& stretch, std::int64_t clock, const data:
   }
   client_.start_push({.clock = clock + 1,
                       .examples = batch.rank_step_size,
-                      .rate = run_.schedule.rate(stretch.step_at(clock)),
+                      .rate = run_.schedule.rate(segment.step_at(clock)),
                       .weight = share_of(batch)},
                      parts(), {});
 }

@@ -14,16 +14,16 @@ Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerS
       shard_(shard),
       settings_(settings),
       peers_(static_cast<std::size_t>(roles.workers())) {
-  doings_.staleness.resize(peers_.size());
-  doings_.held_seconds.resize(peers_.size());
+  counters_.staleness.resize(peers_.size());
+  counters_.held_seconds.resize(peers_.size());
 }
 
-void Server::serve(const Stretch& stretch, EventOrder& order) {
+void Server::serve(const Segment& segment, EventOrder& order) {
   const Stopwatch watch;
-  stretch_ = stretch;
+  segment_ = segment;
   order_ = &order;
-  to_grant_ = stretch.steps * stretch.active;
-  for (int worker = 0; worker < stretch.active; ++worker) {
+  to_grant_ = segment.steps * segment.active;
+  for (int worker = 0; worker < segment.active; ++worker) {
     peer(worker).clock = 0;
     listen(worker);
   }
@@ -33,7 +33,7 @@ void Server::serve(const Stretch& stretch, EventOrder& order) {
     }
   }
   assert(waiting_.empty());
-  doings_.seconds += watch.seconds();
+  counters_.seconds += watch.seconds();
 }
 
 // --- What comes in ---------------------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ void Server::finish_some() {
   for (const Pending& one : pending_) requests.push_back(one.request.get());
   std::vector<std::size_t> done;
   {
-    const ScopedTimer timer(doings_.idle_seconds);
+    const ScopedTimer timer(counters_.idle_seconds);
     done = wire_.wait_any(requests);
   }
   std::vector<Pending> finished;
@@ -142,13 +142,13 @@ bool Server::may_go(const Turn& turn) const {
 
 bool Server::all_have_pushed() const {
   return std::count_if(waiting_.begin(), waiting_.end(), [](const Turn& turn) { return turn.ask == Ask::push; }) ==
-         stretch_.active;
+         segment_.active;
 }
 
 /// Steps of every worker that are in the shard.
 std::int64_t Server::complete() const {
   std::int64_t steps = peers_.front().clock;
-  for (int worker = 1; worker < stretch_.active; ++worker) {
+  for (int worker = 1; worker < segment_.active; ++worker) {
     steps = std::min(steps, peers_[static_cast<std::size_t>(worker)].clock);
   }
   return steps;
@@ -168,19 +168,19 @@ Push Server::push_of(Peer& from) const {
 
 void Server::apply(int worker) {
   const Push push = push_of(peer(worker));
-  doings_.staleness[static_cast<std::size_t>(worker)].add(push.staleness);
+  counters_.staleness[static_cast<std::size_t>(worker)].add(push.staleness);
   shard_.apply(push);
   acknowledge(worker);
 }
 
 void Server::apply_together() {
   std::vector<Push> pushes;
-  for (int worker = 0; worker < stretch_.active; ++worker) pushes.push_back(push_of(peer(worker)));
+  for (int worker = 0; worker < segment_.active; ++worker) pushes.push_back(push_of(peer(worker)));
   shard_.apply_together(pushes);
   std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
-  for (int worker = 0; worker < stretch_.active; ++worker) {
+  for (int worker = 0; worker < segment_.active; ++worker) {
     order_->goes({worker, true});
-    doings_.staleness[static_cast<std::size_t>(worker)].add(0);
+    counters_.staleness[static_cast<std::size_t>(worker)].add(0);
     acknowledge(worker);
   }
 }
@@ -188,8 +188,8 @@ void Server::apply_together() {
 void Server::acknowledge(int worker) {
   Peer& to = peer(worker);
   to.clock = to.push.clock;
-  ++doings_.pushes;
-  doings_.pushed_bytes += static_cast<std::int64_t>(sizeof(float)) * shard_.floats_of(to.pushed_rows);
+  ++counters_.pushes;
+  counters_.pushed_bytes += static_cast<std::int64_t>(sizeof(float)) * shard_.floats_of(to.pushed_rows);
   const auto reply = std::make_shared<Reply>(Reply{.answer = {.version = shard_.version()}});
   send(worker, Channel::push_answer, bytes_of(reply->answer), reply);
 }
@@ -197,7 +197,7 @@ void Server::acknowledge(int worker) {
 void Server::answer(int worker) {
   Peer& to = peer(worker);
   const double held = to.since_pull.seconds();
-  doings_.held_seconds[static_cast<std::size_t>(worker)] += held;
+  counters_.held_seconds[static_cast<std::size_t>(worker)] += held;
   const auto reply = std::make_shared<Reply>(Reply{
       .answer = {.version = shard_.version(), .complete = complete(), .granted = grant(to.pull), .held_seconds = held},
       .values = shard_.read(to.pulled_rows),
@@ -207,18 +207,18 @@ void Server::answer(int worker) {
     to.read.push_back({shard_.version(), reply->values});
   }
   const View values = reply->values->view().first(static_cast<std::size_t>(shard_.floats_of(to.pulled_rows)));
-  ++doings_.pulls;
-  doings_.pulled_bytes += std::ssize(std::as_bytes(values));
+  ++counters_.pulls;
+  counters_.pulled_bytes += std::ssize(std::as_bytes(values));
   send(worker, Channel::pull_answer, bytes_of(reply->answer), reply);
   send(worker, Channel::pulled_values, std::as_bytes(values), reply);
   if (!reply->statistics.empty()) send(worker, Channel::pulled_statistics, bytes_of(reply->statistics), reply);
 }
 
-/// Asynchronous workers share a stretch's steps as they come; towards its end in small portions, so that none has many
+/// Asynchronous workers share a segment's steps as they come; towards its end in small portions, so that none has many
 /// left when the others have none.
 std::int64_t Server::grant(const Question& pull) {
-  if (settings_.consistency != Consistency::asynchronous) return std::min(pull.steps, stretch_.steps - pull.clock);
-  const std::int64_t share = (to_grant_ + stretch_.active - 1) / stretch_.active;
+  if (settings_.consistency != Consistency::asynchronous) return std::min(pull.steps, segment_.steps - pull.clock);
+  const std::int64_t share = (to_grant_ + segment_.active - 1) / segment_.active;
   const std::int64_t granted = std::min(pull.steps, share);
   to_grant_ -= granted;
   return granted;

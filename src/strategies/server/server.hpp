@@ -22,13 +22,13 @@ enum class Consistency {
 };
 
 /// Steps that are made without a meeting of all ranks.
-struct Stretch {
+struct Segment {
   std::int64_t first = 0, last = 0;  ///< of the run's steps
   int active = 1;                    ///< workers 0 … take part
   /// Of each of these; asynchronous workers make as many together as these are, whoever comes first.
   std::int64_t steps = 0;
 
-  /// Which of the run's steps a worker's is that has made so many of its own in this stretch.
+  /// Which of the run's steps a worker's is that has made so many of its own in this segment.
   std::int64_t step_at(std::int64_t clock) const {
     return first + std::min(clock * (last - first) / steps, last - first - 1);
   }
@@ -46,10 +46,10 @@ class Server {
  public:
   Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings);
 
-  /// Until all workers of the stretch have left.
-  void serve(const Stretch& stretch, EventOrder& order);
+  /// Until all workers of the segment have left.
+  void serve(const Segment& segment, EventOrder& order);
 
-  const ServerDoings& doings() const { return doings_; }
+  const ServerCounters& counters() const { return counters_; }
 
  private:
   /// What a worker computes on.
@@ -108,13 +108,13 @@ class Server {
   int number_;
   Shard& shard_;
   ServerSettings settings_;
-  Stretch stretch_;
+  Segment segment_;
   std::int64_t to_grant_ = 0;  ///< steps, asynchronous
   EventOrder* order_ = nullptr;
   std::vector<Peer> peers_;
   std::vector<Pending> pending_;
   std::vector<Turn> waiting_;  ///< in the order of their arrival
-  ServerDoings doings_;
+  ServerCounters counters_;
 };
 
 }  // namespace unisono::strategies

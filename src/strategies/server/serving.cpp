@@ -14,10 +14,10 @@
 namespace unisono::strategies {
 namespace {
 
-const RecordedStretch& recorded_stretch(const EventRecord& record, std::int64_t first) {
-  const auto found = std::find_if(record.stretches.begin(), record.stretches.end(),
-                                  [first](const RecordedStretch& stretch) { return stretch.first == first; });
-  if (found == record.stretches.end()) {
+const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t first) {
+  const auto found = std::find_if(record.segments.begin(), record.segments.end(),
+                                  [first](const RecordedSegment& segment) { return segment.first == first; });
+  if (found == record.segments.end()) {
     throw CheckpointError(fmt::format("the record has no steps from {} on, because it ends before the run", first));
   }
   return *found;
@@ -38,10 +38,10 @@ Roles roles_of(const StrategySettings& settings, int ranks) {
   return Roles::of_ranks(ranks, static_cast<int>(settings.servers));
 }
 
-std::optional<Strategy::Part> part_of_data(const Roles& roles, int rank) {
+std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank) {
   const std::vector<int> own = roles.workers_of(rank);
   if (own.empty()) return std::nullopt;
-  return Strategy::Part{own.front(), roles.workers()};
+  return Strategy::DataShard{own.front(), roles.workers()};
 }
 
 // --- Roles -----------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
           .gradient = own.gradient,
           .sums = role.sums,
           .seconds = role.seconds,
-          .doings = run_.doings,
+          .counters = run_.counters,
           .first_step = run_.first_step,
           .total_steps = run_.total_steps,
           .threads = run_.threads,
@@ -116,46 +116,46 @@ void Serving::add_servers() {
 void Serving::train() {
   bool go_on = true;
   for (std::int64_t made = run_.first_step; go_on && made < run_.total_steps;) {
-    const Stretch stretch = next_stretch(made);
-    run_roles(stretch);
+    const Segment segment = next_segment(made);
+    run_roles(segment);
     meet(run_);
     collect();
     gather();
     if (plan_.at_meeting) plan_.at_meeting(*group_, plan_.roles);
-    if (run_.recorder != nullptr) record(stretch);
-    made = stretch.last;
-    go_on = run_.observer.step(record_of(stretch));
+    if (run_.recorder != nullptr) record(segment);
+    made = segment.last;
+    go_on = run_.observer.step(record_of(segment));
   }
 }
 
 /// To the next report, evaluation or checkpoint, or as it was recorded; or to the end of the time that the first worker
 /// trains alone, who then makes the steps of all.
-Stretch Serving::next_stretch(std::int64_t made) const {
+Segment Serving::next_segment(std::int64_t made) const {
   const bool alone = made < plan_.alone_until;
   std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
-  if (run_.replayed != nullptr) last = recorded_stretch(*run_.replayed, made).last;
+  if (run_.replayed != nullptr) last = recorded_segment(*run_.replayed, made).last;
   if (alone) last = std::min(last, plan_.alone_until);
   const int workers = plan_.roles.workers();
   return {.first = made, .last = last, .active = alone ? 1 : workers, .steps = (last - made) * (alone ? workers : 1)};
 }
 
-EventOrder Serving::order_of(const Stretch& stretch, int server) const {
+EventOrder Serving::order_of(const Segment& segment, int server) const {
   if (run_.replayed == nullptr) return {};
-  const auto& events = recorded_stretch(*run_.replayed, stretch.first).by_server;
+  const auto& events = recorded_segment(*run_.replayed, segment.first).by_server;
   return EventOrder(decode(events.at(static_cast<std::size_t>(server))));
 }
 
-void Serving::run_roles(const Stretch& stretch) {
-  for (const auto& server : servers_) server->order = order_of(stretch, server->number);
+void Serving::run_roles(const Segment& segment) {
+  for (const auto& server : servers_) server->order = order_of(segment, server->number);
   if (!team_) return;  // more ranks than there are roles to be repeated
   team_->run([&](int thread) {
     try {
       const auto role = static_cast<std::size_t>(thread);
       if (role >= workers_.size()) {
         ServerRole& server = *servers_[role - workers_.size()];
-        server.server->serve(stretch, server.order);
-      } else if (workers_[role]->number < stretch.active) {
-        workers_[role]->worker->train(stretch);
+        server.server->serve(segment, server.order);
+      } else if (workers_[role]->number < segment.active) {
+        workers_[role]->worker->train(segment);
       }
     } catch (...) {
       wire_.give_up(std::current_exception());
@@ -179,12 +179,12 @@ void Serving::collect() {
     run_.seconds.input += own.input;
     run_.seconds.optimizer += own.optimizer;
   }
-  run_.doings.shards.clear();
+  run_.counters.shards.clear();
   for (const auto& role : servers_) {
-    run_.doings.shards.push_back({.server = role->number,
-                                  .rank = run_.communicator.rank(),
-                                  .floats = std::ssize(role->shard->values()),
-                                  .doings = role->server->doings()});
+    run_.counters.shards.push_back({.server = role->number,
+                                    .rank = run_.communicator.rank(),
+                                    .floats = std::ssize(role->shard->values()),
+                                    .counters = role->server->counters()});
   }
 }
 
@@ -223,7 +223,7 @@ void Serving::broadcast_shard(int server) {
 }
 
 /// Tells the recorder in which order the servers dealt with what came.
-void Serving::record(const Stretch& stretch) {
+void Serving::record(const Segment& segment) {
   std::vector<std::byte> own;
   for (const auto& role : servers_) {
     const std::vector<std::byte> events = encode(role->order.events());
@@ -232,7 +232,7 @@ void Serving::record(const Stretch& stretch) {
     own.insert(own.end(), bytes.begin(), bytes.end());
     own.insert(own.end(), events.begin(), events.end());
   }
-  RecordedStretch recorded{.first = stretch.first, .last = stretch.last, .by_server = {}};
+  RecordedSegment recorded{.first = segment.first, .last = segment.last, .by_server = {}};
   recorded.by_server.resize(static_cast<std::size_t>(plan_.roles.servers()));
   for (const std::vector<std::byte>& rank : group_->all_gather_bytes(own)) {
     for (std::span<const std::byte> left(rank); !left.empty();) {
@@ -246,7 +246,7 @@ void Serving::record(const Stretch& stretch) {
   run_.recorder->add(recorded);
 }
 
-StepRecord Serving::record_of(const Stretch& stretch) {
+StepRecord Serving::record_of(const Segment& segment) {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(plan_.roles.workers()));
   Index examples = 0;
   for (const auto& role : workers_) {
@@ -256,12 +256,12 @@ StepRecord Serving::record_of(const Stretch& stretch) {
   group_->allreduce_sum(steps);
   examples = group_->sum(examples);
   const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
-  return {.step = stretch.last,
-          .epoch = (stretch.last - 1) / steps_per_epoch,
-          .last_of_epoch = stretch.last % steps_per_epoch == 0,
+  return {.step = segment.last,
+          .epoch = (segment.last - 1) / steps_per_epoch,
+          .last_of_epoch = segment.last % steps_per_epoch == 0,
           .consistent = true,
           .global_size = examples - std::exchange(examples_, examples),
-          .learning_rate = run_.schedule.rate(stretch.last - 1),
+          .learning_rate = run_.schedule.rate(segment.last - 1),
           .worker_steps = std::move(steps)};
 }
 

@@ -19,7 +19,7 @@ namespace unisono::strategies {
 /// Who is who on these ranks. \throws ConfigError where no rank would train
 Roles roles_of(const StrategySettings& settings, int ranks);
 /// A rank's part of the examples where these roles are.
-std::optional<Strategy::Part> part_of_data(const Roles& roles, int rank);
+std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank);
 
 /// What a strategy makes of workers and servers.
 struct ServingPlan {
@@ -33,11 +33,11 @@ struct ServingPlan {
       make_shard{};
   std::int64_t alone_until = 0;   ///< worker 0 makes the steps before this one alone
   bool serves_optimizer = false;  ///< shards update θ by the run's optimizer, whose state is theirs
-  /// At the end of each stretch, on all ranks; may be empty.
+  /// At the end of each segment, on all ranks; may be empty.
   std::function<void(comm::Communicator& group, const Roles& roles)> at_meeting{};
 };
 
-/// Workers and servers on the ranks of a run, each on a thread of its own: trains stretch after stretch, at whose ends
+/// Workers and servers on the ranks of a run, each on a thread of its own: trains segment after segment, at whose ends
 /// all pushes are in θ, all ranks get all of it, and the observer sees one model.
 class Serving {
  public:
@@ -59,20 +59,20 @@ class Serving {
     int number = 0;
     std::unique_ptr<Shard> shard;
     std::unique_ptr<Server> server;
-    EventOrder order{};  ///< of the stretch
+    EventOrder order{};  ///< of the segment
   };
 
   void add_workers();
   void add_servers();
   TrainContext context_of(WorkerRole& role, std::size_t place) const;
-  Stretch next_stretch(std::int64_t made) const;
-  EventOrder order_of(const Stretch& stretch, int server) const;
-  void run_roles(const Stretch& stretch);
+  Segment next_segment(std::int64_t made) const;
+  EventOrder order_of(const Segment& segment, int server) const;
+  void run_roles(const Segment& segment);
   void collect();
   void gather();
   void broadcast_shard(int server);
-  void record(const Stretch& stretch);
-  StepRecord record_of(const Stretch& stretch);
+  void record(const Segment& segment);
+  StepRecord record_of(const Segment& segment);
 
   TrainContext& run_;
   ServingPlan plan_;

@@ -64,8 +64,8 @@ ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, 
   std::sort(numbers.begin(), numbers.end(), [&](auto a, auto b) { return spaces[a].offset < spaces[b].offset; });
   Index at = 0;
   const auto rest_until = [&](Index end) {
-    const comm::Slice stretch{std::max(at, shard.first), std::min(end, shard.last)};
-    if (stretch.first < stretch.last) rest_.push_back(stretch);
+    const comm::Slice segment{std::max(at, shard.first), std::min(end, shard.last)};
+    if (segment.first < segment.last) rest_.push_back(segment);
   };
   for (const std::size_t number : numbers) {
     const models::RowSpace& space = spaces[number];
@@ -81,7 +81,7 @@ ShardRows::ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, 
 }
 
 void ShardRows::take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const {
-  for (const Part& part : parts_) {
+  for (const RowSegment& part : parts_) {
     for (Index row = 0; row < part.rows; ++row) {
       if (!touched.is_touched(part.space, part.first + row)) continue;
       touched.forget(part.space, part.first + row);

@@ -41,7 +41,7 @@ class ShardRows {
   void take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const;
   /// Floats of these rows, and of what belongs to no row.
   Index floats_of(std::span<const std::uint32_t> rows) const;
-  /// Calls visit(offset in θ, floats) for each of these rows, and then for each stretch that belongs to no row.
+  /// Calls visit(offset in θ, floats) for each of these rows, and then for each segment that belongs to no row.
   template <typename Visit>
   void for_each(std::span<const std::uint32_t> rows, Visit visit) const {
     auto part = parts_.begin();
@@ -49,18 +49,18 @@ class ShardRows {
       while (row >= part->number + part->rows) ++part;
       visit(part->offset + (row - part->number) * part->stride, part->stride);
     }
-    for (const comm::Slice& stretch : rest_) visit(stretch.first, stretch.last - stretch.first);
+    for (const comm::Slice& segment : rest_) visit(segment.first, segment.last - segment.first);
   }
 
  private:
   /// The rows of a space that lie in the shard.
-  struct Part {
+  struct RowSegment {
     std::size_t space;
     Index first, rows;    ///< of the space
     std::int64_t number;  ///< of the first one
     Index offset, stride;
   };
-  std::vector<Part> parts_;
+  std::vector<RowSegment> parts_;
   std::vector<comm::Slice> rest_;
   std::int64_t count_ = 0;
 };

@@ -20,7 +20,7 @@ namespace unisono::strategies {
 //              Answer, values, [statistics]  ←     as soon as the consistency allows
 //       push   Question, values, [statistics] →
 //              Answer                      ←       once it is in θ
-//       leave  Question                    →       no more of them until the next stretch
+//       leave  Question                    →       no more of them until the next segment
 //
 // Rows are named where the model is updated in place; a push is then of the rows of the pull before. Running statistics
 // go to and come from server 0.

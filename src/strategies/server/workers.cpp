@@ -4,8 +4,8 @@
 
 namespace unisono::strategies {
 
-void ServedWorker::train(const Stretch& stretch) {
-  make_steps(stretch);
+void ServedWorker::train(const Segment& segment) {
+  make_steps(segment);
   client_.leave();
   account();
 }

@@ -30,7 +30,7 @@ class ServedWorker {
       : run_(run), client_(std::move(client)), settings_(settings) {}
   virtual ~ServedWorker() = default;
 
-  void train(const Stretch& stretch);
+  void train(const Segment& segment);
 
   /// Steps that it has made since the run began.
   std::int64_t steps() const { return steps_; }
@@ -39,7 +39,7 @@ class ServedWorker {
 
  protected:
   /// As many steps as it is allowed to.
-  virtual void make_steps(const Stretch& stretch) = 0;
+  virtual void make_steps(const Segment& segment) = 0;
   /// The step at which what it pulled is too old.
   std::int64_t next_pull(std::int64_t clock, const Pulled& pulled) const;
   double share_of(const data::Batch& batch) const;

@@ -55,7 +55,7 @@ Index row_of(const data::NameTable& names, const std::string& name, const std::s
 
 void read_row(const models::VectorTable& table, View parameters, Index row, MutableView vector) {
   std::fill(vector.begin(), vector.end(), 0.0F);
-  for (const models::VectorTable::Part& part : table.parts) {
+  for (const models::VectorTable::Component& part : table.parts) {
     const float* const values = parameters.data() + part.offset + row * part.stride;
     for (std::size_t k = 0; k < vector.size(); ++k) vector[k] += part.scale * values[k];
   }

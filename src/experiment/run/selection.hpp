@@ -38,10 +38,10 @@ Criteria criteria_of(const Config& config, const models::Model& model, const dat
 std::string note_on_best(const Config& config, const data::DatasetInfo& data);
 
 /// Compares evaluations with those before. All ranks tell it the same, and get the same answers.
-class Judging {
+class Selection {
  public:
   /// \param header whose `best`, `best_by` and `stopping_by` it keeps, and has found in the checkpoint of a resumed run
-  Judging(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header);
+  Selection(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header);
 
   /// The splits that have to be evaluated for it.
   bool needs(data::Split split) const;

@@ -1,4 +1,4 @@
-#include "run/judging.hpp"
+#include "run/selection.hpp"
 
 #include <fmt/format.h>
 
@@ -99,17 +99,17 @@ std::string note_on_best(const Config& config, const data::DatasetInfo& data) {
          "examples back for it";
 }
 
-Judging::Judging(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header)
+Selection::Selection(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header)
     : criteria_(std::move(criteria)), settings_(stopping), header_(header) {}
 
-bool Judging::needs(data::Split split) const {
+bool Selection::needs(data::Split split) const {
   const auto is_of = [split](const std::optional<Criterion>& criterion) {
     return criterion && criterion->split == split;
   };
   return is_of(criteria_.best) || is_of(criteria_.stopping);
 }
 
-bool Judging::judge(const MetricsOf& metrics_of) {
+bool Selection::judge(const MetricsOf& metrics_of) {
   if (criteria_.stopping) {
     const models::Metric* metric = find(metrics_of(criteria_.stopping->split), criteria_.stopping->metric);
     judge_stopping(metric != nullptr ? *metric : models::Metric{criteria_.stopping->metric, std::nan("")});
@@ -120,7 +120,7 @@ bool Judging::judge(const MetricsOf& metrics_of) {
 }
 
 /// A metric that is no number (R² of targets that are all alike) is never the best.
-bool Judging::judge_best(const models::Metric& metric) {
+bool Selection::judge_best(const models::Metric& metric) {
   if (!std::isfinite(metric.value) || (header_.has_best && !is_better(metric, header_.best))) return false;
   header_.best = metric.value;
   header_.has_best = true;
@@ -128,7 +128,7 @@ bool Judging::judge_best(const models::Metric& metric) {
   return true;
 }
 
-void Judging::judge_stopping(const models::Metric& metric) {
+void Selection::judge_stopping(const models::Metric& metric) {
   BestEvaluation& best = header_.stopping_by;
   const bool first = best.criterion.empty();
   const double needed = metric.larger_is_better ? best.value + settings_.min_delta : best.value - settings_.min_delta;
