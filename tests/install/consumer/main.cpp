@@ -6,7 +6,8 @@
 // Reads a config with the library's own reader, which knows the settings of every module.
 int main(int argc, char** argv) {
   try {
-    const unisono::Config config = unisono::parse_config(unisono::read_config(argc > 1 ? argv[1] : ""));
+    const unisono::experiment::Config config =
+        unisono::experiment::parse_config(unisono::read_config(argc > 1 ? argv[1] : ""));
     std::printf("%s: %lld epochs\n", config.name.c_str(), static_cast<long long>(config.train.epochs));
     return 0;
   } catch (const unisono::Error& error) {
