@@ -4,8 +4,17 @@ set(UNISONO_HAS_CUDA OFF)
 set(UNISONO_HAS_NCCL OFF)
 if(UNISONO_CUDA)
   if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    # Code for Hopper, and what the driver compiles for every other GPU since Ampere.
-    set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+    # Code for the GPUs of this machine. Without one: for Hopper, and what the driver compiles for every other GPU
+    # since Ampere.
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE capabilities OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+    if(failed)
+      set(CMAKE_CUDA_ARCHITECTURES 80-virtual 90-real)
+    else()
+      string(REGEX MATCHALL "[0-9]+[.][0-9]+" CMAKE_CUDA_ARCHITECTURES "${capabilities}")
+      list(REMOVE_DUPLICATES CMAKE_CUDA_ARCHITECTURES)
+      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "([0-9]+)[.]([0-9]+)" "\\1\\2-real")
+    endif()
   endif()
   include(CheckLanguage)
   check_language(CUDA)

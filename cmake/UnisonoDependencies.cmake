@@ -18,8 +18,8 @@ target_compile_features(unisono_options INTERFACE cxx_std_20)
 set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Werror)
 target_compile_options(unisono_options INTERFACE
   "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>>"
-  # g++ 12 warns of std::string's own operator+ (GCC bug 105651).
-  $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>>)
+  # g++ 12 warns of std::string's own operator+ and insert (GCC bugs 105651 and 105329).
+  "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>>")
 if(UNISONO_SANITIZE)
   set(sanitizers -fsanitize=${UNISONO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
   target_compile_options(unisono_options INTERFACE
@@ -27,6 +27,14 @@ if(UNISONO_SANITIZE)
     # What g++ believes uninitialised under a sanitizer is not (GCC manual, -Wmaybe-uninitialized).
     $<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>>)
   target_link_options(unisono_options INTERFACE $<BUILD_INTERFACE:-fsanitize=${UNISONO_SANITIZE}>)
+endif()
+if(UNISONO_ODR)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    message(FATAL_ERROR "UNISONO_ODR needs g++'s -Wodr")
+  endif()
+  # Objects for both links: the usual one, and that of unisono_odr, which compares the types of all of them.
+  target_compile_options(unisono_options INTERFACE
+    "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-flto;-ffat-lto-objects>>")
 endif()
 if(UNISONO_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)

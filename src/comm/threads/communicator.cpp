@@ -182,11 +182,11 @@ RequestPtr ThreadCommunicator::start_receive(std::span<std::byte> bytes, int pee
 
 std::vector<std::size_t> ThreadCommunicator::wait_any(std::span<Request* const> messages,
                                                       const std::function<bool()>& enough) {
-  std::vector<const Rendezvous*> rendezvouss;
+  std::vector<const Rendezvous*> rendezvous_points;
   for (Request* message : messages) {
-    rendezvouss.push_back(&static_cast<ThreadRequest<std::span<std::byte>>*>(message)->rendezvous());
+    rendezvous_points.push_back(&static_cast<ThreadRequest<std::span<std::byte>>*>(message)->rendezvous());
   }
-  return group_->wait_any(rendezvouss, enough);
+  return group_->wait_any(rendezvous_points, enough);
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {

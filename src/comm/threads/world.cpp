@@ -33,7 +33,7 @@ RendezvousPtr Group::arrive(int rank, const char* name, void* part, const Action
   const std::lock_guard lock(world_->mutex);
   if (!world_->failure.empty()) throw PeerFailure(world_->failure);
   const std::uint64_t sequence = sequence_[static_cast<std::size_t>(rank)]++;
-  RendezvousPtr& slot = rendezvouss_[sequence];
+  RendezvousPtr& slot = rendezvous_points_[sequence];
   if (slot == nullptr)
     slot = std::make_shared<Rendezvous>(Rendezvous{.name = name, .parts = std::vector<void*>(members_.size())});
   const RendezvousPtr rendezvous = slot;
@@ -46,7 +46,7 @@ RendezvousPtr Group::arrive(int rank, const char* name, void* part, const Action
   }
   rendezvous->parts[static_cast<std::size_t>(rank)] = part;
   if (++rendezvous->arrived < members_.size()) return rendezvous;
-  rendezvouss_.erase(sequence);
+  rendezvous_points_.erase(sequence);
   action(rendezvous->parts);
   rendezvous->done = true;
   world_->changed.notify_all();
@@ -102,20 +102,20 @@ bool Group::wait_unless(const Rendezvous& rendezvous, const std::function<bool()
   return !wait_any({&one, 1}, enough).empty();
 }
 
-std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> rendezvouss,
+std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> rendezvous_points,
                                          const std::function<bool()>& enough) {
   const Stopwatch watch;
   std::vector<std::size_t> over;
   for (;;) {
-    for (std::size_t i = 0; i < rendezvouss.size(); ++i) {
-      if (test(*rendezvouss[i])) over.push_back(i);
+    for (std::size_t i = 0; i < rendezvous_points.size(); ++i) {
+      if (test(*rendezvous_points[i])) over.push_back(i);
     }
     if (!over.empty() || enough()) return over;
     std::unique_lock lock(world_->mutex);
-    if (watch.seconds() > world_->timeout_seconds) time_out_locked(*rendezvouss.front());
+    if (watch.seconds() > world_->timeout_seconds) time_out_locked(*rendezvous_points.front());
     // Nobody tells when it is enough.
     world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] {
-      return std::any_of(rendezvouss.begin(), rendezvouss.end(),
+      return std::any_of(rendezvous_points.begin(), rendezvous_points.end(),
                          [&](const Rendezvous* one) { return is_over_locked(*one); });
     });
   }

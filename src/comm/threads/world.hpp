@@ -79,7 +79,7 @@ class Group {
   /// \return whether it happened
   bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
   /// Blocks until one of them happened, or `enough()`. \return the places of those that did
-  std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> rendezvouss,
+  std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> rendezvous_points,
                                     const std::function<bool()>& enough);
   /// Blocks until `done()`. \throws PeerFailure where a rank failed, CommunicationError when the time is over
   void watch(std::string_view name, const std::function<bool()>& done);
@@ -95,7 +95,7 @@ class Group {
   std::shared_ptr<World> world_;
   std::vector<int> members_;
   std::vector<std::uint64_t> sequence_;                 ///< collectives begun, by rank
-  std::map<std::uint64_t, RendezvousPtr> rendezvouss_;  ///< by sequence; those where some have not arrived
+  std::map<std::uint64_t, RendezvousPtr> rendezvous_points_;  ///< by sequence; those where some have not arrived
   std::list<Post> posts_;
 };
 
