@@ -5,6 +5,8 @@
 //   its start, each as soon as the backward pass has finished it.
 //   Goyal et al., "Accurate, large minibatch SGD", 2017; Li et al., "PyTorch distributed", VLDB 2020, for the buckets.
 // Cost a step: allreduces of 4N bytes together, N flops; running statistics that are local add one of their own size.
+#include "allreduce.hpp"
+
 #include <utility>
 
 #include "step.hpp"
@@ -71,11 +73,7 @@ class AllreduceSteps {
 
 class Allreduce final : public Strategy {
  public:
-  void require(const models::Model& model, int) const override { model.require_gradient(); }
   void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
-  bool steps_together() const override { return true; }
-  bool optimizer_state_is_local() const override { return false; }
-  bool updates_in_place(const models::Model&) const override { return false; }
 };
 
 }  // namespace
@@ -92,5 +90,9 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
 }
 
 std::unique_ptr<Strategy> make_allreduce(const StrategySettings&) { return std::make_unique<Allreduce>(); }
+
+std::string relief_of_allreduce(const StrategySettings&, bool) {
+  return "a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+}
 
 }  // namespace unisono::strategies

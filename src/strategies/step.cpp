@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parameter_average.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::strategies {
