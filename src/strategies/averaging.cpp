@@ -16,7 +16,6 @@
 
 #include "allreduce.hpp"
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
@@ -89,13 +88,7 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   meet(run);
   average_local_statistics(run, examples);
   parameters.average(examples);
-  const Phase phase(run, run.seconds.exposed_communication);
-  const auto weight = static_cast<double>(examples);
-  if (settings_.optimizer_state == StateAtAverage::average) {
-    for (optim::OptimizerState& state : run.optimizer.state()) {
-      run.communicator.allreduce_weighted_mean(state.values.view(), weight);
-    }
-  }
+  if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run, examples);
   if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer.reset();
 }
 

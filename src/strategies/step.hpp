@@ -1,8 +1,8 @@
 #pragma once
 
-#include <functional>
 #include <vector>
 
+#include "exchange/exchange.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/strategies/phase.hpp"
 #include "unisono/strategies/strategy.hpp"
@@ -34,11 +34,9 @@ data::Batch next_batch(TrainContext& run);
 
 /// Reads the micro-batches of one step and leaves g = (1/n) Σ ∇loss over this rank's examples; n: the step's examples
 /// on all ranks, or on this one.
-/// \param ready called in the last micro-batch, when ranges of g are final; may be empty
-/// \param waited seconds that `ready` has waited so far for messages, which are no computation; may be empty
+/// \param exchange told in the last micro-batch when ranges of g are final; may be null
 /// \return the last micro-batch
-data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const models::GradientReady& ready = {},
-                                const std::function<double()>& waited = {});
+data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange = nullptr);
 
 /// One update of θ from g.
 void update_parameters(TrainContext& run, double learning_rate);
@@ -47,6 +45,9 @@ void update_parameters(TrainContext& run, double learning_rate);
 /// they are global. Collective.
 /// \param examples of this rank since the last average
 void average_local_statistics(TrainContext& run, Index examples);
+
+/// The optimizer's vectors become their mean over the ranks, weighted by these. Collective.
+void average_optimizer_state(TrainContext& run, Index examples);
 
 /// Waits until all ranks are here, and counts it as waiting for stragglers, so that what is measured behind it is
 /// communication alone. Collective.
