@@ -9,31 +9,37 @@
 //   al., ICLR 2020.
 // Cost a period: one barrier and one allreduce of 4N bytes, with k state vectors averaged 4N (1 + k) bytes in 1 + k
 // allreduces; no message in the steps between.
+#include "averaging.hpp"
+
 #include <algorithm>
 #include <utility>
 
+#include "allreduce.hpp"
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
 
+constexpr Named<StateAtAverage> kStatesAtAverage[] = {
+    {StateAtAverage::average, "average", "it is averaged like the parameters"},
+    {StateAtAverage::keep, "keep", "every rank keeps its own state"},
+    {StateAtAverage::reset, "reset", "it is set to zero, as at the start of a run"}};
+
 class Averaging final : public Strategy {
  public:
-  explicit Averaging(const StrategySettings& settings) : settings_(settings) {}
+  explicit Averaging(const AveragingSettings& settings) : settings_(settings) {}
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  bool steps_together() const override { return false; }
-  bool optimizer_state_is_local() const override { return settings_.optimizer_state == "keep"; }
+  bool optimizer_state_is_local() const override { return settings_.optimizer_state == StateAtAverage::keep; }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
-    return ParameterAverage::bytes(model, settings_, ranks);
+    return ParameterAverage::bytes(model, settings_.merge, ranks);
   }
 
  private:
   void average(TrainContext& run, ParameterAverage& parameters, Index examples) const;
 
-  StrategySettings settings_;
+  AveragingSettings settings_;
 };
 
 /// A step on this rank's own examples.
@@ -61,7 +67,7 @@ void Averaging::train(TrainContext& run) {
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
-  ParameterAverage parameters(run, settings_);
+  ParameterAverage parameters(run, settings_.merge);
   Index seen = 0;  // examples since the last average
   for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
@@ -82,20 +88,39 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   meet(run);
   average_local_statistics(run, examples);
   parameters.average(examples);
-  const Phase phase(run, run.seconds.exposed_communication);
-  const auto weight = static_cast<double>(examples);
-  if (settings_.optimizer_state == "average") {
-    for (optim::OptimizerState& state : run.optimizer.state()) {
-      run.communicator.allreduce_weighted_mean(state.values.view(), weight);
-    }
-  }
-  if (settings_.optimizer_state == "reset") run.optimizer.reset();
+  if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run, examples);
+  if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer.reset();
 }
 
 }  // namespace
 
+void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<AveragingSettings>();
+  visitor.field({.name = "period",
+                 .meaning = "steps between two averages; parameters are also averaged at the end of every epoch",
+                 .unit = "steps",
+                 .minimum = 1},
+                own.period);
+  own.merge.describe(visitor);
+  visitor.choice(
+      {.name = "optimizer_state", .meaning = "what happens to the optimizer's state when parameters are averaged"},
+      own.optimizer_state, kStatesAtAverage);
+  visitor.field({.name = "allreduce_epochs",
+                 .meaning = "epochs of allreduce at the start of the run, before local steps begin (post-local SGD)",
+                 .unit = "epochs",
+                 .minimum = 0,
+                 .maximum = 1e9},
+                own.allreduce_epochs);
+}
+
+void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+  visitor.require("strategy", settings.own.of<AveragingSettings>().allreduce_epochs <= terms.epochs,
+                  "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
+                  "= \"allreduce\", or more epochs");
+}
+
 std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {
-  return std::make_unique<Averaging>(settings);
+  return std::make_unique<Averaging>(settings.own.of<AveragingSettings>());
 }
 
 }  // namespace unisono::strategies

@@ -6,6 +6,8 @@
 //   that a worker meets holds what the others have given so far.
 //   Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NIPS 2015 (algorithm 1; with momentum: 2).
 // Cost: a pull and a push of 4N bytes a worker and period; a second θ a worker.
+#include "elastic_averaging.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -84,13 +86,11 @@ void ElasticWorker::meet_center(std::int64_t clock, const data::Batch& last) {
 
 class ElasticAveraging final : public Strategy {
  public:
-  explicit ElasticAveraging(const StrategySettings& settings) : settings_(settings) {}
+  explicit ElasticAveraging(const StrategySettings& settings)
+      : settings_(settings), own_(settings.own.of<ElasticSettings>()) {}
 
-  void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  bool steps_together() const override { return false; }
   bool optimizer_state_is_local() const override { return true; }
-  bool updates_in_place(const models::Model&) const override { return false; }
   std::vector<std::string> state_vectors() const override { return {kReplica}; }
   std::optional<DataShard> data_shard(int rank, int ranks) const override {
     return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
@@ -100,11 +100,10 @@ class ElasticAveraging final : public Strategy {
 
  private:
   StrategySettings settings_;
+  ElasticSettings own_;
 };
 
 }  // namespace
-
-void ElasticAveraging::require(const models::Model& model, int) const { model.require_gradient(); }
 
 /// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
 std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
@@ -117,10 +116,10 @@ std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks
 void ElasticAveraging::train(TrainContext& run) {
   ServingPlan plan{.roles = roles_of(settings_, run.communicator.size())};
   const int workers = plan.roles.workers();
-  const double elasticity = settings_.elasticity > 0 ? settings_.elasticity : 0.9 / workers;
+  const double elasticity = own_.elasticity > 0 ? own_.elasticity : 0.9 / workers;
   plan.places = cut_into_shards(run.model.layout(), plan.roles.servers(), Cut::lines);
-  plan.make_worker = [places = plan.places, elasticity, period = settings_.period, workers](const TrainContext& own,
-                                                                                            Client client) {
+  plan.make_worker = [places = plan.places, elasticity, period = own_.period, workers](const TrainContext& own,
+                                                                                       Client client) {
     const WorkerSettings settings{.pull_period = period, .workers = workers};
     return std::make_unique<ElasticWorker>(own, std::move(client), settings, places, static_cast<float>(elasticity));
   };
@@ -141,8 +140,28 @@ void ElasticAveraging::train(TrainContext& run) {
   Serving(run, std::move(plan)).train();
 }
 
+void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<ElasticSettings>();
+  settings.describe_servers(visitor);
+  visitor.field({.name = "period",
+                 .meaning = "steps of a worker between two exchanges with the center",
+                 .unit = "steps",
+                 .minimum = 1},
+                own.period);
+  visitor.field({.name = "elasticity",
+                 .meaning = "elasticity α: how far a worker and the center move towards each other, as a share of "
+                            "their distance; 0: 0.9 / number of workers",
+                 .minimum = 0,
+                 .maximum = 1},
+                own.elasticity);
+}
+
 std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings) {
   return std::make_unique<ElasticAveraging>(settings);
+}
+
+std::string relief_of_elastic_averaging(const StrategySettings& settings, bool) {
+  return relief_by_servers(settings) + "a longer period";
 }
 
 }  // namespace unisono::strategies

@@ -10,6 +10,8 @@
 //   Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011. Locked, for comparison: their RR and AIG.
 // Cost: inside a rank none but the cache lines that the threads' cores take from each other; per period one barrier and
 // one allreduce of 4N bytes.
+#include "hogwild.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -30,18 +32,21 @@ constexpr int kStripes = 4096;
 constexpr const char* kPurpose = "hogwild";
 constexpr std::int64_t kWatchedSteps = 64;  // of so many steps in place, one is watched for conflicts
 
+constexpr Named<Locking> kLockings[] = {
+    {Locking::none, "none", "nothing (lock-free); some updates may be lost"},
+    {Locking::striped, "striped", "the rows that the example touches, with 4096 locks; no update is lost"},
+    {Locking::global, "global", "all parameters, with a single lock"}};
+
 class Hogwild final : public Strategy {
  public:
-  explicit Hogwild(const StrategySettings& settings) : settings_(settings) {
-    if (settings.locking != "none") locks_.emplace(settings.locking == "global" ? 1 : kStripes);
+  explicit Hogwild(const HogwildSettings& settings) : settings_(settings) {
+    if (settings.locking != Locking::none) locks_.emplace(settings.locking == Locking::global ? 1 : kStripes);
   }
 
   void train(TrainContext& run) override;
-  bool steps_together() const override { return false; }
-  bool optimizer_state_is_local() const override { return false; }
   bool has_workers(const models::Model& model) const override { return model.in_place() == nullptr; }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
-    return ParameterAverage::bytes(model, settings_, ranks);
+    return ParameterAverage::bytes(model, settings_.merge, ranks);
   }
 
  private:
@@ -51,7 +56,7 @@ class Hogwild final : public Strategy {
   template <typename Steps, typename Make>
   void train_by(TrainContext& run, ParameterAverage& parameters, const Steps& steps, Make make) const;
 
-  StrategySettings settings_;
+  HogwildSettings settings_;
   std::optional<models::RowLocks> locks_;
 };
 
@@ -265,7 +270,7 @@ std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) c
 }
 
 void Hogwild::train(TrainContext& run) {
-  ParameterAverage parameters(run, settings_);
+  ParameterAverage parameters(run, settings_.merge);
   if (run.model.in_place() != nullptr) {
     InPlaceSteps steps(run, locks(), parameters);
     train_by(run, parameters, steps, [&](std::int64_t step) { return steps.make(step); });
@@ -297,6 +302,22 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
   }
 }
 
-std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) { return std::make_unique<Hogwild>(settings); }
+void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<HogwildSettings>();
+  settings.describe_threads(visitor);
+  visitor.choice({.name = "locking", .meaning = "what a thread locks during an update"}, own.locking, kLockings);
+  visitor.field(
+      {.name = "period",
+       .meaning =
+           "with several ranks: steps between two averages; parameters are also averaged at the end of every epoch",
+       .unit = "steps",
+       .minimum = 1},
+      own.period);
+  own.merge.describe(visitor);
+}
+
+std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) {
+  return std::make_unique<Hogwild>(settings.own.of<HogwildSettings>());
+}
 
 }  // namespace unisono::strategies

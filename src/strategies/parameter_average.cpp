@@ -19,6 +19,7 @@
 #include <limits>
 #include <utility>
 
+#include "parameter_average.hpp"
 #include "step.hpp"
 
 namespace unisono::strategies {
@@ -27,30 +28,51 @@ namespace {
 constexpr Index kPackedFloats = Index{1} << 20;  // rows are sent 4 MiB at a time
 constexpr Index kLeastPart = 2048;               // examples of a rank between two merges: about a millisecond
 
-/// Whether rows become the sum of the ranks' changes. \param merge as in the config
-bool sums_changes(const models::Model& model, const std::string& merge) {
-  return (merge == "auto" ? model.in_place()->usual_merge() : merge) == "sum";
-}
+constexpr Named<RowMerge> kRowMerges[] = {
+    {RowMerge::by_model, "auto", "mean for linear models, sum for all others"},
+    {RowMerge::sum, "sum", "the changes of all ranks are summed, as if one rank had made them all"},
+    {RowMerge::mean, "mean", "mean over the ranks that changed the row"}};
 
 }  // namespace
 
-ParameterAverage::ParameterAverage(TrainContext& run, const StrategySettings& settings)
+void RowMergeSettings::describe(ConfigVisitor& visitor) {
+  visitor.choice({.name = "merge",
+                  .meaning = "for models that are updated in place: how a row is merged that several ranks changed"},
+                 merge, kRowMerges);
+  visitor.field({.name = "merge_after",
+                 .meaning = "with merge = \"sum\": a row is also merged between two averages, whenever all ranks "
+                            "together have touched it about this many times; 0: only with the averages",
+                 .minimum = 0,
+                 .maximum = 1 << 20},
+                merge_after);
+}
+
+std::string relief_of_averages(const StrategySettings&, bool) {
+  return "a longer period sends fewer, and so does a larger merge_after if rows are merged between averages";
+}
+
+bool sums_changes(const models::InPlace& model, RowMerge merge) {
+  return merge == RowMerge::by_model ? model.usual_merge() == "sum" : merge == RowMerge::sum;
+}
+
+ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings)
     : run_(run), merge_after_(settings.merge_after) {
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
   for (const models::RowSpace& space : spaces_) counted_.emplace_back(static_cast<std::size_t>(space.rows));
-  if (sums_changes(run.model, settings.merge)) old_.assign(run.state.parameters.begin(), run.state.parameters.end());
+  if (sums_changes(*run.model.in_place(), settings.merge))
+    old_.assign(run.state.parameters.begin(), run.state.parameters.end());
 }
 
-std::int64_t ParameterAverage::bytes(const models::Model& model, const StrategySettings& settings, int ranks) {
+std::int64_t ParameterAverage::bytes(const models::Model& model, const RowMergeSettings& settings, int ranks) {
   if (model.in_place() == nullptr || ranks == 1) return 0;
   Index rows = 0, most = 0;
   for (const models::RowSpace& space : model.in_place()->row_spaces()) {
     rows += space.rows;
     most = std::max(most, space.rows);
   }
-  const Index old = sums_changes(model, settings.merge) ? model.layout().size() : 0;
+  const Index old = sums_changes(*model.in_place(), settings.merge) ? model.layout().size() : 0;
   const Index packed = std::min(kPackedFloats, model.layout().size());
   return static_cast<std::int64_t>(sizeof(float)) * (old + packed + most + rows) +
          static_cast<std::int64_t>(sizeof(Row)) * most + static_cast<std::int64_t>(sizeof(std::uint32_t)) * rows;

@@ -13,6 +13,8 @@
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
 //   stale synchronous parallel parameter server", NIPS 2013.
 // Cost: a pull and a push of 4N bytes a worker and step, over all servers; rows: of those that are touched.
+#include "parameter_server.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,14 +27,28 @@
 namespace unisono::strategies {
 namespace {
 
+constexpr Named<Consistency> kConsistencies[] = {
+    {Consistency::asynchronous, "asynchronous", "any: a pull is answered immediately (Downpour SGD)"},
+    {Consistency::bounded, "bounded", "at most the last `staleness` steps of each worker (stale synchronous parallel)"},
+    {Consistency::synchronous, "synchronous",
+     "none: the servers wait for the pushes of all workers in each step, and make one update of them"}};
+
+constexpr Named<StaleRate> kStaleRates[] = {
+    {StaleRate::whole, "whole", "the same as for any other"},
+    {StaleRate::divided, "divided", "divided by the staleness (in updates), if that is above 1"}};
+
+constexpr Named<RowMerge> kMerges[] = {
+    {RowMerge::by_model, "auto", "mean for linear models, sum for all others"},
+    {RowMerge::sum, "sum", "the change is added"},
+    {RowMerge::mean, "mean", "the change is divided by the number of workers and added"}};
+
 class ParameterServer final : public Strategy {
  public:
-  explicit ParameterServer(const StrategySettings& settings) : settings_(settings) {}
+  explicit ParameterServer(const StrategySettings& settings)
+      : settings_(settings), own_(settings.own.of<ParameterServerSettings>()) {}
 
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  bool steps_together() const override { return false; }
-  bool optimizer_state_is_local() const override { return false; }
   std::optional<DataShard> data_shard(int rank, int ranks) const override {
     return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
   }
@@ -45,19 +61,19 @@ class ParameterServer final : public Strategy {
   ServingPlan plan(const TrainContext& run) const;
   ServingPlan plan_for_gradients(const TrainContext& run) const;
   ServingPlan plan_for_rows(const TrainContext& run) const;
-  Consistency consistency() const;
   std::int64_t kept_reads() const;
-  std::int64_t bound() const { return settings_.consistency == "bounded" ? settings_.staleness : 0; }
+  std::int64_t bound() const { return own_.consistency == Consistency::bounded ? own_.staleness : 0; }
   WorkerSettings worker_settings(const TrainContext& run, const Roles& roles) const;
 
   StrategySettings settings_;
+  ParameterServerSettings own_;
 };
 
 }  // namespace
 
 void ParameterServer::require(const models::Model& model, int) const {
   if (model.in_place() != nullptr) return require_in_place();
-  if (settings_.merge != "auto") {
+  if (own_.merge != RowMerge::by_model) {
     throw ConfigError(
         "strategy.merge: it applies only to models that are updated in place, but this one is not; remove it");
   }
@@ -73,11 +89,11 @@ void ParameterServer::require_in_place() const {
   };
   constexpr std::string_view kPeriod = "they exchange rows after each step, whose length is train.batch_size";
   constexpr std::string_view kGradient = "they push changes, not gradients";
-  refuse(settings_.pull_period != 1, "pull_period", kPeriod);
-  refuse(settings_.push_period != 1, "push_period", kPeriod);
-  refuse(settings_.prefetch, "prefetch", "which rows a step needs is known only when it begins");
-  refuse(settings_.stale_rate != "whole", "stale_rate", kGradient);
-  refuse(settings_.delay_compensation != 0, "delay_compensation", kGradient);
+  refuse(own_.pull_period != 1, "pull_period", kPeriod);
+  refuse(own_.push_period != 1, "push_period", kPeriod);
+  refuse(own_.prefetch, "prefetch", "which rows a step needs is known only when it begins");
+  refuse(own_.stale_rate != StaleRate::whole, "stale_rate", kGradient);
+  refuse(own_.delay_compensation != 0, "delay_compensation", kGradient);
 }
 
 /// Where a run is repeated on fewer ranks.
@@ -93,9 +109,9 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
   const bool in_place = model.in_place() != nullptr;
-  const std::int64_t vectors = settings_.push_period > 1 ? 2 : 1;
-  const std::int64_t worker = n * (in_place ? 2 : vectors + (settings_.prefetch ? 1 : 0));
-  const std::int64_t on_their_way = workers - 1 + (settings_.prefetch ? 1 : 0);
+  const std::int64_t vectors = own_.push_period > 1 ? 2 : 1;
+  const std::int64_t worker = n * (in_place ? 2 : vectors + (own_.prefetch ? 1 : 0));
+  const std::int64_t on_their_way = workers - 1 + (own_.prefetch ? 1 : 0);
   const std::int64_t copies = workers + (in_place ? workers : std::max(kept_reads() * workers, on_their_way));
   const std::int64_t server = (n + roles.servers() - 1) / roles.servers() * (1 + states + copies);
   return static_cast<std::int64_t>(sizeof(float)) *
@@ -104,24 +120,18 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
 
 /// What a push was computed on is what its worker has pulled last, or before a pull that has gone ahead.
 std::int64_t ParameterServer::kept_reads() const {
-  if (settings_.delay_compensation == 0) return 0;
-  return settings_.prefetch ? 2 : 1;
-}
-
-Consistency ParameterServer::consistency() const {
-  if (settings_.consistency == "bounded") return Consistency::bounded;
-  return settings_.consistency == "synchronous" ? Consistency::synchronous : Consistency::asynchronous;
+  if (own_.delay_compensation == 0) return 0;
+  return own_.prefetch ? 2 : 1;
 }
 
 WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const Roles& roles) const {
   const models::InPlace* const in_place = run.model.in_place();
-  const bool usually_mean = in_place != nullptr && in_place->usual_merge() == "mean";
-  const bool mean = settings_.merge == "auto" ? usually_mean : settings_.merge == "mean";
-  return {.consistency = consistency(),
+  const bool mean = in_place != nullptr && !sums_changes(*in_place, own_.merge);
+  return {.consistency = own_.consistency,
           .staleness = bound(),
-          .pull_period = settings_.pull_period,
-          .push_period = settings_.push_period,
-          .prefetch = settings_.prefetch,
+          .pull_period = own_.pull_period,
+          .push_period = own_.push_period,
+          .prefetch = own_.prefetch,
           .clip_norm = run.optimizer_settings.clip_norm,
           .workers = roles.workers(),
           .share = mean ? 1 / static_cast<float>(roles.workers()) : 1};
@@ -129,8 +139,8 @@ WorkerSettings ParameterServer::worker_settings(const TrainContext& run, const R
 
 ServingPlan ParameterServer::plan(const TrainContext& run) const {
   ServingPlan plan = run.model.in_place() != nullptr ? plan_for_rows(run) : plan_for_gradients(run);
-  plan.server = {.consistency = consistency(), .staleness = bound(), .kept_reads = kept_reads()};
-  plan.alone_until = settings_.warmup_steps;
+  plan.server = {.consistency = own_.consistency, .staleness = bound(), .kept_reads = kept_reads()};
+  plan.alone_until = own_.warmup_steps;
   return plan;
 }
 
@@ -155,7 +165,7 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
     optimizer->set_steps(run.optimizer.steps());
     return make_gradient_shard(
         std::move(optimizer), place, {run.state.parameters, statistics},
-        {.divide_rate = settings_.stale_rate == "divided", .delay_compensation = settings_.delay_compensation},
+        {.divide_rate = own_.stale_rate == StaleRate::divided, .delay_compensation = own_.delay_compensation},
         run.backend.memory());
   };
   return plan;
@@ -178,8 +188,102 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
 
 void ParameterServer::train(TrainContext& run) { Serving(run, plan(run)).train(); }
 
+namespace {
+
+void describe_consistency(ParameterServerSettings& own, ConfigVisitor& visitor) {
+  visitor.variant({.name = "consistency", .meaning = "which pushes of the other workers a pull may miss"},
+                  own.consistency, kConsistencies,
+                  {{Consistency::bounded, [&own](ConfigVisitor& v) {
+                      v.field({.name = "staleness",
+                               .meaning = "number of latest steps of each worker that a pull may miss; 0: bulk "
+                                          "synchronous",
+                               .unit = "steps",
+                               .minimum = 0,
+                               .maximum = 1 << 20},
+                              own.staleness);
+                    }}});
+  visitor.require("push_period", own.consistency != Consistency::bounded || own.push_period <= own.staleness + 1,
+                  "push_period is larger than staleness + 1, so all workers would wait for each other forever: lower "
+                  "push_period, or raise staleness");
+  const bool plain =
+      own.pull_period == 1 && own.push_period == 1 && own.stale_rate == StaleRate::whole && own.delay_compensation == 0;
+  visitor.require("consistency", own.consistency != Consistency::synchronous || plain,
+                  "with consistency = \"synchronous\", workers exchange after every step and no gradient is stale: "
+                  "remove pull_period, push_period, stale_rate and delay_compensation");
+}
+
+void describe_exchange(ParameterServerSettings& own, ConfigVisitor& visitor) {
+  visitor.field({.name = "pull_period",
+                 .meaning = "steps of a worker between two pulls; in between, it updates its own copy with plain SGD",
+                 .unit = "steps",
+                 .minimum = 1},
+                own.pull_period);
+  visitor.field({.name = "push_period",
+                 .meaning = "steps of a worker between two pushes; a push carries the sum of their gradients",
+                 .unit = "steps",
+                 .minimum = 1},
+                own.push_period);
+  visitor.field({.name = "prefetch",
+                 .meaning = "pull while the previous step computes: the worker does not wait for parameters, but they "
+                            "do not yet include its own last push"},
+                own.prefetch);
+}
+
+void describe_stale_gradients(ParameterServerSettings& own, ConfigVisitor& visitor) {
+  visitor.choice({.name = "stale_rate", .meaning = "learning rate for stale gradients"}, own.stale_rate, kStaleRates);
+  visitor.field(
+      {.name = "delay_compensation",
+       .meaning =
+           "delay compensation: stale gradients are corrected to g + λ g² (θ − θ_read) with this λ; 0: no correction",
+       .minimum = 0},
+      own.delay_compensation);
+}
+
+}  // namespace
+
+void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<ParameterServerSettings>();
+  settings.describe_servers(visitor);
+  describe_exchange(own, visitor);
+  describe_stale_gradients(own, visitor);
+  visitor.field({.name = "warmup_steps",
+                 .meaning = "number of steps at the start of a run that one worker makes alone",
+                 .unit = "steps",
+                 .minimum = 0},
+                own.warmup_steps);
+  describe_consistency(own, visitor);
+  visitor.field({.name = "record",
+                 .meaning = "record the order in which pulls and pushes reached the servers, in events.bin of the run "
+                            "folder, so that `unisono replay` can repeat the run bit for bit"},
+                settings.record);
+  visitor.require(
+      "record", !settings.record || own.consistency != Consistency::synchronous,
+      "synchronous runs need no record, because the same number of ranks always gives the same run; remove record");
+  visitor.choice(
+      {.name = "merge", .meaning = "for models that are updated in place: how a worker's change of a row is applied"},
+      own.merge, kMerges);
+}
+
+void check_parameter_server(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+  const auto own = settings.own.of<ParameterServerSettings>();
+  visitor.require(
+      "optimizer", own.consistency != Consistency::synchronous || terms.clip_norm == 0,
+      "clip_norm does not work with synchronous servers, because each server sees only its shard of the mean gradient; "
+      "remove it, or use strategy.kind = \"allreduce\"");
+}
+
 std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings) {
   return std::make_unique<ParameterServer>(settings);
+}
+
+std::string relief_of_parameter_server(const StrategySettings& settings, bool in_place) {
+  const auto own = settings.own.of<ParameterServerSettings>();
+  const std::string more_servers = relief_by_servers(settings);
+  if (in_place) return more_servers + "a larger train.batch_size";
+  const std::string ahead = own.prefetch ? "" : "prefetch = true, or ";
+  return more_servers + ahead +
+         (own.consistency == Consistency::synchronous ? "a larger train.batch_size"
+                                                      : "a longer pull_period and push_period");
 }
 
 }  // namespace unisono::strategies

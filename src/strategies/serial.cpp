@@ -3,6 +3,9 @@
 //   Any other:                       for each batch:                             θ ← θ − rate · direction(g)
 //   Robbins & Monro, Ann. Math. Stat. 22(3), 1951.
 // Cost: no message.
+#include "serial.hpp"
+
+#include "allreduce.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -13,8 +16,6 @@ class Serial final : public Strategy {
  public:
   void require(const models::Model& model, int ranks) const override;
   void train(TrainContext& run) override;
-  bool steps_together() const override { return true; }
-  bool optimizer_state_is_local() const override { return false; }
 };
 
 void Serial::require(const models::Model&, int ranks) const {

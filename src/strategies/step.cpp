@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parameter_average.hpp"
 #include "unisono/base/clock.hpp"
 
 namespace unisono::strategies {
@@ -19,9 +20,10 @@ data::Batch next_batch(TrainContext& run) {
   return run.source.next();
 }
 
-data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const models::GradientReady& ready,
-                                const std::function<double()>& waited) {
-  const double reduced_before = reducer_seconds(run), waited_before = waited ? waited() : 0.0;
+data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
+  const double reduced_before = reducer_seconds(run);
+  models::GradientReady ready;
+  if (exchange != nullptr) ready = [exchange](Index first, Index last) { exchange->ready(first, last); };
   for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
     const data::Batch batch = next_batch(run);
     const Index examples = mean_over == MeanOver::all_ranks ? batch.global_size : batch.rank_step_size;
@@ -34,7 +36,7 @@ data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, const mod
     if (batch.last_of_step) {
       const double reduced = reducer_seconds(run) - reduced_before;
       run.seconds.exposed_communication += reduced;
-      run.seconds.compute -= reduced + (waited ? waited() - waited_before : 0.0);
+      run.seconds.compute -= reduced;
       return batch;
     }
   }
@@ -50,6 +52,13 @@ void average_local_statistics(TrainContext& run, Index examples) {
   const Phase phase(run, run.seconds.exposed_communication);
   for (const FloatRange& segment : run.model.statistics_layout().trainable()) {
     run.communicator.allreduce_weighted_mean(part(run.state.statistics, segment), static_cast<double>(examples));
+  }
+}
+
+void average_optimizer_state(TrainContext& run, Index examples) {
+  const Phase phase(run, run.seconds.exposed_communication);
+  for (optim::OptimizerState& state : run.optimizer.state()) {
+    run.communicator.allreduce_weighted_mean(state.values.view(), static_cast<double>(examples));
   }
 }
 

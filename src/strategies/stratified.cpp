@@ -12,6 +12,8 @@
 //   Teflioudi et al., ICDM 2012, for ranks; for threads Zhuang et al., RecSys 2013, whose blocks are whichever are
 //   free.
 // Cost: an epoch sends every item once from rank to rank, round the ring: 4 · items · stride bytes a rank.
+#include "stratified.hpp"
+
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -26,13 +28,10 @@ namespace {
 
 class Stratified final : public Strategy {
  public:
-  explicit Stratified(const StrategySettings&) {}
   void require(const models::Model& model, int ranks) const override;
   Division* divide(const models::Model& model, const data::DatasetInfo& data,
                    comm::Communicator& communicator) override;
   void train(TrainContext& run) override;
-  bool steps_together() const override { return false; }
-  bool optimizer_state_is_local() const override { return false; }
 
  private:
   std::optional<ItemRing> ring_;
@@ -106,8 +105,16 @@ void Stratified::train(TrainContext& run) {
 
 }  // namespace
 
-std::unique_ptr<Strategy> make_stratified(const StrategySettings& settings) {
-  return std::make_unique<Stratified>(settings);
+void describe_stratified(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
+
+void check_stratified(const StrategySettings&, const StrategyTerms& terms, ConfigVisitor& visitor) {
+  visitor.require(
+      "data", terms.shuffle,
+      "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
 }
+
+std::unique_ptr<Strategy> make_stratified(const StrategySettings&) { return std::make_unique<Stratified>(); }
+
+std::string relief_of_stratified(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
 
 }  // namespace unisono::strategies

@@ -1,3 +1,5 @@
+#include "averaging.hpp"
+
 #include <catch2/catch.hpp>
 #include <cmath>
 
@@ -8,10 +10,11 @@
 namespace unisono::strategies {
 namespace {
 
-StrategySettings averaging(std::int64_t period, const std::string& optimizer_state = "average",
+StrategySettings averaging(std::int64_t period, StateAtAverage optimizer_state = StateAtAverage::average,
                            std::int64_t allreduce_epochs = 0) {
-  return {
-      .kind = "averaging", .period = period, .optimizer_state = optimizer_state, .allreduce_epochs = allreduce_epochs};
+  return strategy_with(
+      {.kind = "averaging"},
+      AveragingSettings{.period = period, .optimizer_state = optimizer_state, .allreduce_epochs = allreduce_epochs});
 }
 
 constexpr std::size_t kBias = 16;  ///< of a least-squares model of up to 16 inputs, in θ
@@ -97,7 +100,7 @@ TEST_CASE("parameters are weighted by the examples seen since the last average",
 TEST_CASE("the optimizer's state is averaged, kept or reset, as the setting says", "[averaging]") {
   // Adagrad with rate 1/2 is b ← b − g / (2 √a), a the sum of squared gradients. Step 1, targets 2 and −1:
   //   g = −4 and 2, a = 16 and 4, b = 1/2 and −1/2, averaged 0. Step 2, targets 4 and 1: g = −8 and −2.
-  const auto outcome_of = [](const std::string& optimizer_state) {
+  const auto outcome_of = [](StateAtAverage optimizer_state) {
     return train(targets_alone({2, -1, 4, 1}), {.model = least_squares(),
                                                 .strategy = averaging(1, optimizer_state),
                                                 .optimizer = {.kind = "adagrad", .learning_rate = 0.5},
@@ -109,18 +112,18 @@ TEST_CASE("the optimizer's state is averaged, kept or reset, as the setting says
   const auto accumulator = [](const Outcome& outcome) { return outcome.optimizer_state.at(0).values.view()[kBias]; };
   const double tolerance = 16 * kUnitRoundoff;  // a dozen operations on values of at most 1
 
-  const auto averaged = outcome_of("average");  // a = 10 before step 2 on both ranks
+  const auto averaged = outcome_of(StateAtAverage::average);  // a = 10 before step 2 on both ranks
   CHECK(averaged[0].parameters[kBias] == Approx(mean_step(10 + 64, 10 + 4)).margin(tolerance));
   CHECK(accumulator(averaged[0]) == 44);
   CHECK(accumulator(averaged[1]) == 44);
   CHECK(averaged[0].optimizer_steps == 2);
 
-  const auto kept = outcome_of("keep");
+  const auto kept = outcome_of(StateAtAverage::keep);
   CHECK(kept[0].parameters[kBias] == Approx(mean_step(16 + 64, 4 + 4)).margin(tolerance));
   CHECK(accumulator(kept[0]) == 80);
   CHECK(accumulator(kept[1]) == 8);
 
-  const auto reset = outcome_of("reset");
+  const auto reset = outcome_of(StateAtAverage::reset);
   CHECK(reset[0].parameters[kBias] == Approx(mean_step(64, 4)).margin(tolerance));
   CHECK(accumulator(reset[1]) == 0);
   CHECK(reset[1].optimizer_steps == 0);
@@ -162,8 +165,8 @@ TEST_CASE("a rank without examples in a step keeps its parameters and its state 
 
 TEST_CASE("a run stopped at an average and resumed on as many ranks goes on bit for bit", "[averaging]") {
   const Examples examples = small_images();
-  for (const char* optimizer_state : {"average", "keep", "reset"}) {
-    INFO(optimizer_state);
+  for (const StateAtAverage optimizer_state : {StateAtAverage::average, StateAtAverage::keep, StateAtAverage::reset}) {
+    INFO(static_cast<int>(optimizer_state));
     Training training{.model = small_network(true),
                       .strategy = averaging(3, optimizer_state, 1),
                       .optimizer = {.kind = "adam", .learning_rate = 0.02},
@@ -192,7 +195,7 @@ TEST_CASE("on one rank averaging is the serial run, bit for bit", "[averaging]")
   Training training{
       .model = small_network(true, "local"), .optimizer = {.kind = "adam", .learning_rate = 0.02}, .batch_size = 7};
   const auto serial = train(examples, training);
-  for (const char* optimizer_state : {"average", "keep"}) {
+  for (const StateAtAverage optimizer_state : {StateAtAverage::average, StateAtAverage::keep}) {
     training.strategy = averaging(2, optimizer_state);
     const auto averaged = train(examples, training);
     CHECK(averaged[0].parameters == serial[0].parameters);
@@ -251,7 +254,7 @@ TEST_CASE("post-local averaging begins with epochs of allreduce", "[averaging]")
   const auto together = train(examples, training);
   REQUIRE(together[0].records.size() == 8);
 
-  training.strategy = averaging(2, "average", 1);
+  training.strategy = averaging(2, StateAtAverage::average, 1);
   const auto post_local = train(examples, training);
   REQUIRE(post_local[0].records.size() == 8);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -266,7 +269,7 @@ TEST_CASE("post-local averaging begins with epochs of allreduce", "[averaging]")
   CHECK(train(examples, training)[0].records.size() == 2);
 
   training.stop_after = 1000;
-  training.strategy.allreduce_epochs = 5;  // longer than the run
+  training.strategy.own.of<AveragingSettings>().allreduce_epochs = 5;  // longer than the run
   CHECK(train(examples, training)[2].parameters == together[2].parameters);
 }
 

@@ -1,3 +1,5 @@
+#include "elastic_averaging.hpp"
+
 #include <catch2/catch.hpp>
 
 #include "least_squares.hpp"
@@ -7,7 +9,8 @@ namespace unisono::strategies {
 namespace {
 
 StrategySettings elastic(std::int64_t period, double elasticity, std::int64_t servers) {
-  return {.kind = "elastic_averaging", .period = period, .elasticity = elasticity, .servers = servers};
+  return strategy_with({.kind = "elastic_averaging", .servers = servers},
+                       ElasticSettings{.period = period, .elasticity = elasticity});
 }
 
 /// Features are zero, so that only the bias learns: the gradient is 2 (b − target).

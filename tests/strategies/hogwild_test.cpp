@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
@@ -11,8 +13,8 @@
 namespace unisono::strategies {
 namespace {
 
-StrategySettings hogwild(std::int64_t threads, const std::string& locking = "none", std::int64_t period = 16) {
-  return {.kind = "hogwild", .period = period, .threads = threads, .locking = locking};
+StrategySettings hogwild(std::int64_t threads, const std::string& locking = "none") {
+  return strategy_of(fmt::format("kind = 'hogwild', threads = {}, locking = '{}'", threads, locking));
 }
 
 /// n rows with a single feature each, one of `features`, and the label 1.
@@ -160,9 +162,7 @@ TEST_CASE("ranks that average after every step hold one model", "[hogwild]") {
   for (const InPlaceCase& one : in_place_cases(memory)) {
     INFO(one.name);
     for (const std::string kind : {"hogwild", "averaging"}) {
-      StrategySettings strategy = hogwild(1, "none", 1);
-      strategy.kind = kind;
-      Training training = one.training(strategy);
+      Training training = one.training(strategy_of("period = 1, kind = '" + kind + "'"));
       training.ranks = 3;
       const auto ranks = train({}, training);
       CHECK(ranks_agree(ranks));
@@ -179,7 +179,7 @@ TEST_CASE("strategies say before a run what they cannot train", "[strategies]") 
     if (!gradient) {
       CHECK_THROWS_WITH(train({}, one.training({.kind = "allreduce"})), Catch::Contains("strategy.kind = \"serial\""));
     }
-    CHECK_THROWS_WITH(train({}, one.training({.kind = "averaging", .allreduce_epochs = 1})),
+    CHECK_THROWS_WITH(train({}, one.training(strategy_of("kind = 'averaging', allreduce_epochs = 1"))),
                       Catch::Contains("strategy.allreduce_epochs"));
   }
 }
@@ -243,7 +243,7 @@ TEST_CASE("a row that ranks changed becomes their mean, or the sum of their chan
   for (const std::string kind : {"averaging", "hogwild"}) {
     for (const std::string merge : {"mean", "sum", "auto"}) {
       INFO(kind << ", " << merge);
-      Training training = one.training({.kind = kind, .period = 1, .merge = merge, .threads = 1});
+      Training training = one.training(strategy_of("period = 1, kind = '" + kind + "', merge = '" + merge + "'"));
       training.batch_size = 2;
       training.epochs = 1;
       training.ranks = 2;
@@ -269,8 +269,8 @@ TEST_CASE("rows that were touched often enough are merged before the average", "
   for (const std::string kind : {"averaging", "hogwild"}) {
     for (const std::int64_t merge_after : {0, 4}) {
       INFO(kind << ", merged after " << merge_after);
-      Training training =
-          one.training({.kind = kind, .period = 100, .merge = "sum", .merge_after = merge_after, .threads = 1});
+      Training training = one.training(
+          strategy_of(fmt::format("kind = '{}', period = 100, merge = 'sum', merge_after = {}", kind, merge_after)));
       training.batch_size = 2;
       training.epochs = 1;
       training.ranks = 2;
@@ -303,8 +303,8 @@ TEST_CASE("rows that are touched very often are merged within a step, and no cha
     std::int64_t average_bytes = 0;
     for (const std::int64_t merge_after : {0, 128}) {
       INFO(kind << ", merged after " << merge_after);
-      Training training =
-          one.training({.kind = kind, .period = 100, .merge = "sum", .merge_after = merge_after, .threads = 1});
+      Training training = one.training(
+          strategy_of(fmt::format("kind = '{}', period = 100, merge = 'sum', merge_after = {}", kind, merge_after)));
       training.batch_size = kStep;
       training.epochs = 1;
       training.ranks = 2;

@@ -1,3 +1,5 @@
+#include "parameter_server.hpp"
+
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -19,9 +21,12 @@
 namespace unisono::strategies {
 namespace {
 
-StrategySettings server(const std::string& consistency, std::int64_t servers = 0, std::int64_t staleness = 2) {
-  return {.kind = "parameter_server", .servers = servers, .consistency = consistency, .staleness = staleness};
+StrategySettings server(Consistency consistency, std::int64_t servers = 0, std::int64_t staleness = 2) {
+  return strategy_with({.kind = "parameter_server", .servers = servers},
+                       ParameterServerSettings{.consistency = consistency, .staleness = staleness});
 }
+
+ParameterServerSettings& own(StrategySettings& settings) { return settings.own.of<ParameterServerSettings>(); }
 
 /// Pauses now and then, for up to two milliseconds.
 std::unique_ptr<data::BatchSource> hesitant_source(const Examples& examples, const data::SourceOptions& options,
@@ -79,9 +84,9 @@ TEST_CASE("one worker that pulls after its own push is the serial run, bit for b
                       .accumulate = 2,
                       .epochs = 3};
     const auto serial = train(examples, training);
-    for (const std::string consistency : {"asynchronous", "bounded", "synchronous"}) {
+    for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded, Consistency::synchronous}) {
       for (const int servers : {0, 1, 2}) {
-        INFO(optimizer << ", " << consistency << ", " << servers << " servers");
+        INFO(optimizer << ", " << static_cast<int>(consistency) << ", " << servers << " servers");
         training.strategy = server(consistency, servers);
         training.ranks = servers + 1;
         const auto served = train(examples, training);
@@ -100,9 +105,9 @@ TEST_CASE("… and for every model that is updated in place", "[server]") {
   const InPlaceMemory memory = draw_memory();
   for (const InPlaceCase& one : in_place_cases(memory)) {
     const auto serial = train({}, one.training({.kind = "serial"}));
-    for (const std::string consistency : {"asynchronous", "bounded", "synchronous"}) {
+    for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded, Consistency::synchronous}) {
       for (const int servers : {0, 1, 3}) {
-        INFO(one.name << ", " << consistency << ", " << servers << " servers");
+        INFO(one.name << ", " << static_cast<int>(consistency) << ", " << servers << " servers");
         Training training = one.training(server(consistency, servers));
         training.ranks = servers + 1;
         const auto served = train({}, training);
@@ -125,7 +130,7 @@ TEST_CASE("synchronous workers make what allreduce makes", "[server]") {
   for (const int workers : {1, 2, 3, 4}) {
     for (const int servers : {0, 1, 2}) {
       INFO(workers << " workers, " << servers << " servers");
-      training.strategy = server("synchronous", servers);
+      training.strategy = server(Consistency::synchronous, servers);
       training.ranks = workers + servers;
       const auto served = train(examples, training);
       CHECK(largest_difference(served[0].parameters, serial[0].parameters) <= tolerance);
@@ -139,8 +144,8 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
   for (const bool prefetch : {false, true}) {
     for (const int staleness : {0, 1, 4}) {
       INFO("staleness " << staleness << (prefetch ? ", pulled ahead" : ""));
-      StrategySettings strategy = server("bounded", 2, staleness);
-      strategy.prefetch = prefetch;
+      StrategySettings strategy = server(Consistency::bounded, 2, staleness);
+      own(strategy).prefetch = prefetch;
       const auto ranks = train(examples, hesitant(examples, strategy, 5, 7));
       REQUIRE(!ranks[0].events.empty());
       CHECK(most_missed(ranks[0].events, 3, prefetch) <= staleness);
@@ -151,7 +156,7 @@ TEST_CASE("a bounded read contains every step of all workers but the last few", 
 
 TEST_CASE("without a bound a slow worker is left behind, and the others make its steps", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  Training training = hesitant(examples, server("asynchronous", 1), 4, 7);
+  Training training = hesitant(examples, server(Consistency::asynchronous, 1), 4, 7);
   training.source = [&examples](const data::SourceOptions& options) { return hesitant_source(examples, options, 7); };
   const auto ranks = train(examples, training);
   const std::vector<std::int64_t>& steps = ranks[0].records.back().worker_steps;
@@ -167,13 +172,13 @@ TEST_CASE("no push is lost or applied twice", "[server]") {
   constexpr std::int64_t kExamples = 96;
   const Examples examples{
       .shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
-  for (const std::string consistency : {"asynchronous", "bounded"}) {
+  for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded}) {
     for (const int push_period : {1, 3}) {
       for (const bool prefetch : {false, true}) {
-        INFO(consistency << ", pushes after " << push_period << " steps");
+        INFO(static_cast<int>(consistency) << ", pushes after " << push_period << " steps");
         StrategySettings strategy = server(consistency, 2, 4);
-        strategy.push_period = push_period;
-        strategy.prefetch = prefetch;
+        own(strategy).push_period = push_period;
+        own(strategy).prefetch = prefetch;
         const auto ranks = train(examples, {.model = least_squares(),
                                             .strategy = strategy,
                                             .optimizer = {.kind = "sgd", .learning_rate = 0x1p-41},
@@ -189,9 +194,9 @@ TEST_CASE("no push is lost or applied twice", "[server]") {
 
 TEST_CASE("a recorded run is repeated bit for bit", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  for (const std::string consistency : {"asynchronous", "bounded"}) {
+  for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded}) {
     StrategySettings strategy = server(consistency, 2, 2);
-    strategy.prefetch = true;
+    own(strategy).prefetch = true;
     Training training = hesitant(examples, strategy, 5, 7);
     training.due_every = 5;
     const auto recorded = train(examples, training);
@@ -216,7 +221,7 @@ TEST_CASE("a recorded run is repeated bit for bit", "[server]") {
 TEST_CASE("… and so are runs of models that are updated in place", "[server]") {
   const InPlaceMemory memory = draw_memory();
   for (const InPlaceCase& one : in_place_cases(memory)) {
-    Training training = one.training(server("asynchronous", 2));
+    Training training = one.training(server(Consistency::asynchronous, 2));
     training.ranks = 5;
     training.batch_size = 6;
     training.due_every = 1000;
@@ -236,7 +241,7 @@ TEST_CASE("… and so are runs of models that are updated in place", "[server]")
 TEST_CASE("a resumed run may have other workers and servers", "[server]") {
   const Examples examples = small_images();
   Training training{.model = small_network(true, "local"),
-                    .strategy = server("bounded", 1, 0),
+                    .strategy = server(Consistency::bounded, 1, 0),
                     .optimizer = {.kind = "adam", .learning_rate = 0.02},
                     .ranks = 2,
                     .batch_size = 7,
@@ -264,7 +269,7 @@ TEST_CASE("a resumed run may have other workers and servers", "[server]") {
 
 TEST_CASE("workers that were at different steps go on from there", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  Training training = hesitant(examples, server("asynchronous", 1), 4, 7);
+  Training training = hesitant(examples, server(Consistency::asynchronous, 1), 4, 7);
   training.due_every = 8;
   training.stop_after = 16;
   const auto stopped = train(examples, training);
@@ -280,9 +285,9 @@ TEST_CASE("workers that were at different steps go on from there", "[server]") {
 
 TEST_CASE("one worker alone makes a run's first steps", "[server]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  for (const std::string consistency : {"asynchronous", "bounded", "synchronous"}) {
+  for (const Consistency consistency : {Consistency::asynchronous, Consistency::bounded, Consistency::synchronous}) {
     StrategySettings strategy = server(consistency, 1);
-    strategy.warmup_steps = 5;
+    own(strategy).warmup_steps = 5;
     Training training = hesitant(examples, strategy, 4, 7);
     const auto ranks = train(examples, training);
     REQUIRE(ranks[0].records.front().step == 5);
@@ -303,8 +308,8 @@ TEST_CASE("between pulls a worker goes on by itself, and pushes the sum of its g
   training.strategy = {.kind = "serial"};
   const auto serial = train(examples, training);
   const double tolerance = rounding_of(serial[0], training, 3);
-  training.strategy = server("asynchronous");
-  training.strategy.pull_period = training.strategy.push_period = 3;
+  training.strategy = server(Consistency::asynchronous);
+  own(training.strategy).pull_period = own(training.strategy).push_period = 3;
   const auto served = train(examples, training);
   CHECK(largest_difference(served[0].parameters, serial[0].parameters) <= tolerance);
 }
@@ -409,7 +414,7 @@ TEST_CASE("models that are updated in place learn from several workers' changes"
     training.epochs = 20;
     training.batch_size = 1;
     const auto serial = train({}, training);
-    training.strategy = server("bounded", 1, 1);
+    training.strategy = server(Consistency::bounded, 1, 1);
     training.ranks = 4;
     training.batch_size = 3;  // one each, so that losses are taken of the same words
     training.due_every = 34;

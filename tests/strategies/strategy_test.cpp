@@ -5,18 +5,13 @@
 #include <chrono>
 #include <thread>
 
+#include "averaging.hpp"
+#include "hogwild.hpp"
 #include "least_squares.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
-
-StrategySettings parse(const std::string& toml) {
-  StrategySettings settings;
-  parse_config({.path = "test.toml", .text = toml, .overrides = {}},
-               [&](ConfigVisitor& visitor) { settings.describe(visitor); });
-  return settings;
-}
 
 constexpr double kPause = 0.02;  ///< seconds
 
@@ -50,8 +45,7 @@ class SlowModel final : public models::Model {
 /// Two ranks, four steps.
 Training slow_training(const std::string& kind) {
   Training training{.model = least_squares(), .ranks = 2, .batch_size = 2};
-  training.strategy.kind = kind;
-  training.strategy.period = 1;
+  training.strategy = strategy_with({.kind = kind}, AveragingSettings{.period = 1});
   return training;
 }
 
@@ -63,22 +57,67 @@ const Examples& eight_examples() {
 }  // namespace
 
 TEST_CASE("a strategy's table is read as users write it", "[strategy][config]") {
-  CHECK(parse("kind = 'allreduce'\n").kind == "allreduce");
-  const StrategySettings settings = parse("kind = 'averaging'\nperiod = 32\noptimizer_state = 'reset'\n");
-  CHECK(settings.period == 32);
-  CHECK(settings.optimizer_state == "reset");
-  CHECK(settings.allreduce_epochs == 0);
+  CHECK(strategy_of("kind = 'allreduce'").kind == "allreduce");
+  const auto own =
+      strategy_of("kind = 'averaging', period = 32, optimizer_state = 'reset'").own.of<AveragingSettings>();
+  CHECK(own.period == 32);
+  CHECK(own.optimizer_state == StateAtAverage::reset);
+  CHECK(own.allreduce_epochs == 0);
+}
+
+TEST_CASE("a strategy's own settings go with a copy, and are nobody else's", "[strategy][config]") {
+  StrategySettings settings = strategy_of("kind = 'averaging', period = 32");
+  const StrategySettings copy = settings;
+  settings.own.of<AveragingSettings>().period = 8;
+  CHECK(copy.own.of<AveragingSettings>().period == 32);
+  CHECK(copy.own.of<HogwildSettings>().period == 16);
+}
+
+TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
+  const auto names = [](bool StrategyTraits::*trait) {
+    std::string all;
+    for (const StrategyKind& kind : strategy_kinds()) all += kind.traits.*trait ? std::string(kind.name) + " " : "";
+    return all;
+  };
+  CHECK(names(&StrategyTraits::steps_together) == "allreduce serial ");
+  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce elastic_averaging ");
+  CHECK(names(&StrategyTraits::divides_model) == "stratified ");
+  CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
+  CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
+  CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging serial ");
+  for (const StrategyKind& kind : strategy_kinds()) {
+    const StrategySettings settings{.kind = std::string(kind.name)};
+    CHECK(&kind_of(settings) == &kind);
+    CHECK(make_strategy(settings)->steps_together() == kind.traits.steps_together);
+    CHECK(!kind.relief(settings, false).empty());
+  }
+}
+
+TEST_CASE("advice for servers depends on how they are used", "[strategy]") {
+  const auto relief = [](const std::string& keys, bool in_place) {
+    const StrategySettings settings = strategy_of(keys);
+    return kind_of(settings).relief(settings, in_place);
+  };
+  CHECK(relief("kind = 'parameter_server'", false) == "try prefetch = true, or a longer pull_period and push_period");
+  CHECK(relief("kind = 'parameter_server', servers = 2, prefetch = true, consistency = 'synchronous'", false) ==
+        "try more servers (strategy.servers), or a larger train.batch_size");
+  CHECK(relief("kind = 'parameter_server'", true) == "try a larger train.batch_size");
+  CHECK(relief("kind = 'elastic_averaging', servers = 1", false) ==
+        "try more servers (strategy.servers), or a longer period");
 }
 
 TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
-  for (const char* wrong : {"kind = 'allreduce'\nperiod = 4", "kind = 'averaging'\nperiod = 0",
-                            "kind = 'averaging'\noptimizer_state = 'drop'", "kind = 'averaging'\nallreduce_epochs = -1",
+  for (const char* wrong : {"kind = 'allreduce', period = 4", "kind = 'averaging', period = 0",
+                            "kind = 'averaging', optimizer_state = 'drop'", "kind = 'averaging', allreduce_epochs = -1",
                             "kind = 'gossip'"}) {
     INFO(wrong);
-    CHECK_THROWS_AS(parse(wrong), ConfigError);
+    CHECK_THROWS_AS(strategy_of(wrong), ConfigError);
   }
   CHECK_THROWS_AS(make_strategy({.kind = "gossip"}), ConfigError);
-  CHECK_THROWS_WITH(make_strategy({.kind = "gossip"}), Catch::Contains("gossip") && Catch::Contains("averaging"));
+  CHECK_THROWS_WITH(
+      make_strategy({.kind = "gossip"}),
+      Catch::Contains("gossip") &&
+          Catch::Contains("allreduce, averaging, elastic_averaging, hogwild, parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {
@@ -86,7 +125,7 @@ TEST_CASE("strategies say what norms and checkpoints must know of them", "[strat
   CHECK(!make_strategy({.kind = "allreduce"})->optimizer_state_is_local());
   CHECK(!make_strategy({.kind = "averaging"})->steps_together());
   CHECK(!make_strategy({.kind = "averaging"})->optimizer_state_is_local());
-  CHECK(make_strategy({.kind = "averaging", .optimizer_state = "keep"})->optimizer_state_is_local());
+  CHECK(make_strategy(strategy_of("kind = 'averaging', optimizer_state = 'keep'"))->optimizer_state_is_local());
 }
 
 TEST_CASE("seconds of a slow rank are its computation, and the others' straggler wait", "[strategy][seconds]") {

@@ -228,6 +228,14 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
+StrategySettings strategy_of(std::string keys) {
+  std::ranges::replace(keys, ',', '\n');
+  StrategySettings settings;
+  parse_config({.path = "test.toml", .text = keys, .overrides = {}},
+               [&](ConfigVisitor& visitor) { settings.describe(visitor); });
+  return settings;
+}
+
 std::vector<Outcome> train(const Examples& examples, const Training& training) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(training.ranks));
   comm::run_as_threads(training.ranks, [&](comm::Communicator& communicator) {

@@ -20,6 +20,16 @@ using MakeModel =
     std::function<std::unique_ptr<models::Model>(const models::ModelInputs&, const models::ModelContext&)>;
 using MakeSource = std::function<std::unique_ptr<data::BatchSource>(const data::SourceOptions&)>;
 
+/// As users write it: "kind = 'averaging', period = 2"; keys are separated by commas.
+StrategySettings strategy_of(std::string keys);
+
+/// With settings of its own.
+template <typename Own>
+StrategySettings strategy_with(StrategySettings settings, const Own& own) {
+  settings.own.of<Own>() = own;
+  return settings;
+}
+
 struct Outcome;
 
 struct Training {

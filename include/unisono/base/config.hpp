@@ -3,8 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 // A settings struct is declared once: its `describe` names each field, what it means, its unit and its range. The
@@ -39,6 +42,33 @@ struct Choice {
   std::string_view name;
   std::string_view meaning;
 };
+
+/// A value of an option that is an `enum class`, as users write it. One table of these per option is all there is:
+///
+///   enum class Locking { none, striped };
+///   inline constexpr Named<Locking> kLockings[] = {{Locking::none, "none", "nothing"},
+///                                                  {Locking::striped, "striped", "the rows that the example
+///                                                  touches"}};
+///   visitor.choice({.name = "locking", .meaning = "what a thread locks"}, settings.locking, kLockings);
+template <typename Enum>
+struct Named {
+  Enum value;
+  std::string_view name;
+  std::string_view meaning;
+};
+
+/// A table that deduces nothing, so that `Enum` follows from the other argument: an array is one.
+template <typename Enum>
+using NamesOf = std::span<const std::type_identity_t<Named<Enum>>>;
+
+/// The name of a value; empty where the table lacks it.
+template <typename Enum>
+constexpr std::string_view name_of(Enum value, NamesOf<Enum> names) {
+  for (const auto& one : names) {
+    if (one.value == value) return one.name;
+  }
+  return {};
+}
 
 class ConfigVisitor;
 
@@ -76,6 +106,38 @@ class ConfigVisitor {
   /// chosen; the reference visits all of them.
   virtual void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) = 0;
 
+  /// A choice that is an enum.
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void choice(const Field& field, Enum& value, NamesOf<Enum> names) {
+    std::vector<Choice> choices;
+    for (const auto& one : names) choices.push_back({one.name, one.meaning});
+    std::string name(name_of(value, names));
+    choice(field, name, choices);
+    take(name, names, value);
+  }
+
+  /// A variant that is an enum. \param fields of those values that have any
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void variant(const Field& field, Enum& value, NamesOf<Enum> names,
+               const std::vector<std::pair<Enum, std::function<void(ConfigVisitor&)>>>& fields) {
+    std::string name(name_of(value, names));
+    std::vector<Variant> variants;
+    for (const auto& one : names) {
+      variants.push_back({one.name, one.meaning});
+      for (const auto& [owner, describe] : fields) {
+        if (owner != one.value) continue;
+        variants.back().describe = [&, &describe = describe](ConfigVisitor& inner) {
+          take(name, names, value);  // the fields may depend on it
+          describe(inner);
+        };
+      }
+    }
+    variant(field, name, variants);
+    take(name, names, value);
+  }
+
   /// A table of its own: `[name]`.
   virtual void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) = 0;
 
@@ -99,6 +161,15 @@ class ConfigVisitor {
     list(
         field, elements.size(), [&elements](std::size_t size) { elements.resize(size); },
         [&elements](std::size_t i, ConfigVisitor& inner) { elements.at(i).describe(inner); });
+  }
+
+ private:
+  /// The value of a name; what no table knows leaves it as it is.
+  template <typename Enum>
+  static void take(const std::string& name, NamesOf<Enum> names, Enum& value) {
+    for (const auto& one : names) {
+      if (one.name == name) value = one.value;
+    }
   }
 };
 

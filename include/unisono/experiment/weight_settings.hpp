@@ -19,6 +19,7 @@ struct WeightSettings {
 struct WeightTerms {
   const std::string& model;     ///< model.kind
   const std::string& strategy;  ///< strategy.kind
+  bool has_one_model = false;   ///< the strategy's trait
   bool in_place = false;        ///< the model is updated in place
 };
 

@@ -8,49 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "unisono/base/config.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
+#include "unisono/strategies/catalog.hpp"
 #include "unisono/strategies/division.hpp"
 #include "unisono/strategies/events.hpp"
 #include "unisono/strategies/fault.hpp"
 #include "unisono/strategies/serving.hpp"
 
 namespace unisono::strategies {
-
-/// `[strategy]`
-struct StrategySettings {
-  /// allreduce, averaging, elastic_averaging, hogwild, parameter_server, serial, stratified
-  std::string kind = "allreduce";
-  bool has_servers() const { return kind == "parameter_server" || kind == "elastic_averaging"; }
-  std::int64_t period = 16;                 ///< averaging, hogwild: steps between averages
-  std::string optimizer_state = "average";  ///< averaging: average, keep or reset
-  std::int64_t allreduce_epochs = 0;        ///< averaging: post-local SGD
-  std::string merge = "auto";               ///< hogwild, averaging: of rows that are updated in place: auto, sum, mean
-  std::int64_t merge_after = 64;            ///< likewise, sum: touches after which a row is merged between averages
-  std::int64_t threads = 0;                 ///< hogwild, stratified: 0: the rank's fair share of the cores
-  std::string locking = "none";             ///< hogwild: none, striped, global
-
-  double elasticity = 0;  ///< elastic_averaging: α; 0: 0.9 / workers
-
-  // parameter_server; servers: elastic_averaging, too
-  std::int64_t servers = 0;                  ///< ranks that serve and do nothing else; 0: every rank works and serves
-  std::string consistency = "asynchronous";  ///< asynchronous, bounded, synchronous
-  std::int64_t staleness = 2;                ///< bounded: steps
-  std::int64_t pull_period = 1, push_period = 1;
-  bool prefetch = false;             ///< pull while the step before computes
-  std::string stale_rate = "whole";  ///< whole, divided
-  double delay_compensation = 0;     ///< λ
-  std::int64_t warmup_steps = 0;     ///< that worker 0 makes alone
-  bool record = false;
-  /// A recorded run's roles, to be repeated on any ranks; no keys of the config. 0: none is repeated.
-  std::int64_t replayed_workers = 0, replayed_servers = 0;
-  void describe(ConfigVisitor& visitor);
-};
 
 /// Where the seconds of this rank went; they add up to the total. The strategy adds to the first five, the observer to
 /// evaluation and checkpoint, and whoever knows the total sets `other` to what remains of it.
@@ -143,7 +113,7 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   /// Whether it can train this model, before a run writes anything. \throws ConfigError where it cannot
-  virtual void require(const models::Model&, int /*ranks*/) const {}
+  virtual void require(const models::Model& model, int ranks) const;
   /// Divides the model among the ranks, where that is how it trains; it then needs rows of θ as Division says, and
   /// `train` takes a state of its size. Null: every rank holds all of θ. Collective.
   virtual Division* divide(const models::Model&, const data::DatasetInfo&, comm::Communicator&) { return nullptr; }
@@ -159,14 +129,14 @@ class Strategy {
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
   /// How many servers hold θ; 0: no such thing.
   virtual int servers(int /*ranks*/) const { return 0; }
-  /// Whether all ranks make every step together, so that batch statistics can be those of the global batch.
-  virtual bool steps_together() const = 0;
+  const StrategyTraits& traits() const { return traits_; }
+  bool steps_together() const { return traits_.steps_together; }
   /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
-  virtual bool optimizer_state_is_local() const = 0;
+  virtual bool optimizer_state_is_local() const { return false; }
   /// Vectors of θ's size that a worker keeps beside its optimizer's, and that checkpoints keep with these.
   virtual std::vector<std::string> state_vectors() const { return {}; }
   /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
-  virtual bool updates_in_place(const models::Model& model) const { return model.in_place() != nullptr; }
+  bool updates_in_place(const models::Model& model) const;
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
   /// otherwise share the work of one gradient.
   virtual bool has_workers(const models::Model&) const { return false; }
@@ -176,6 +146,10 @@ class Strategy {
   /// What a rank keeps beside θ, g and the optimizer's state, about.
   /// \param states vectors of θ's size that the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
+
+ private:
+  friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
+  StrategyTraits traits_;  ///< of its row in the table
 };
 
 /// \throws ConfigError

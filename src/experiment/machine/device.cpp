@@ -34,7 +34,7 @@ std::string obstacle_to_gpus(const Config& config) {
   if (config.model.kind != "network") {
     return fmt::format("model.kind = \"{}\" can be trained only on CPUs", config.model.kind);
   }
-  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") {
+  if (traits_of(config.strategy).shares_model) {
     return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
   }
   if (config.strategy.replayed_workers > 0) return "a recorded run can be repeated only on CPUs";

@@ -43,13 +43,13 @@ namespace {
 
 /// The threads that a rank is to have; 0: its fair share of the cores.
 std::int64_t wanted_threads(const Config& config) {
-  if (config.strategy.kind == "hogwild" || config.strategy.kind == "stratified") return config.strategy.threads;
+  if (traits_of(config.strategy).shares_model) return config.strategy.threads;
   if (updates_in_place(config)) return 1;
   return config.train.threads;
 }
 
 /// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
-bool serves_too(const Config& config) { return config.strategy.has_servers() && config.strategy.servers == 0; }
+bool serves_too(const Config& config) { return traits_of(config.strategy).has_servers && config.strategy.servers == 0; }
 
 /// Null where the ranks' memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,

@@ -1,7 +1,6 @@
 #include "run/serving_report.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -149,22 +148,6 @@ nlohmann::ordered_json brief_json(const ServingReport& report) {
   return json;
 }
 
-std::string relief_of_servers(const Config& config) {
-  const strategies::StrategySettings& strategy = config.strategy;
-  std::vector<std::string> ways;
-  if (strategy.servers > 0) ways.emplace_back("more servers (strategy.servers)");
-  if (strategy.kind == "elastic_averaging") {
-    ways.emplace_back("a longer period");
-  } else if (models::has_in_place_kind(config.model)) {
-    ways.emplace_back("a larger train.batch_size");
-  } else {
-    if (!strategy.prefetch) ways.emplace_back("prefetch = true");
-    ways.emplace_back(strategy.consistency == "synchronous" ? "a larger train.batch_size"
-                                                            : "a longer pull_period and push_period");
-  }
-  return fmt::format("try {}", fmt::join(ways, ", or "));
-}
-
 std::string to_text(const ServingReport& report, const Config& config) {
   if (report.shards.empty()) return "";
   const auto busier = [&](const strategies::ServedShard& a, const strategies::ServedShard& b) {
@@ -179,7 +162,7 @@ std::string to_text(const ServingReport& report, const Config& config) {
       staleness.mean(), staleness.largest(), 100 * report.busy_share(busiest));
   if (report.busy_share(busiest) > kBusy && config.strategy.replayed_workers == 0) {
     text += fmt::format("  bottleneck  server {} on rank {}: {}\n", busiest.server, busiest.rank,
-                        relief_of_servers(config));
+                        kind_of(config.strategy).relief(config.strategy, models::has_in_place_kind(config.model)));
   }
   return text;
 }

@@ -32,7 +32,4 @@ nlohmann::ordered_json brief_json(const ServingReport& report);
 /// Lines of a summary; empty where there are no servers.
 std::string to_text(const ServingReport& report, const Config& config);
 
-/// What makes servers' work less for a run of this config: "try more servers (strategy.servers)".
-std::string relief_of_servers(const Config& config);
-
 }  // namespace unisono::experiment

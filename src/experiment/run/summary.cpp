@@ -10,6 +10,7 @@
 
 #include "run/metrics_log.hpp"
 #include "run/progress.hpp"
+#include "unisono/models/factory.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -22,15 +23,8 @@ struct TimeShare {
 
 /// What sends less.
 std::string advice_on_messages(const Config& config) {
-  const std::string& strategy = config.strategy.kind;
-  if (strategy == "averaging" || strategy == "hogwild") {
-    return "ranks waited for messages: a longer period sends fewer, and so does a larger merge_after if rows are "
-           "merged between averages";
-  }
-  if (config.strategy.has_servers()) return "workers waited for messages: " + relief_of_servers(config);
-  if (strategy == "stratified")
-    return "ranks waited for items from each other: fewer ranks with more threads send fewer";
-  return "ranks waited for messages: a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+  const strategies::StrategyKind& kind = kind_of(config.strategy);
+  return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
 }
 
 std::array<TimeShare, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {

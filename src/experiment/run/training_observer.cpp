@@ -71,7 +71,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   }
   // Threads that make many steps before they meet make one at first, so that the run's speed and loss are soon seen.
   // Where there are servers, a meeting would change which parameters workers have.
-  if (step == first_step_ && !config.strategy.has_servers()) next = std::min(next, step + 1);
+  if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
   // A checkpoint is done only where all ranks meet.
   if (context_.checkpoints.is_writing()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;

@@ -148,8 +148,12 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "communication", .meaning = "messages between ranks"}, communication);
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
+  const strategies::StrategyKind& kind = kind_of(strategy);
   require_weights(visitor, train.weights,
-                  {.model = model.kind, .strategy = strategy.kind, .in_place = updates_in_place(*this)});
+                  {.model = model.kind,
+                   .strategy = strategy.kind,
+                   .has_one_model = kind.traits.has_one_model,
+                   .in_place = updates_in_place(*this)});
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
                   "reached; lower it, or train for more epochs");
@@ -158,33 +162,25 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
                   "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
                   "them");
-  visitor.require("data", data.partition != "strata" || strategy.kind == "stratified",
+  visitor.require("data", data.partition != "strata" || kind.traits.divides_model,
                   "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
-  visitor.require(
-      "data", data.shuffle || strategy.kind != "stratified",
-      "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
-  visitor.require(
-      "optimizer",
-      strategy.kind != "parameter_server" || strategy.consistency != "synchronous" || optimizer.clip_norm == 0,
-      "clip_norm does not work with synchronous servers, because each server sees only its shard of the mean gradient; "
-      "remove it, or use strategy.kind = \"allreduce\"");
-  visitor.require("strategy", strategy.allreduce_epochs <= train.epochs,
-                  "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
-                  "= \"allreduce\", or more epochs");
+  if (kind.check != nullptr) {
+    kind.check(strategy, {.epochs = train.epochs, .shuffle = data.shuffle, .clip_norm = optimizer.clip_norm}, visitor);
+  }
 }
 
 bool updates_in_place(const Config& config) {
-  const std::string& strategy = config.strategy.kind;
-  return models::has_in_place_kind(config.model) && strategy != "allreduce" && strategy != "elastic_averaging";
+  return models::has_in_place_kind(config.model) && !traits_of(config.strategy).needs_gradient;
 }
 
 Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   Config config;
   config.model.own = models::make_kinds(models);
   config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
-  if (config.strategy.kind == "stratified") config.data.partition = config.data.order = "strata";
+  const strategies::StrategyTraits& traits = traits_of(config.strategy);
+  if (traits.divides_model) config.data.partition = config.data.order = "strata";
   if (config.data.partition == "auto") {
-    const bool at_own_pace = config.strategy.has_servers() && !models::has_in_place_kind(config.model);
+    const bool at_own_pace = traits.has_servers && !models::has_in_place_kind(config.model);
     config.data.partition = at_own_pace ? "fixed" : "global";
   }
   return config;

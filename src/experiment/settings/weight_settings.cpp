@@ -33,7 +33,7 @@ void require_weights(ConfigVisitor& visitor, const WeightSettings& weights, cons
                   fmt::format("train.weight_average: model.kind = \"{}\" is updated in place, example by example, so "
                               "there are no steps to average over; remove it",
                               terms.model));
-  visitor.require("train", terms.strategy == "allreduce" || terms.strategy == "averaging" || terms.strategy == "serial",
+  visitor.require("train", terms.has_one_model,
                   fmt::format("train.weight_average needs ranks that regularly hold the same model: use strategy.kind "
                               "= \"allreduce\" or \"averaging\", not \"{}\", or remove it",
                               terms.strategy));

@@ -38,6 +38,10 @@ Roles roles_of(const StrategySettings& settings, int ranks) {
   return Roles::of_ranks(ranks, static_cast<int>(settings.servers));
 }
 
+std::string relief_by_servers(const StrategySettings& settings) {
+  return settings.servers > 0 ? "try more servers (strategy.servers), or " : "try ";
+}
+
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank) {
   const std::vector<int> own = roles.workers_of(rank);
   if (own.empty()) return std::nullopt;

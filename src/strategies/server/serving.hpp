@@ -18,6 +18,8 @@ namespace unisono::strategies {
 
 /// Who is who on these ranks. \throws ConfigError where no rank would train
 Roles roles_of(const StrategySettings& settings, int ranks);
+/// The beginning of a strategy's advice for busy servers.
+std::string relief_by_servers(const StrategySettings& settings);
 /// A rank's part of the examples where these roles are.
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank);
 

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "parameter_average.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::strategies {
+
+/// What an average of θ does to the optimizer's state.
+enum class StateAtAverage { average, keep, reset };
+
+struct AveragingSettings {
+  std::int64_t period = 16;  ///< steps between averages
+  RowMergeSettings merge{};
+  StateAtAverage optimizer_state = StateAtAverage::average;
+  std::int64_t allreduce_epochs = 0;  ///< post-local SGD
+};
+
+void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor);
+void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor);
+std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
+
+}  // namespace unisono::strategies

@@ -1,0 +1,28 @@
+#include "exchange/exchange.hpp"
+#include "unisono/comm/buckets.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+class BucketedSum final : public GradientExchange {
+ public:
+  BucketedSum(comm::Communicator& communicator, MutableView gradient, Index bucket_bytes)
+      : buckets_(communicator, gradient, bucket_bytes) {}
+  void ready(Index first, Index last) override { buckets_.ready(first, last); }
+  void finish() override { buckets_.finish(); }
+  HeldUp held_up() const override {
+    return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
+  }
+
+ private:
+  comm::GradientBuckets buckets_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
+                                                    Index bucket_bytes) {
+  return std::make_unique<BucketedSum>(communicator, gradient, bucket_bytes);
+}
+
+}  // namespace unisono::strategies

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <memory>
+
+#include "parameter_average.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::strategies {
+
+/// What a thread locks during an update.
+enum class Locking { none, striped, global };
+
+struct HogwildSettings {
+  Locking locking = Locking::none;
+  std::int64_t period = 16;  ///< of several ranks: steps between averages
+  RowMergeSettings merge{};
+};
+
+void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor);
+std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings);
+
+}  // namespace unisono::strategies

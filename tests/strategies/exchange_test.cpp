@@ -1,0 +1,70 @@
+#include "exchange/exchange.hpp"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "exchange/timed_exchange.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+/// Takes the seconds that it is told to take.
+class FakeExchange final : public GradientExchange {
+ public:
+  explicit FakeExchange(std::vector<std::pair<Index, Index>>& calls) : calls_(calls) {}
+  void ready(Index first, Index last) override {
+    calls_.emplace_back(first, last);
+    held_up_.communication += 2;
+    held_up_.stragglers += 1;
+  }
+  void finish() override {
+    calls_.emplace_back(-1, -1);
+    held_up_.communication += 8;
+    held_up_.stragglers += 4;
+  }
+  HeldUp held_up() const override { return held_up_; }
+
+ private:
+  std::vector<std::pair<Index, Index>>& calls_;
+  HeldUp held_up_;
+};
+
+}  // namespace
+
+TEST_CASE("the bucketed sum is that of all ranks, step after step, whether ranges were ready or not", "[exchange]") {
+  for (const bool says_ready : {false, true}) {
+    comm::run_as_threads(3, [&](comm::Communicator& communicator) {
+      Buffer gradient(100, communicator.shared_allocator());
+      const auto exchange = make_bucketed_sum(communicator, gradient.view(), 64);
+      for (int step = 0; step < 2; ++step) {
+        std::iota(gradient.view().begin(), gradient.view().end(), static_cast<float>(communicator.rank() + step));
+        if (says_ready) exchange->ready(40, 100);
+        exchange->finish();
+        for (Index i = 0; i < 100; ++i) {
+          REQUIRE(gradient.view()[static_cast<std::size_t>(i)] == static_cast<float>(3 * i + 3 + 3 * step));
+        }
+        communicator.barrier();  // all have looked
+      }
+      CHECK(exchange->held_up().communication > 0);
+    });
+  }
+}
+
+TEST_CASE("what an exchange holds up is no computation, and is counted once", "[exchange][seconds]") {
+  const auto backend = kernels::make_cpu_backend(1);
+  Seconds seconds;
+  std::vector<std::pair<Index, Index>> calls;
+  TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
+  exchange.ready(3, 5);  // in a pass, which counts all of its time as computation
+  CHECK(seconds.compute == -3);
+  CHECK(seconds.exposed_communication == 2);
+  CHECK(seconds.straggler_wait == 1);
+  exchange.finish();
+  CHECK(seconds.compute == -3);
+  CHECK(seconds.exposed_communication == 10);
+  CHECK(seconds.straggler_wait == 5);
+  CHECK(calls == std::vector<std::pair<Index, Index>>{{3, 5}, {-1, -1}});
+}
+
+}  // namespace unisono::strategies
