@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "graph.hpp"
-#include "schedule.hpp"
+#include "memory_schedule.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 
@@ -43,8 +43,8 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
     node.last = parameters_.size();
   }
   if (parameters_.size() > 0) freeze(patterns);
-  training_ = std::make_unique<Schedule>(make_schedule(*graph_, true));
-  inference_ = std::make_unique<Schedule>(make_schedule(*graph_, false));
+  training_ = std::make_unique<MemorySchedule>(make_memory_schedule(*graph_, true));
+  inference_ = std::make_unique<MemorySchedule>(make_memory_schedule(*graph_, false));
 }
 
 Network::Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
@@ -102,7 +102,7 @@ WorkspacePlan Network::plan(Index batch, bool training) const {
 
 View Network::forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const {
   assert(workspace.plan.batch == pass.batch && workspace.plan.training == pass.training);
-  const Schedule& schedule = pass.training ? *training_ : *inference_;
+  const MemorySchedule& schedule = pass.training ? *training_ : *inference_;
   const auto tensor = [&](int number) {
     return number < 0 ? MutableView{} : view(workspace, schedule.activation[static_cast<std::size_t>(number)]);
   };

@@ -10,8 +10,8 @@
 
 namespace unisono::nn {
 
-struct Graph;     // the layers in order, and which tensors they connect
-struct Schedule;  // which tensors share memory, and when each is needed
+struct Graph;           // the layers in order, and which tensors they connect
+struct MemorySchedule;  // which tensors share memory, and when each is needed
 
 /// Where every tensor of a pass over one batch size lies in one piece of memory.
 struct WorkspacePlan {
@@ -84,7 +84,7 @@ class Network {
   const kernels::Backend& backend_;
   ParameterLayout parameters_, statistics_;
   std::unique_ptr<Graph> graph_;
-  std::unique_ptr<Schedule> training_, inference_;
+  std::unique_ptr<MemorySchedule> training_, inference_;
 };
 
 }  // namespace unisono::nn

@@ -30,7 +30,7 @@ struct BackwardStep {
 };
 
 /// Which tensors share memory, and when each is needed. Independent of the size of the batch.
-struct Schedule {
+struct MemorySchedule {
   std::vector<Slot> slots;
   std::vector<int> activation;         ///< slot of each tensor
   std::vector<int> kept;               ///< slot of each node's kept floats; −1: none
@@ -39,7 +39,7 @@ struct Schedule {
 };
 
 /// An activation is kept until backward only where a layer's traits ask for it.
-Schedule make_schedule(const Graph& graph, bool training);
+MemorySchedule make_memory_schedule(const Graph& graph, bool training);
 
 /// Offsets for pieces of memory of which those needed at the same time must not overlap, in one piece of `floats`:
 /// the largest first, each as low as it fits. (Pisarchyk and Lee, "Efficient memory management for deep neural net

@@ -1,4 +1,4 @@
-#include "schedule.hpp"
+#include "memory_schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -14,7 +14,7 @@ class Scheduler {
     for (int i = 0; i < nodes_; ++i) keep(i, training);
     if (training) gradients();
   }
-  Schedule take() { return std::move(schedule_); }
+  MemorySchedule take() { return std::move(schedule_); }
 
  private:
   const Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
@@ -46,7 +46,7 @@ class Scheduler {
 
   const Graph& graph_;
   int nodes_;
-  Schedule schedule_;
+  MemorySchedule schedule_;
   std::vector<bool> wanted_;   // of each tensor: whether anything before it learns
   std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
   std::vector<int> holders_;   // of each slot: how many tensors' pending gradients it is
@@ -155,7 +155,7 @@ bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, bool training) { return Scheduler(graph, training).take(); }
+MemorySchedule make_memory_schedule(const Graph& graph, bool training) { return Scheduler(graph, training).take(); }
 
 Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes) {
   std::vector<std::size_t> by_size(slots.size());
