@@ -61,26 +61,29 @@ Graph graph_of(const std::vector<LayerSettings>& layers, const kernels::Extent& 
   return graph;
 }
 
+MemorySchedule training_schedule(const Graph& graph) {
+  return make_memory_schedule({graph, 0, static_cast<int>(graph.nodes.size())}, PassKind::training);
+}
+
 TEST_CASE("activations run in place where nobody needs what they overwrite", "[memory_schedule]") {
   // tanh keeps its output, dense its input: tensor 1 is overwritten by tensor 2.
-  const MemorySchedule in_place = make_memory_schedule(graph_of({dense(3), layer("tanh"), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule in_place = training_schedule(graph_of({dense(3), layer("tanh"), dense(2)}, {4, 1, 1}));
   CHECK(in_place.activation[1] == in_place.activation[2]);
   // GELU's gradient needs its input.
-  const MemorySchedule apart = make_memory_schedule(graph_of({dense(3), layer("gelu"), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule apart = training_schedule(graph_of({dense(3), layer("gelu"), dense(2)}, {4, 1, 1}));
   CHECK(apart.activation[1] != apart.activation[2]);
   // The first tanh keeps its output, so that the second must not overwrite it.
   const MemorySchedule twice =
-      make_memory_schedule(graph_of({dense(3), layer("tanh"), layer("tanh"), dense(2)}, {4, 1, 1}), true);
+      training_schedule(graph_of({dense(3), layer("tanh"), layer("tanh"), dense(2)}, {4, 1, 1}));
   CHECK(twice.activation[1] == twice.activation[2]);
   CHECK(twice.activation[2] != twice.activation[3]);
   // The shortcut reads it, too.
-  const MemorySchedule read =
-      make_memory_schedule(graph_of({dense(3), residual({layer("tanh"), dense(3)})}, {4, 1, 1}), true);
+  const MemorySchedule read = training_schedule(graph_of({dense(3), residual({layer("tanh"), dense(3)})}, {4, 1, 1}));
   CHECK(read.activation[1] != read.activation[2]);
 }
 
 TEST_CASE("the first layer that learns gives no gradient of its inputs", "[memory_schedule]") {
-  const MemorySchedule schedule = make_memory_schedule(graph_of({layer("tanh"), dense(3), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule schedule = training_schedule(graph_of({layer("tanh"), dense(3), dense(2)}, {4, 1, 1}));
   CHECK(schedule.backward[0].dy == -1);
   CHECK(schedule.backward[1].dx == -1);
   CHECK(schedule.backward[2].dx >= 0);
