@@ -8,6 +8,11 @@
 namespace unisono::nn {
 namespace {
 
+/// A piece may have no parameters, and its rank none.
+void begin(const Pass& pass) {
+  if (!pass.parameters.empty()) pass.backend.begin_pass(pass.parameters);
+}
+
 /// A layer's part of the moments of a piece; empty where there are none.
 MutableView moments_of(const Node& node, Index first, MutableView moments) {
   if (moments.empty()) return {};
@@ -106,7 +111,7 @@ View Piece::input_gradient(const Workspace& workspace) const {
 }
 
 View Piece::forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const {
-  pass.backend.begin_pass(pass.parameters);
+  begin(pass);
   if (pass.batch > 0 && inputs.kept != nullptr) {
     inputs.kept->load(pass.examples, inputs.movements, input(workspace));
   } else if (pass.batch > 0) {
@@ -116,7 +121,7 @@ View Piece::forward(const Pass& pass, const Inputs& inputs, const Workspace& wor
 }
 
 View Piece::forward(const Pass& pass, const Workspace& workspace) const {
-  pass.backend.begin_pass(pass.parameters);
+  begin(pass);
   return run_forward(pass, workspace);
 }
 
