@@ -134,6 +134,15 @@ int Graph::readers(int tensor) const {
   return count;
 }
 
+std::vector<bool> wanted_gradients(const Graph& graph) {
+  std::vector<bool> wanted = {false};
+  for (const Node& node : graph.nodes) {
+    const bool by_residual = node.residual >= 0 && wanted[static_cast<std::size_t>(node.residual)];
+    wanted.push_back(node.learns || by_residual || wanted[static_cast<std::size_t>(node.input)]);
+  }
+  return wanted;
+}
+
 void cut_after(Graph& graph, const std::string& layer) {
   const auto named = std::find_if(graph.configured.begin(), graph.configured.end(),
                                   [&](const ConfiguredLayer& one) { return one.name == layer; });

@@ -98,8 +98,11 @@ class ReferenceBackend final : public kernels::Backend {
   }
   void batch_norm_parameter_gradients(const kernels::NormSpec&, std::span<const double> sums, MutableView dgamma,
                                       MutableView dbeta, kernels::Write write) override {
-    for (std::size_t c = 0; c < dbeta.size(); ++c) reference::store_sum(dbeta[c], sums[c], write);
-    for (std::size_t c = 0; c < dgamma.size(); ++c) reference::store_sum(dgamma[c], sums[dbeta.size() + c], write);
+    // Rounded before they are added, as on devices: in halves of a backward pass they lie somewhere in between.
+    for (std::size_t c = 0; c < dbeta.size(); ++c) reference::store_sum(dbeta[c], static_cast<float>(sums[c]), write);
+    for (std::size_t c = 0; c < dgamma.size(); ++c) {
+      reference::store_sum(dgamma[c], static_cast<float>(sums[dbeta.size() + c]), write);
+    }
   }
   void batch_norm_backward(const kernels::NormSpec& s, Index batch, View x, View mean, View inverse_deviation,
                            View gamma, View dy, std::span<const double> sums, MutableView dx) override {

@@ -29,11 +29,15 @@ inline void batch_norm_moments(const kernels::NormSpec& s, std::span<const doubl
                                MutableView running_mean, MutableView running_variance, MutableView mean,
                                MutableView inverse_deviation) {
   const double n = sums.back();
-  for (std::size_t c = 0; n > 0 && c < mean.size(); ++c) {
-    const double average = sums[c] / n, variance = std::max(0.0, sums[mean.size() + c] / n - average * average);
+  const auto channels = static_cast<std::size_t>(s.extent.channels);
+  for (std::size_t c = 0; n > 0 && c < channels; ++c) {
+    const double average = sums[c] / n, variance = std::max(0.0, sums[channels + c] / n - average * average);
     const double unbiased = n > 1 ? variance * n / (n - 1) : 0;
-    mean[c] = static_cast<float>(average);
-    inverse_deviation[c] = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
+    if (!mean.empty()) {
+      mean[c] = static_cast<float>(average);
+      inverse_deviation[c] = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
+    }
+    if (running_mean.empty()) continue;
     running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * average);
     running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased);
   }
@@ -83,6 +87,7 @@ inline void layer_norm_backward(const kernels::NormSpec& s, Index batch, View x,
       dx[first + i] = static_cast<float>((d - mean_d - hat(i) * mean_dx) * of.inverse_deviation);
     }
   }
+  if (dgamma.empty()) return;
   for (std::size_t i = 0; i < size; ++i) store_sum(dgamma[i], sum_gamma[i], write);
   for (std::size_t i = 0; i < size; ++i) store_sum(dbeta[i], sum_beta[i], write);
 }

@@ -78,7 +78,7 @@ inline void convolution_backward(const kernels::ConvolutionSpec& s, Index batch,
       sum_w[at(taps, o, g, k, l)] += slope * x[at(s.in, n, c, row, column)];
     });
   });
-  for (std::size_t i = 0; i < sum_w.size(); ++i) store_sum(dw[i], sum_w[i], write);
+  for (std::size_t i = 0; i < dw.size(); ++i) store_sum(dw[i], sum_w[i], write);
   if (!dx.empty()) {
     for (std::size_t i = 0; i < sum_x.size(); ++i) dx[i] = static_cast<float>(sum_x[i]);
   }

@@ -166,7 +166,8 @@ class Backend {
   virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
   /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
   ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
-  /// Nothing changes where n = sums[2C] is 0. \param sums of all that is normalised together
+  /// Nothing changes where n = sums[2C] is 0. Both running values, or both others, may be empty: they are not wanted.
+  /// \param sums of all that is normalised together
   virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                   MutableView running_mean, MutableView running_variance, MutableView mean,
                                   MutableView inverse_deviation) = 0;
@@ -192,7 +193,7 @@ class Backend {
 
   /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value an element.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
-  /// dx where it is wanted (not empty).
+  /// dx, and dγ with dβ, where they are wanted (not empty).
   virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
                                    MutableView dgamma, MutableView dbeta, Write write) = 0;
 

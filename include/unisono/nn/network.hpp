@@ -7,26 +7,9 @@
 
 #include "unisono/nn/layer.hpp"
 #include "unisono/nn/network_settings.hpp"
+#include "unisono/nn/piece.hpp"
 
 namespace unisono::nn {
-
-struct Graph;     // the layers in order, and which tensors they connect
-struct Schedule;  // which tensors share memory, and when each is needed
-
-/// Where every tensor of a pass over one batch size lies in one piece of memory.
-struct WorkspacePlan {
-  Index batch = 0;
-  bool training = false;
-  std::vector<Index> offsets;  ///< floats
-  std::vector<Index> sizes;    ///< floats
-  Index floats = 0;            ///< of the whole
-};
-
-/// The memory of one micro-batch in flight, the backend's. Its content needs no initial value.
-struct Workspace {
-  const WorkspacePlan& plan;
-  MutableView memory;  ///< plan.floats, aligned to a cache line
-};
 
 /// A row of the table of layers.
 struct LayerRow {
@@ -34,6 +17,15 @@ struct LayerRow {
   Index parameters = 0;
   double flops = 0;      ///< of an example's forward and backward pass
   Index activation = 0;  ///< floats that the layer's outputs take
+};
+
+/// A place between two layers of a network where exactly one tensor crosses: not inside a residual block, and not
+/// between an operation and what was fused into it.
+struct CutPoint {
+  std::string after;         ///< the layer whose outputs cross
+  Shape shape;               ///< of these, of one example
+  Index boundary = 0;        ///< floats of them, of one example
+  PieceCost before, behind;  ///< all that lies before it, and all that lies behind it
 };
 
 /// Layers in sequence, with residual blocks.
@@ -57,6 +49,12 @@ class Network {
   /// Whether the running statistics of any layer follow this rank's examples alone.
   bool statistics_are_local() const;
 
+  /// In the order of the layers.
+  std::vector<CutPoint> cut_points() const;
+  /// The layers from cut point `first` to cut point `last`, counted from 1: 0 is the network's start, and the number of
+  /// cut points plus 1 its end. The network must live longer. \throws std::out_of_range
+  Piece piece(int first, int last) const;
+
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;
   /// What the layers have to say, "global statistics" for instance, each thing once; and what is frozen.
@@ -77,14 +75,12 @@ class Network {
  private:
   Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend, const std::vector<std::string>& patterns);
   void freeze(const std::vector<std::string>& patterns);
-  void backward_node(int i, const Pass& pass, const Workspace& workspace, MutableView gradient,
-                     kernels::Write write) const;
   void fill_row(int i, Index batch, LayerRow& row) const;
 
   const kernels::Backend& backend_;
   ParameterLayout parameters_, statistics_;
   std::unique_ptr<Graph> graph_;
-  std::unique_ptr<Schedule> training_, inference_;
+  std::unique_ptr<Piece> whole_;
 };
 
 }  // namespace unisono::nn

@@ -92,8 +92,11 @@ void CpuBackend::batch_norm_moments(const NormSpec& spec, std::span<const double
   };
   for (std::size_t c = 0; c < channels; ++c) {
     const double average = sums[c] / n, variance = std::max(0.0, sums[channels + c] / n - average * average);
-    mean[c] = static_cast<float>(average);
-    inverse_deviation[c] = inverse_of(variance, spec.epsilon);
+    if (!mean.empty()) {
+      mean[c] = static_cast<float>(average);
+      inverse_deviation[c] = inverse_of(variance, spec.epsilon);
+    }
+    if (running_mean.empty()) continue;
     follow(running_mean[c], average);
     follow(running_variance[c], variance * n / std::max(1.0, n - 1));
   }

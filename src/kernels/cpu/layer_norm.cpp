@@ -60,6 +60,7 @@ void CpuBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x, 
                                dy.data() + at, dx.data() + at);
   });
 
+  if (dgamma.empty()) return;
   constexpr Index kElements = 64;
   const Index size = spec.extent.size();
   parallel_for(settings_.threads, (size + kElements - 1) / kElements, [&](Index i) {

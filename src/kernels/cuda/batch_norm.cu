@@ -85,8 +85,11 @@ __global__ void moments_of_sums(std::int64_t channels, const double* sums, doubl
   const double center = sums[c] / n, difference = sums[channels + c] / n - center * center;
   const double variance = difference > 0 ? difference : 0;
   const double unbiased = variance * n / (n > 2 ? n - 1 : 1);
-  mean[c] = static_cast<float>(center);
-  inverse_deviation[c] = inverse_root(variance, epsilon);
+  if (mean != nullptr) {
+    mean[c] = static_cast<float>(center);
+    inverse_deviation[c] = inverse_root(variance, epsilon);
+  }
+  if (running_mean == nullptr) return;
   running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * center);
   running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased);
 }

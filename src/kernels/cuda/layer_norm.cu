@@ -112,9 +112,11 @@ void CudaBackend::layer_norm_backward(const NormSpec& spec, Index batch, View x,
   with_type([&]<typename T>(T) {
     queue().launch(normalise_rows_backward<T>, grid_of_examples(batch), size, spec.epsilon, values_of<T>(x),
                    gamma.data(), values_of<T>(dy), values_of<T>(dx), means, means + batch);
+    if (dgamma.empty()) return;
     queue().launch(row_gradients_of_parts<T>, grid_of_columns(size, parts), size, batch, values_of<T>(x),
                    values_of<T>(dy), means, means + batch, partial);
   });
+  if (dgamma.empty()) return;
   queue().launch(row_parameter_gradients, grid_of_columns(size), size, parts, partial, write == Write::add,
                  dgamma.data(), dbeta.data());
 }

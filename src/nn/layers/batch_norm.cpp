@@ -38,6 +38,23 @@ Index BatchNorm::kept_size() const {
   return 2 * round_up_to_line(spec_.extent.channels) + round_up_to_line(sums_size());
 }
 
+Index BatchNorm::carried_size() const { return 2 * round_up_to_line(spec_.extent.channels); }
+
+Index BatchNorm::moments_size() const { return frozen_ ? 0 : round_up_to_line(sums_size()); }
+
+std::span<double> BatchNorm::sums_in(MutableView moments) const {
+  return as_doubles(moments.first(static_cast<std::size_t>(sums_size())));
+}
+
+BatchNorm::Gradients BatchNorm::parts_of_carried(MutableView carried) const {
+  const auto channels = static_cast<std::size_t>(spec_.extent.channels);
+  return {carried.first(channels), carried.last(carried.size() / 2).first(channels)};
+}
+
+BatchNorm::Gradients BatchNorm::gradients_of(const Pass& pass, const BackwardViews& views) const {
+  return {pass.gradient(views.gradient, gamma_), pass.gradient(views.gradient, beta_)};
+}
+
 BatchNorm::Kept BatchNorm::parts_of(MutableView kept) const {
   const auto channels = static_cast<std::size_t>(spec_.extent.channels);
   const auto line = static_cast<std::size_t>(round_up_to_line(spec_.extent.channels));
@@ -61,29 +78,59 @@ void BatchNorm::sum_over_ranks(const Pass& pass, std::span<double> sums) const {
   if (options_.global) pass.reducer.sum(sums);
 }
 
-void BatchNorm::forward(const Pass& pass, const ForwardViews& views) const {
-  const Kept kept = parts_of(views.kept);
-  const MutableView running_mean = part(pass.statistics, mean_), running_variance = part(pass.statistics, variance_);
-  if (pass.training && !frozen_) {
-    pass.backend.batch_norm_sums(spec_, pass.batch, views.x, kept.sums);
-    sum_over_ranks(pass, kept.sums);
-    pass.backend.batch_norm_moments(spec_, kept.sums, options_.momentum, running_mean, running_variance, kept.mean,
-                                    kept.inverse_deviation);
-  } else {
-    pass.backend.batch_norm_running_moments(spec_, running_mean, running_variance, kept.mean, kept.inverse_deviation);
-  }
-  if (pass.batch == 0) return;
-  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
-                                  part(pass.parameters, gamma_), part(pass.parameters, beta_), views.residual, views.y);
+void BatchNorm::batch_moments(const Pass& pass, const ForwardViews& views, const Kept& kept) const {
+  const bool later = !views.moments.empty(), updates = pass.updates_statistics && !later;
+  const std::span<double> sums = later ? sums_in(views.moments) : kept.sums;
+  pass.backend.batch_norm_sums(spec_, pass.batch, views.x, sums);
+  sum_over_ranks(pass, sums);
+  pass.backend.batch_norm_moments(spec_, sums, options_.momentum, updates ? pass.statistic(mean_) : MutableView{},
+                                  updates ? pass.statistic(variance_) : MutableView{}, kept.mean,
+                                  kept.inverse_deviation);
 }
 
-// dβ = Σ dy and dγ = Σ dy x̂ are this rank's own, as all of g; only dx needs the sums over the ranks.
+void BatchNorm::forward(const Pass& pass, const ForwardViews& views) const {
+  const Kept kept = parts_of(views.kept);
+  if (pass.training && !frozen_) {
+    batch_moments(pass, views, kept);
+  } else {
+    pass.backend.batch_norm_running_moments(spec_, pass.statistic(mean_), pass.statistic(variance_), kept.mean,
+                                            kept.inverse_deviation);
+  }
+  if (pass.batch == 0) return;
+  pass.backend.batch_norm_forward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation, pass.parameter(gamma_),
+                                  pass.parameter(beta_), views.residual, views.y);
+}
+
+// The moments are Σ x, Σ x² and the count of values, over all ranks whose statistics these are.
+void BatchNorm::apply_moments(const Pass& pass, MutableView moments) const {
+  pass.backend.batch_norm_moments(spec_, sums_in(moments), options_.momentum, pass.statistic(mean_),
+                                  pass.statistic(variance_), {}, {});
+}
+
+// dβ = Σ dy and dγ = Σ dy x̂ are this rank's own, as all of g; only dx needs the sums over the ranks. So in halves the
+// first one leaves dγ and dβ for the second.
 void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
+  const bool in_halves = !views.carried.empty();
+  if (in_halves && !views.gradient.empty()) return take_carried(pass, views);
   const Kept kept = parts_of(views.kept);
   pass.backend.batch_norm_backward_sums(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation, views.y,
                                         views.dy, kept.sums);
-  pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, part(views.gradient, gamma_),
-                                              part(views.gradient, beta_), views.write);
+  const Gradients own = in_halves ? parts_of_carried(views.carried) : gradients_of(pass, views);
+  if (!own.gamma.empty()) {
+    pass.backend.batch_norm_parameter_gradients(spec_, kept.sums, own.gamma, own.beta,
+                                                in_halves ? kernels::Write::overwrite : views.write);
+  }
+  input_gradient(pass, views, kept);
+}
+
+void BatchNorm::take_carried(const Pass& pass, const BackwardViews& views) const {
+  const Gradients from = parts_of_carried(views.carried), to = gradients_of(pass, views);
+  const float old = views.write == kernels::Write::add ? 1 : 0;
+  pass.backend.axpby(1, from.gamma, old, to.gamma);
+  pass.backend.axpby(1, from.beta, old, to.beta);
+}
+
+void BatchNorm::input_gradient(const Pass& pass, const BackwardViews& views, const Kept& kept) const {
   if (frozen_) {
     pass.backend.clear(views.kept.last(static_cast<std::size_t>(round_up_to_line(sums_size()))));  // of no examples
   } else {
@@ -91,7 +138,7 @@ void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
   }
   if (pass.batch == 0 || views.dx.empty()) return;
   pass.backend.batch_norm_backward(spec_, pass.batch, views.x, kept.mean, kept.inverse_deviation,
-                                   part(pass.parameters, gamma_), views.dy, kept.sums, views.dx);
+                                   pass.parameter(gamma_), views.dy, kept.sums, views.dx);
 }
 
 void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {

@@ -31,21 +31,33 @@ class BatchNorm final : public Layer {
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                ParameterLayout& statistics) override;
   Index kept_size() const override;
+  Index carried_size() const override;
+  Index moments_size() const override;
   std::string note() const override;
   void freeze() override { frozen_ = true; }
   bool absorb_relu() override;
   bool absorb_addition() override;
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
+  void apply_moments(const Pass& pass, MutableView moments) const override;
 
  private:
   struct Kept {
     MutableView mean, inverse_deviation;  ///< [C], from the forward pass for the backward pass
     std::span<double> sums;               ///< [2C + 1], of each pass
   };
+  struct Gradients {
+    MutableView gamma, beta;  ///< [C]
+  };
   Index sums_size() const;  ///< floats
   Kept parts_of(MutableView kept) const;
+  Gradients parts_of_carried(MutableView carried) const;
+  Gradients gradients_of(const Pass& pass, const BackwardViews& views) const;
+  std::span<double> sums_in(MutableView moments) const;
   void sum_over_ranks(const Pass& pass, std::span<double> sums) const;
+  void batch_moments(const Pass& pass, const ForwardViews& views, const Kept& kept) const;
+  void input_gradient(const Pass& pass, const BackwardViews& views, const Kept& kept) const;
+  void take_carried(const Pass& pass, const BackwardViews& views) const;
 
   Options options_;
   kernels::NormSpec spec_;

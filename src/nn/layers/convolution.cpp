@@ -85,14 +85,14 @@ bool Convolution::absorb_relu() {
 }
 
 void Convolution::forward(const Pass& pass, const ForwardViews& views) const {
-  const View b = has_bias_ ? part(pass.parameters, bias_) : View{};
-  pass.backend.convolution_forward(spec_, pass.batch, views.x, part(pass.parameters, weight_), b, views.y);
+  const View b = has_bias_ ? pass.parameter(bias_) : View{};
+  pass.backend.convolution_forward(spec_, pass.batch, views.x, pass.parameter(weight_), b, views.y);
 }
 
 void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
-  const MutableView db = has_bias_ ? part(views.gradient, bias_) : MutableView{};
-  pass.backend.convolution_backward(spec_, pass.batch, views.x, part(pass.parameters, weight_), views.y, views.dy,
-                                    views.dx, part(views.gradient, weight_), db, views.write);
+  const MutableView db = has_bias_ ? pass.gradient(views.gradient, bias_) : MutableView{};
+  pass.backend.convolution_backward(spec_, pass.batch, views.x, pass.parameter(weight_), views.y, views.dy, views.dx,
+                                    pass.gradient(views.gradient, weight_), db, views.write);
 }
 
 void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {

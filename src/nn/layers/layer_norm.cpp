@@ -21,13 +21,13 @@ void LayerNorm::declare(const std::string& name, const kernels::Backend& backend
 }
 
 void LayerNorm::forward(const Pass& pass, const ForwardViews& views) const {
-  pass.backend.layer_norm_forward(spec_, pass.batch, views.x, part(pass.parameters, gamma_),
-                                  part(pass.parameters, beta_), views.y);
+  pass.backend.layer_norm_forward(spec_, pass.batch, views.x, pass.parameter(gamma_), pass.parameter(beta_), views.y);
 }
 
 void LayerNorm::backward(const Pass& pass, const BackwardViews& views) const {
-  pass.backend.layer_norm_backward(spec_, pass.batch, views.x, part(pass.parameters, gamma_), views.dy, views.dx,
-                                   part(views.gradient, gamma_), part(views.gradient, beta_), views.write);
+  pass.backend.layer_norm_backward(spec_, pass.batch, views.x, pass.parameter(gamma_), views.dy, views.dx,
+                                   pass.gradient(views.gradient, gamma_), pass.gradient(views.gradient, beta_),
+                                   views.write);
 }
 
 void describe_layer_norm(LayerSettings& settings, ConfigVisitor& visitor) {

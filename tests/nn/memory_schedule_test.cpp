@@ -1,5 +1,5 @@
 // The plan of a network's memory: nothing that is needed at the same time may overlap, and little more is asked for.
-#include "schedule.hpp"
+#include "memory_schedule.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -11,13 +11,13 @@ namespace {
 
 Slot span_of(int first, int last) { return {{}, 1, first, last}; }
 
-TEST_CASE("pieces of memory that are never needed together share their place", "[schedule]") {
+TEST_CASE("pieces of memory that are never needed together share their place", "[memory_schedule]") {
   const auto [offsets, floats] = arrange({span_of(0, 1), span_of(2, 3), span_of(4, 5)}, {10, 30, 20});
   CHECK(floats == 30);
   CHECK(offsets == std::vector<Index>{0, 0, 0});
 }
 
-TEST_CASE("pieces that are needed together lie apart; gaps are used", "[schedule]") {
+TEST_CASE("pieces that are needed together lie apart; gaps are used", "[memory_schedule]") {
   // By hand: 40 at 0; 30 needs moment 2, too: at 40; 10 meets both at moment 2: at 70; 20 meets the second alone: at 0.
   const auto [offsets, floats] =
       arrange({span_of(0, 2), span_of(2, 4), span_of(2, 2), span_of(3, 4)}, {40, 30, 10, 20});
@@ -25,7 +25,7 @@ TEST_CASE("pieces that are needed together lie apart; gaps are used", "[schedule
   CHECK(floats == 80);
 }
 
-TEST_CASE("no arrangement overlaps in time and place", "[schedule]") {
+TEST_CASE("no arrangement overlaps in time and place", "[memory_schedule]") {
   RandomStream random(1, Purpose::test);
   for (int round = 0; round < 50; ++round) {
     std::vector<Slot> slots;
@@ -61,30 +61,35 @@ Graph graph_of(const std::vector<LayerSettings>& layers, const kernels::Extent& 
   return graph;
 }
 
-TEST_CASE("activations run in place where nobody needs what they overwrite", "[schedule]") {
+MemorySchedule training_schedule(const Graph& graph) {
+  return make_memory_schedule({graph, 0, static_cast<int>(graph.nodes.size())}, PassKind::training);
+}
+
+TEST_CASE("activations run in place where nobody needs what they overwrite", "[memory_schedule]") {
   // tanh keeps its output, dense its input: tensor 1 is overwritten by tensor 2.
-  const Schedule in_place = make_schedule(graph_of({dense(3), layer("tanh"), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule in_place = training_schedule(graph_of({dense(3), layer("tanh"), dense(2)}, {4, 1, 1}));
   CHECK(in_place.activation[1] == in_place.activation[2]);
   // GELU's gradient needs its input.
-  const Schedule apart = make_schedule(graph_of({dense(3), layer("gelu"), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule apart = training_schedule(graph_of({dense(3), layer("gelu"), dense(2)}, {4, 1, 1}));
   CHECK(apart.activation[1] != apart.activation[2]);
   // The first tanh keeps its output, so that the second must not overwrite it.
-  const Schedule twice = make_schedule(graph_of({dense(3), layer("tanh"), layer("tanh"), dense(2)}, {4, 1, 1}), true);
+  const MemorySchedule twice =
+      training_schedule(graph_of({dense(3), layer("tanh"), layer("tanh"), dense(2)}, {4, 1, 1}));
   CHECK(twice.activation[1] == twice.activation[2]);
   CHECK(twice.activation[2] != twice.activation[3]);
   // The shortcut reads it, too.
-  const Schedule read = make_schedule(graph_of({dense(3), residual({layer("tanh"), dense(3)})}, {4, 1, 1}), true);
+  const MemorySchedule read = training_schedule(graph_of({dense(3), residual({layer("tanh"), dense(3)})}, {4, 1, 1}));
   CHECK(read.activation[1] != read.activation[2]);
 }
 
-TEST_CASE("the first layer that learns gives no gradient of its inputs", "[schedule]") {
-  const Schedule schedule = make_schedule(graph_of({layer("tanh"), dense(3), dense(2)}, {4, 1, 1}), true);
+TEST_CASE("the first layer that learns gives no gradient of its inputs", "[memory_schedule]") {
+  const MemorySchedule schedule = training_schedule(graph_of({layer("tanh"), dense(3), dense(2)}, {4, 1, 1}));
   CHECK(schedule.backward[0].dy == -1);
   CHECK(schedule.backward[1].dx == -1);
   CHECK(schedule.backward[2].dx >= 0);
 }
 
-TEST_CASE("outside training a chain of layers needs two buffers", "[schedule]") {
+TEST_CASE("outside training a chain of layers needs two buffers", "[memory_schedule]") {
   ReferenceBackend backend;
   const Network network({.layers = {dense(64), dense(64), dense(64), dense(64)}}, {64, 1, 1}, backend, true);
   CHECK(network.plan(10, false).floats == 2 * 640);
@@ -93,7 +98,7 @@ TEST_CASE("outside training a chain of layers needs two buffers", "[schedule]") 
   CHECK(network.plan(10, true).floats == 6 * 640);
 }
 
-TEST_CASE("every size and offset of a plan is a multiple of a cache line", "[schedule]") {
+TEST_CASE("every size and offset of a plan is a multiple of a cache line", "[memory_schedule]") {
   ReferenceBackend backend;
   const Network network({.layers = {convolution(3, {3}), layer("batch_norm"), layer("gelu"), dense(7)}}, {1, 5, 5},
                         backend, true);

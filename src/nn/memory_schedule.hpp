@@ -3,13 +3,14 @@
 #include <vector>
 
 #include "graph.hpp"
+#include "unisono/nn/piece.hpp"
 
 namespace unisono::nn {
 
 /// Memory that one tensor, or several in turn, live in; needed from moment `first` to moment `last`, both included.
 ///
-/// Moments of a network of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 the loss, 2n + 1 − i node i
-/// backward.
+/// Moments of a piece of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 gives the outputs away and takes
+/// their gradient, 2n + 1 − i runs node i backward; in halves 3n + 1 − i is its second half.
 struct Slot {
   kernels::Extent extent;  ///< of an activation, or of the gradient with respect to one
   Index floats = 0;        ///< … or, where above 0, plain floats
@@ -29,17 +30,19 @@ struct BackwardStep {
   std::vector<Sum> sums;  ///< after the layer: gradients that several readers of a tensor contribute to
 };
 
-/// Which tensors share memory, and when each is needed. Independent of the size of the batch.
-struct Schedule {
+/// Which of a piece's tensors share memory, and when each is needed. Independent of the size of the batch.
+struct MemorySchedule {
   std::vector<Slot> slots;
   std::vector<int> activation;         ///< slot of each tensor
   std::vector<int> kept;               ///< slot of each node's kept floats; −1: none
+  std::vector<int> carried;            ///< slot of each node's carried floats; −1: none
   std::vector<BackwardStep> backward;  ///< of each node; where training
   int output_gradient = -1;            ///< slot; where training
+  int input_gradient = -1;             ///< slot; −1: nobody wants it
 };
 
 /// An activation is kept until backward only where a layer's traits ask for it.
-Schedule make_schedule(const Graph& graph, bool training);
+MemorySchedule make_memory_schedule(const GraphPiece& piece, PassKind kind);
 
 /// Offsets for pieces of memory of which those needed at the same time must not overlap, in one piece of `floats`:
 /// the largest first, each as low as it fits. (Pisarchyk and Lee, "Efficient memory management for deep neural net

@@ -1,4 +1,4 @@
-#include "schedule.hpp"
+#include "memory_schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -9,18 +9,23 @@ namespace {
 /// Follows the passes moment by moment and opens, shares and extends slots.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, bool training) : graph_(graph), nodes_(static_cast<int>(graph.nodes.size())) {
+  Scheduler(const GraphPiece& piece, PassKind kind) : piece_(piece), kind_(kind), nodes_(piece.nodes()) {
     activations();
-    for (int i = 0; i < nodes_; ++i) keep(i, training);
-    if (training) gradients();
+    for (int i = 0; i < nodes_; ++i) keep(i);
+    for (int i = 0; i < nodes_; ++i) carry(i);
+    if (kind != PassKind::inference) gradients();
   }
-  Schedule take() { return std::move(schedule_); }
+  MemorySchedule take() { return std::move(schedule_); }
 
  private:
-  const Node& node(int i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
+  const Node& node(int i) const { return piece_.node(i); }
   int forward_moment(int i) const { return i + 1; }
   int loss_moment() const { return nodes_ + 1; }
   int backward_moment(int i) const { return 2 * nodes_ + 1 - i; }
+  /// Whether node i has a second half, which gives its part of g; and when what it reads is needed last.
+  bool has_second_half(int i) const { return kind_ == PassKind::halves && node(i).learns; }
+  int last_moment(int i) const { return has_second_half(i) ? 3 * nodes_ + 1 - i : backward_moment(i); }
+  int end_moment() const { return 3 * nodes_ + 2; }
 
   int open(const Slot& slot) {
     schedule_.slots.push_back(slot);
@@ -34,31 +39,33 @@ class Scheduler {
 
   void activations();
   bool runs_in_place(int i) const;
-  void keep(int i, bool training);
+  void keep(int i);
+  void carry(int i);
 
   // Gradients
   void gradients();
-  void mark_wanted();
-  bool wanted(int tensor) const { return tensor >= 0 && wanted_[static_cast<std::size_t>(tensor)]; }
-  int open_gradient(int tensor, int moment) { return open({graph_.shape(tensor).extent, 0, moment, moment}); }
+  bool wanted(int tensor) const { return tensor >= 0 && wanted_[static_cast<std::size_t>(piece_.first + tensor)]; }
+  int open_gradient(int tensor, int moment) { return open({piece_.shape(tensor).extent, 0, moment, moment}); }
   void backward(int i);
   void contribute(int tensor, int slot, int moment, BackwardStep& step);
 
-  const Graph& graph_;
+  GraphPiece piece_;
+  PassKind kind_;
   int nodes_;
-  Schedule schedule_;
-  std::vector<bool> wanted_;   // of each tensor: whether anything before it learns
+  MemorySchedule schedule_;
+  std::vector<bool> wanted_;   // of each tensor of the graph: whether anything before it learns
   std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
-  std::vector<int> holders_;   // of each slot: how many tensors' pending gradients it is
+  // Of each slot: how many tensors' pending gradients it is, and how many second halves will read it.
+  std::vector<int> holders_;
 };
 
 void Scheduler::activations() {
-  schedule_.activation = {open({graph_.in.extent, 0, 0, 0})};
+  schedule_.activation = {open({piece_.shape(0).extent, 0, 0, 0})};
   for (int i = 0; i < nodes_; ++i) {
     const int moment = forward_moment(i);
-    need(activation(node(i).input), moment);
-    if (node(i).residual >= 0) need(activation(node(i).residual), moment);
-    schedule_.activation.push_back(runs_in_place(i) ? activation(node(i).input)
+    need(activation(piece_.input(i)), moment);
+    if (piece_.residual(i) >= 0) need(activation(piece_.residual(i)), moment);
+    schedule_.activation.push_back(runs_in_place(i) ? activation(piece_.input(i))
                                                     : open({node(i).layer->out().extent, 0, moment, moment}));
   }
   need(activation(nodes_), loss_moment());
@@ -66,31 +73,30 @@ void Scheduler::activations() {
 
 /// Whether y may overwrite x: nobody else reads x, and the node that wrote it will not ask for it again.
 bool Scheduler::runs_in_place(int i) const {
-  const int x = node(i).input;
-  return node(i).layer->traits().in_place && graph_.readers(x) == 1 &&
+  const int x = piece_.input(i);
+  return node(i).layer->traits().in_place && piece_.readers(x) == 1 &&
          (x == 0 || !node(x - 1).layer->traits().keeps_output);
 }
 
-void Scheduler::keep(int i, bool training) {
+void Scheduler::keep(int i) {
   const Layer& layer = *node(i).layer;
-  const int last = training ? backward_moment(i) : forward_moment(i);
+  const bool training = kind_ != PassKind::inference;
+  const int last = training ? last_moment(i) : forward_moment(i);
   schedule_.kept.push_back(layer.kept_size() == 0 ? -1 : open({{}, layer.kept_size(), forward_moment(i), last}));
   if (!training) return;
-  if (layer.traits().keeps_input) need(activation(node(i).input), last);
+  if (layer.traits().keeps_input) need(activation(piece_.input(i)), last);
   if (layer.traits().keeps_output) need(activation(i + 1), last);
 }
 
-void Scheduler::mark_wanted() {
-  wanted_ = {false};
-  for (int i = 0; i < nodes_; ++i) {
-    wanted_.push_back(node(i).learns || wanted(node(i).input) || wanted(node(i).residual));
-  }
+void Scheduler::carry(int i) {
+  const Index size = has_second_half(i) ? node(i).layer->carried_size() : 0;
+  schedule_.carried.push_back(size == 0 ? -1 : open({{}, size, backward_moment(i), last_moment(i)}));
 }
 
 void Scheduler::gradients() {
-  mark_wanted();
+  wanted_ = wanted_gradients(piece_.graph);
   schedule_.backward.resize(static_cast<std::size_t>(nodes_));
-  gradient_.assign(static_cast<std::size_t>(graph_.tensors()), -1);
+  gradient_.assign(static_cast<std::size_t>(nodes_) + 1, -1);
   schedule_.output_gradient = open_gradient(nodes_, loss_moment());
   gradient_.back() = schedule_.output_gradient;
   holders_.assign(schedule_.slots.size(), 0);
@@ -98,11 +104,13 @@ void Scheduler::gradients() {
   for (int i = nodes_; i-- > 0;) {
     if (wanted(i + 1)) backward(i);
   }
+  schedule_.input_gradient = wanted(0) ? gradient_.front() : -1;
+  if (wanted(0)) need(schedule_.input_gradient, end_moment());
 }
 
 void Scheduler::backward(int i) {
   const LayerTraits traits = node(i).layer->traits();
-  const int moment = backward_moment(i), x = node(i).input, residual = node(i).residual;
+  const int moment = backward_moment(i), x = piece_.input(i), residual = piece_.residual(i);
   BackwardStep& step = schedule_.backward[static_cast<std::size_t>(i)];
   const auto open_here = [&](int tensor) {
     holders_.push_back(0);
@@ -116,8 +124,12 @@ void Scheduler::backward(int i) {
     step.copy_of = step.dy;
     step.dy = open_here(i + 1);
   }
+  if (has_second_half(i)) {  // which reads dy: until then nobody may overwrite it
+    need(step.dy, last_moment(i));
+    ++holders_[static_cast<std::size_t>(step.dy)];
+  }
   if (wanted(x)) {
-    const bool same = traits.shares_gradient || (traits.gradient_in_place && alone);
+    const bool same = traits.shares_gradient || (traits.gradient_in_place && alone && !has_second_half(i));
     step.dx = same ? step.dy : open_here(x);
   }
   const bool shared = step.dx == step.dy;  // then what the residual gets must stay as it is for x
@@ -155,7 +167,7 @@ bool overlap(const Slot& a, const Slot& b) { return a.first <= b.last && b.first
 
 }  // namespace
 
-Schedule make_schedule(const Graph& graph, bool training) { return Scheduler(graph, training).take(); }
+MemorySchedule make_memory_schedule(const GraphPiece& piece, PassKind kind) { return Scheduler(piece, kind).take(); }
 
 Arrangement arrange(const std::vector<Slot>& slots, const std::vector<Index>& sizes) {
   std::vector<std::size_t> by_size(slots.size());

@@ -1,0 +1,132 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "unisono/nn/layer.hpp"
+
+namespace unisono::nn {
+
+struct Graph;           // the layers in order, and which tensors they connect
+struct MemorySchedule;  // which tensors share memory, and when each is needed
+
+/// What a workspace is laid out for.
+enum class PassKind {
+  inference,  ///< forward alone
+  training,   ///< forward and `backward`
+  halves,     ///< forward, `backward_inputs` and, at any time after it, `backward_weights`: takes the most memory
+};
+
+/// Where every tensor of a pass over one batch size lies in one piece of memory.
+struct WorkspacePlan {
+  Index batch = 0;
+  PassKind kind = PassKind::inference;
+  std::vector<Index> offsets;  ///< floats
+  std::vector<Index> sizes;    ///< floats
+  Index floats = 0;            ///< of the whole
+};
+
+/// The memory of one micro-batch in flight, the backend's. Its content needs no initial value.
+struct Workspace {
+  const WorkspacePlan& plan;
+  MutableView memory;  ///< plan.floats, aligned to a cache line
+};
+
+/// Flops of an example, of products with weights alone, and parameters.
+struct PieceCost {
+  double forward = 0;
+  double backward_inputs = 0, backward_weights = 0;
+  Index parameters = 0;
+
+  double flops() const { return forward + backward_inputs + backward_weights; }
+  PieceCost& operator+=(const PieceCost& more);
+};
+
+/// Consecutive layers of a network between two of its cut points, or all of them. Several micro-batches may be in
+/// flight at once, each with a workspace that the caller owns; all passes in flight are given the same
+/// `Pass::parameters`.
+///
+/// A micro-batch runs forward, then `backward`; or, on a workspace of PassKind::halves, `backward_inputs` and later
+/// `backward_weights`, whose results are the same bits. Names, layout and random numbers of a piece's layers are those
+/// of the whole network. All pieces of a network, each on what the one before gives, compute the bits of the whole
+/// network.
+///
+/// Activations at a cut, and gradients with respect to them, are [B] examples of `in()` or `out()` in the backend's
+/// layout, of `Backend::activation_size(extent, B)` floats rounded up to a cache line.
+class Piece {
+ public:
+  /// Nodes [first, last) of a graph that lives longer than this, between two cut points of it.
+  Piece(const Graph& graph, const kernels::Backend& backend, int first, int last);
+  Piece(Piece&&) noexcept;
+  ~Piece();
+
+  const Shape& in() const;
+  const Shape& out() const;
+  FloatRange parameters() const;  ///< of θ and g, padding included
+  FloatRange statistics() const;  ///< of the running statistics
+  PieceCost cost() const;
+  PieceCost cost_of(int node) const;  ///< of one layer, counted from the first
+  /// Whether the piece before this one is to be given a gradient: where anything before learns.
+  bool gives_input_gradient() const;
+  WorkspacePlan plan(Index batch, PassKind kind) const;
+
+  // One micro-batch. Collective where training with global batch statistics; then B may be 0, too.
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// Loads the network's inputs and runs the layers: for the first piece.
+  /// \return the last layer's outputs, in the workspace until the backward pass begins
+  View forward(const Pass& pass, const Inputs& inputs, const Workspace& workspace) const;
+  /// Runs the layers on what `input` holds.
+  View forward(const Pass& pass, const Workspace& workspace) const;
+  /// Where the outputs of the piece before are to be written before `forward`, which may overwrite them.
+  MutableView input(const Workspace& workspace) const;
+
+  /// Where ∂loss/∂outputs is to be written, after `forward` and before a backward pass.
+  MutableView output_gradient(const Workspace& workspace) const;
+  /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
+  /// `ready` is called with ranges of g that are final: from the end of `parameters()` to its start, without gaps, the
+  /// same ones for every batch. \param gradient floats of g as pass.parameters are of θ
+  void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
+                const std::function<void(Index, Index)>& ready) const;
+  /// Gives the input's gradient, and leaves in the workspace what `backward_weights` needs.
+  void backward_inputs(const Pass& pass, const Workspace& workspace) const;
+  /// As `backward`, after `backward_inputs`. Never collective.
+  void backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
+                        const std::function<void(Index, Index)>& ready) const;
+  /// ∂loss/∂input, after `backward` or `backward_inputs`; empty where it is not given.
+  View input_gradient(const Workspace& workspace) const;
+
+  // Running statistics of several micro-batches, in an order of the caller's choice
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// Floats of `Pass::moments`: of each layer with running statistics the sums of a batch, as doubles.
+  Index moments_size() const;
+  /// The running statistics follow one micro-batch, whose forward pass has left `moments`: the bits that it would have
+  /// given them at this point. The moments may come from any rank. \param pass backend, statistics and first_statistic
+  void apply_moments(const Pass& pass, MutableView moments) const;
+
+  const MemorySchedule& schedule(PassKind kind) const;
+
+ private:
+  struct Structure;
+  enum class Half { both, inputs, weights };
+  struct Gradient {  ///< where it goes, and how
+    MutableView values;
+    kernels::Write write;
+  };
+
+  MutableView slot(const Workspace& workspace, int number) const;
+  View run_forward(const Pass& pass, const Workspace& workspace) const;
+  bool runs_backward(int i, const Pass& pass, Half half) const;
+  void run_backward(int i, const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half) const;
+  void copy(const Pass& pass, const Workspace& workspace, int from, int to) const;
+  void add_contributions(int i, const Pass& pass, const Workspace& workspace) const;
+  void all_backward(const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half,
+                    const std::function<void(Index, Index)>& ready) const;
+
+  const kernels::Backend& backend_;
+  std::unique_ptr<const Structure> structure_;
+};
+
+}  // namespace unisono::nn
