@@ -12,6 +12,8 @@ Slice slice_of(Index n, int rank, int size) {
   return {bound(rank), bound(rank + 1)};
 }
 
+std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }
+
 /// On one node a bucket costs some microseconds to start, and should still lie in the cache of the core that computed
 /// it; between nodes a message should be long beside the latency of the network.
 Index Communicator::bucket_bytes() const { return node_size() == size() ? Index{1} << 20 : Index{4} << 20; }

@@ -388,6 +388,8 @@ const std::vector<Promise>& promises() {
       {"groups split by colour and key", groups_split_by_colour_and_key},
       {"sums of two groups may be in flight together", sums_of_two_groups_may_be_in_flight_together},
       {"a node shares one copy", a_node_shares_one_copy},
+      {"process grids of every shape have their groups", groups_of_every_shape},
+      {"what one rank throws ends a grid's groups, and the ranks go on", what_one_rank_throws_ends_the_groups},
   };
   return all;
 }

@@ -14,4 +14,8 @@ struct Promise {
 
 const std::vector<Promise>& promises();
 
+// Of process grids on any ranks; see process_grids.cpp.
+void groups_of_every_shape(comm::Communicator& communicator);
+void what_one_rank_throws_ends_the_groups(comm::Communicator& communicator);
+
 }  // namespace unisono::test

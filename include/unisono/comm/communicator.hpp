@@ -92,8 +92,11 @@ class Communicator {
   /// these ranks do together elsewhere. \throws PeerFailure and CommunicationError as collectives do
   virtual void watch(std::string_view name, const std::function<bool()>& done) = 0;
 
-  /// The ranks of equal colour, ordered by key. Collective.
+  /// The ranks of equal colour, ordered by key. Collective. The end of such a group is not: no rank waits for others,
+  /// and what all have given back is freed at the next split, or with this communicator, which outlives the group.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
+  /// This rank by itself. Not collective; costs no messages.
+  virtual std::unique_ptr<Communicator> alone();
 
   /// Memory that the ranks of this node share where that pays: what is allocated from it is reduced straight out of the
   /// peers' memory. The allocation is collective and every rank asks for the same size. Plain memory where no window

@@ -117,4 +117,10 @@ std::unique_ptr<Communicator> DeviceCommunicator::split(int color, int key) {
   return std::make_unique<DeviceCommunicator>(ranks, std::move(part), device_, make_);
 }
 
+std::unique_ptr<Communicator> DeviceCommunicator::alone() {
+  auto self = ranks_.alone();
+  Communicator& rank = *self;
+  return std::make_unique<DeviceCommunicator>(rank, std::move(self), device_, make_staged_collectives);
+}
+
 }  // namespace unisono::comm

@@ -43,6 +43,7 @@ class DeviceCommunicator final : public Communicator {
   void watch(std::string_view name, const std::function<bool()>& done) override { ranks_.watch(name, done); }
 
   std::unique_ptr<Communicator> split(int color, int key) override;
+  std::unique_ptr<Communicator> alone() override;
   Allocator& shared_allocator() override { return collectives_->memory(); }
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override { return below().allocate_on_node(bytes); }
 

@@ -102,35 +102,54 @@ void MpiCommunicator::share_memory() {
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  node_group_.reset();
+  if (!has_resources_) return;
   try {
-    if (std::uncaught_exceptions() == 0 && !terms_.job->failed()) release();
+    if (const auto home = home_.lock()) {
+      home->give_back(number_, take_resources());
+    } else if (std::uncaught_exceptions() == 0 && !terms_.job->failed()) {
+      release();
+    }
   } catch (const std::exception&) {
     // A peer failed meanwhile: nobody frees anything.
   }
+  if (node_group_) node_group_->has_resources_ = false;
+}
+
+Resources MpiCommunicator::take_resources() {
+  has_resources_ = false;
+  Resources all{collectives_, messages_, node_, std::move(board_), std::move(shared_), nullptr, splits_};
+  if (node_group_) all.node_group = std::make_unique<Resources>(node_group_->take_resources());
+  return all;
 }
 
 void MpiCommunicator::release() {
-  barrier();
-  shared_->free_windows();
-  const std::lock_guard lock(terms_.job->progress().mutex());
-  if (board_) board_->free();
-  for (MPI_Comm* communicator : {&node_, &messages_, &collectives_})
-    check(MPI_Comm_free(communicator), "MPI_Comm_free");
+  free_splits();
+  take_resources().free(terms_.job->progress());
+}
+
+/// What all ranks have given back. When it ends, all ranks have come here.
+void MpiCommunicator::free_splits() {
+  std::vector<std::int64_t> in_use = splits_->in_use();
+  if (in_use.empty()) return barrier();
+  allreduce_max(in_use);
+  splits_->free_unused(in_use, terms_.job->progress());
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {
-  barrier();
-  MPI_Comm part = MPI_COMM_NULL;
+  free_splits();
+  const std::uint64_t number = splits_->add();
+  MPI_Comm ranks = MPI_COMM_NULL;
   {
     const std::lock_guard lock(terms_.job->progress().mutex());
-    check(MPI_Comm_split(collectives_, color, key, &part), "MPI_Comm_split");
+    check(MPI_Comm_split(collectives_, color, key, &ranks), "MPI_Comm_split");
   }
-  auto communicator = std::make_unique<MpiCommunicator>(
-      terms_, part, mix(group_.id, ++splits_, static_cast<std::uint64_t>(static_cast<std::int64_t>(color))));
+  auto group = std::make_unique<MpiCommunicator>(
+      terms_, ranks, mix(group_.id, number, static_cast<std::uint64_t>(static_cast<std::int64_t>(color))));
+  group->home_ = splits_;
+  group->number_ = number;
   const std::lock_guard lock(terms_.job->progress().mutex());
-  check(MPI_Comm_free(&part), "MPI_Comm_free");
-  return communicator;
+  check(MPI_Comm_free(&ranks), "MPI_Comm_free");
+  return group;
 }
 
 std::shared_ptr<std::byte> MpiCommunicator::allocate_on_node(std::size_t bytes) {

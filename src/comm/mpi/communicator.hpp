@@ -11,6 +11,7 @@
 #include "job.hpp"
 #include "message_operations.hpp"
 #include "shared_allocator.hpp"
+#include "splits.hpp"
 #include "topology.hpp"
 #include "unisono/comm/mpi.hpp"
 
@@ -29,7 +30,8 @@ class MpiCommunicator final : public Communicator {
  public:
   /// Collective over `ranks`, all of which must be about to call it.
   MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id);
-  /// Collective where all is well. After a failure, what others may still use is left to the end of the process.
+  /// What was split from another communicator is given back to it. Else collective where all is well; after a failure,
+  /// what others may still use is left to the end of the process.
   ~MpiCommunicator() override;
 
   int rank() const override { return rank_; }
@@ -85,6 +87,8 @@ class MpiCommunicator final : public Communicator {
   void make_places(MPI_Comm ranks);
   std::int64_t node_key(int rank) const;
   void share_memory();
+  void free_splits();
+  Resources take_resources();
   void release();
   MpiCommunicator& node_group() { return node_group_ ? *node_group_ : *this; }
 
@@ -106,9 +110,12 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<MpiCommunicator> node_group_;  ///< the ranks of this node, where there are several nodes
   std::unique_ptr<Board> board_;                 ///< of this node; none where it shares no memory
   std::unique_ptr<SharedAllocator> shared_;
-  std::uint64_t last_in_window_ = 0;  ///< number of the last collective in shared memory
-  std::atomic<int> in_flight_ = 0;    ///< started sums that are not done
-  std::uint64_t splits_ = 0;
+  std::uint64_t last_in_window_ = 0;                             ///< number of the last collective in shared memory
+  std::atomic<int> in_flight_ = 0;                               ///< started sums that are not done
+  std::shared_ptr<Splits> splits_ = std::make_shared<Splits>();  ///< from this communicator
+  std::weak_ptr<Splits> home_;                                   ///< that it is one of; none: it is no such group …
+  std::uint64_t number_ = 0;                                     ///< … with this number
+  bool has_resources_ = true;
 };
 
 }  // namespace unisono::comm::mpi

@@ -11,6 +11,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/mpi.hpp"
+#include "unisono/comm/process_grid.hpp"
 
 using namespace unisono::comm;
 
@@ -58,6 +59,13 @@ void run(unisono::comm::MpiSession& session, const Arguments& arguments) {
     usleep(300'000);
     if (is_it) throw unisono::OutputError("the disk is full");
     return;
+  }
+  if (way == "fails-in-a-grid") {
+    const ProcessGrid grid(*communicator, {.data = 2, .stages = communicator->size() / 2});
+    train(grid.data(), [&] {
+      if (is_it) throw unisono::DataError("a broken file");
+    });
+    return communicator->barrier();
   }
   train(*communicator, [&] {
     if (way == "busy-while-another-fails" && !is_it) usleep(2'000'000);
