@@ -19,14 +19,6 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr const char* kReplica = "replica";  ///< x, among the vectors that belong to a worker's optimizer
-
-MutableView replica_of(optim::Optimizer& optimizer) {
-  const auto found = std::find_if(optimizer.state().begin(), optimizer.state().end(),
-                                  [](const optim::OptimizerState& state) { return state.name == kReplica; });
-  return found->values.view();
-}
-
 /// A worker that trains its own replica.
 class ElasticWorker final : public ServedWorker {
  public:
@@ -37,7 +29,7 @@ class ElasticWorker final : public ServedWorker {
         elasticity_(elasticity),
         center_(std::ssize(run.state.parameters), run.backend.memory()),
         center_statistics_(std::ssize(run.state.statistics), run.backend.memory()) {
-    const MutableView replica = replica_of(run.optimizer);
+    const MutableView replica = run.vectors.front().values.view();  // x
     if (run.first_step == 0) run.backend.memory().copy(run.state.parameters, replica);
     run_.state.parameters = replica;
   }
@@ -91,7 +83,9 @@ class ElasticAveraging final : public Strategy {
 
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return true; }
-  std::vector<std::string> state_vectors() const override { return {kReplica}; }
+  std::vector<StateVector> state_vectors() const override {
+    return {{.name = "replica", .scope = StateScope::replica}};
+  }
   std::optional<DataShard> data_shard(int rank, int ranks) const override {
     return unisono::strategies::data_shard(roles_of(settings_, ranks), rank);
   }
@@ -131,11 +125,13 @@ void ElasticAveraging::train(TrainContext& run) {
     if (roles.workers() == group.size()) return;
     const bool trains = !roles.workers_of(group.rank()).empty();
     std::vector<float> first(run.state.parameters.size());
-    for (optim::OptimizerState& state : run.optimizer.state()) {
-      if (group.is_root()) run.backend.memory().copy(state.values.view(), first);
+    const auto lend = [&](MutableView values) {
+      if (group.is_root()) run.backend.memory().copy(values, first);
       group.broadcast(std::as_writable_bytes(std::span(first)), 0);
-      if (!trains) run.backend.memory().copy(first, state.values.view());
-    }
+      if (!trains) run.backend.memory().copy(first, values);
+    };
+    for (optim::OptimizerState& state : run.optimizer.state()) lend(state.values.view());
+    for (KeptVector& kept : run.vectors) lend(kept.values.view());
   };
   Serving(run, std::move(plan)).train();
 }

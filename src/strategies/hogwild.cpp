@@ -13,24 +13,16 @@
 #include "hogwild.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "hogwild/in_place_steps.hpp"
+#include "hogwild/worker_steps.hpp"
+#include "parameter_average.hpp"
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
-#include "unisono/base/thread_team.hpp"
-#include "unisono/kernels/in_place.hpp"
 
 namespace unisono::strategies {
 namespace {
-
-constexpr int kStripes = 4096;
-constexpr const char* kPurpose = "hogwild";
-constexpr std::int64_t kWatchedSteps = 64;  // of so many steps in place, one is watched for conflicts
 
 constexpr Named<Locking> kLockings[] = {
     {Locking::none, "none", "nothing (lock-free); some updates may be lost"},
@@ -58,199 +50,6 @@ class Hogwild final : public Strategy {
 
   HogwildSettings settings_;
   std::optional<models::RowLocks> locks_;
-};
-
-/// Steps of a model that updates in place: the threads share each.
-class InPlaceSteps {
- public:
-  InPlaceSteps(TrainContext& run, models::RowLocks* locks, ParameterAverage& parameters)
-      : run_(run),
-        locks_(locks),
-        parameters_(parameters),
-        team_(run.threads, kPurpose),
-        threads_(static_cast<std::size_t>(run.threads)) {
-    if (run.threads > 1) meter_.emplace(run.model.in_place()->row_spaces(), run.threads);
-    for (Thread& thread : threads_) thread.scratch = run.model.in_place()->make_scratch();
-  }
-
-  StepRecord make(std::int64_t step) {
-    const double rate = run_.schedule.rate(step);
-    const data::Batch batch = next_batch(run_);
-    train_on(batch, rate, meter_ && step % kWatchedSteps == 0 ? &*meter_ : nullptr);
-    return make_record(batch, step + 1, rate, /*consistent=*/true);
-  }
-  Index own_examples() const { return own_examples_; }
-
- private:
-  struct alignas(kAlignmentBytes) Thread {
-    std::unique_ptr<models::Scratch> scratch;
-    kernels::LossSums sums;
-  };
-
-  void train_on(const data::Batch& batch, double rate, models::ConflictMeter* meter) {
-    std::int64_t before = own_examples_before(run_, batch, run_.communicator.size());
-    const int parts = parameters_.begin_step(batch.global_size);
-    for (int part = 0; part < parts; ++part) {
-      before += train_on(batch, pieces_of(batch, part, parts), before, rate, meter);
-      if (part + 1 < parts) parameters_.merge_after_part(part);
-    }
-    for (Thread& thread : threads_) run_.sums += std::exchange(thread.sums, {});
-    own_examples_ = batch.rank_step_size;
-    if (meter == nullptr) return;
-    run_.counters.touched_rows = meter->touched();
-    run_.counters.row_conflicts = meter->conflicts();
-  }
-
-  /// \param examples_before these pieces \return how many these have
-  std::int64_t train_on(const data::Batch& batch, const std::vector<data::ExampleRange>& pieces,
-                        std::int64_t examples_before, double rate, models::ConflictMeter* meter) {
-    const ComputeScope computes(run_);
-    std::vector<std::int64_t> before = {examples_before};
-    for (const data::ExampleRange& piece : pieces) before.push_back(before.back() + piece.size());
-    std::atomic<std::size_t> next{0};
-    team_.run([&](int number) {
-      Thread& thread = threads_[static_cast<std::size_t>(number)];
-      for (std::size_t i = next++; i < pieces.size(); i = next++) {
-        const models::InPlaceStep step{.rate = rate,
-                                       .examples_before = before[i],
-                                       .parameters = run_.state.parameters,
-                                       .locks = locks_,
-                                       .touched = parameters_.touched(),
-                                       .meter = meter,
-                                       .thread = number};
-        run_.model.in_place()->update_in_place(batch, pieces[i], step, *thread.scratch, thread.sums);
-      }
-    });
-    return before.back() - examples_before;
-  }
-
-  TrainContext& run_;
-  models::RowLocks* locks_;
-  ParameterAverage& parameters_;
-  std::optional<models::ConflictMeter> meter_;  ///< of several threads
-  ThreadTeam team_;
-  std::vector<Thread> threads_;
-  Index own_examples_ = 0;
-};
-
-/// Steps of a model with gradients: each is one thread's, which reads θ, computes on what it read, and adds to θ what
-/// it would have changed there.
-class WorkerSteps {
- public:
-  WorkerSteps(TrainContext& run, models::RowLocks* locks)
-      : run_(run), locks_(locks), team_(run.threads, kPurpose), threads_(static_cast<std::size_t>(run.threads)) {
-    for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
-  }
-
-  /// Steps [first, last), which no average or report interrupts; worker w makes those from first_step + w on, each
-  /// `threads` after the last. \return the record of the last one
-  StepRecord make(std::int64_t first, std::int64_t last) {
-    const ComputeScope computes(run_);
-    team_.run([&](int number) {
-      Thread& thread = threads_[static_cast<std::size_t>(number)];
-      Worker& worker = run_.workers[static_cast<std::size_t>(number)];
-      std::copy(run_.state.statistics.begin(), run_.state.statistics.end(), worker.state.statistics.begin());
-      for (std::int64_t step = first; step < last; ++step) {
-        if ((step - run_.first_step) % run_.threads == number) make_one(step, worker, thread);
-      }
-    });
-    return combine(last);
-  }
-  Index own_examples() const { return own_examples_; }
-
- private:
-  struct alignas(kAlignmentBytes) Thread {
-    std::vector<float> before;  ///< θ as it was read
-    kernels::LossSums sums;
-    data::Batch last;
-    Index examples = 0, global_examples = 0;
-    models::RowLocks::Set stripe;
-  };
-
-  /// Every thread has an optimizer state of its own, and begins with the first one's, which checkpoints keep.
-  static void take_state(optim::Optimizer& from, optim::Optimizer& to) {
-    for (std::size_t i = 0; i < to.state().size(); ++i) {
-      const View values = from.state()[i].values.view();
-      std::copy(values.begin(), values.end(), to.state()[i].values.data());
-    }
-    to.set_steps(from.steps());
-  }
-
-  void make_one(std::int64_t step, Worker& worker, Thread& thread) {
-    read_parameters(worker, thread);
-    for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
-      thread.last = worker.source.next();
-      const float scale = 1.0F / static_cast<float>(std::max<Index>(1, thread.last.rank_step_size));
-      worker.model.loss_and_gradient(thread.last, scale, worker.state, worker.gradient, write, {}, thread.sums);
-      if (thread.last.last_of_step) break;
-    }
-    thread.examples += thread.last.rank_step_size;
-    thread.global_examples += thread.last.global_size;
-    if (thread.last.rank_step_size == 0) return;
-    worker.optimizer.step(worker.state.parameters, worker.gradient, run_.schedule.rate(step));
-    add_changes(worker, thread);
-  }
-
-  /// Calls visit(first, floats) for the stripes of θ, locking each where threads lock.
-  template <typename Visit>
-  void for_each_stripe(Thread& thread, Visit visit) {
-    const auto size = static_cast<Index>(run_.state.parameters.size());
-    const Index floats = locks_ == nullptr ? size : (size + kStripes - 1) / kStripes;
-    for (Index first = 0, stripe = 0; first < size; first += floats, ++stripe) {
-      if (locks_ == nullptr) {
-        visit(first, size);
-        continue;
-      }
-      thread.stripe.clear();
-      thread.stripe.add(*locks_, 0, stripe);
-      const auto guard = locks_->lock(thread.stripe);
-      visit(first, std::min(floats, size - first));
-    }
-  }
-
-  void read_parameters(Worker& worker, Thread& thread) {
-    for_each_stripe(thread, [&](Index first, Index floats) {
-      kernels::read_shared(run_.state.parameters.data() + first, worker.state.parameters.data() + first, floats);
-    });
-    thread.before.assign(worker.state.parameters.begin(), worker.state.parameters.end());
-  }
-
-  void add_changes(Worker& worker, Thread& thread) {
-    for_each_stripe(thread, [&](Index first, Index floats) {
-      kernels::add_to_shared(thread.before.data() + first, worker.state.parameters.data() + first,
-                             run_.state.parameters.data() + first, floats);
-    });
-  }
-
-  /// The threads' losses, and the mean of their running statistics.
-  StepRecord combine(std::int64_t made) {
-    const auto& statistics = run_.state.statistics;
-    std::vector<double> sums(statistics.size());
-    Index examples = 0, global_examples = 0;
-    for (std::size_t i = 0; i < threads_.size(); ++i) {
-      Thread& thread = threads_[i];
-      run_.sums += std::exchange(thread.sums, {});
-      for (std::size_t k = 0; k < sums.size(); ++k) {
-        sums[k] += static_cast<double>(thread.examples) * static_cast<double>(run_.workers[i].state.statistics[k]);
-      }
-      examples += std::exchange(thread.examples, 0);
-      global_examples += std::exchange(thread.global_examples, 0);
-    }
-    for (std::size_t k = 0; examples > 0 && k < sums.size(); ++k) {
-      statistics[k] = static_cast<float>(sums[k] / static_cast<double>(examples));
-    }
-    own_examples_ = examples;
-    const auto last = static_cast<std::size_t>((made - 1 - run_.first_step) % run_.threads);
-    StepRecord record = make_record(threads_[last].last, made, run_.schedule.rate(made - 1), /*consistent=*/true);
-    record.global_size = global_examples;
-    return record;
-  }
-
-  TrainContext& run_;
-  models::RowLocks* locks_;
-  ThreadTeam team_;
-  std::vector<Thread> threads_;
-  Index own_examples_ = 0;
 };
 
 }  // namespace

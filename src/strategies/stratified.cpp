@@ -20,7 +20,6 @@
 
 #include "item_ring.hpp"
 #include "step.hpp"
-#include "unisono/base/clock.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
@@ -89,11 +88,12 @@ void Stratified::train(TrainContext& run) {
       const auto i = static_cast<std::size_t>(row);
       ring_->model().update_part(ratings_of(segment.entries, now.blocks[i]), now.rate, parts, sums[i]);
     };
-    const Stopwatch watch;
-    const double cpu_seconds = thread_cpu_seconds();
-    const double waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update);
-    if (run.fault != nullptr) run.fault->after(thread_cpu_seconds() - cpu_seconds);
-    run.seconds.compute += watch.seconds() - waited;
+    double waited = 0;
+    {
+      const ComputeScope computes(run);
+      waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update);
+    }
+    run.seconds.compute -= waited;
     run.seconds.exposed_communication += waited;
     for (kernels::LossSums& row : sums) run.sums += std::exchange(row, {});
     run.counters.passed_bytes =

@@ -223,17 +223,6 @@ TEST_CASE("the last gradient's norm is that of the scaled gradient, before clipp
   CHECK(trainee.optimizer->last_gradient_norm() == 4);
 }
 
-TEST_CASE("a reset clears others' vectors behind the rule's, too", "[optimizer]") {
-  Trainee trainee({.kind = "sgd", .sgd = {.momentum = 0.5}});
-  trainee.optimizer->state().push_back({"replica", Buffer(trainee.layout.size())});
-  trainee.step();
-  for (OptimizerState& state : trainee.optimizer->state()) std::ranges::fill(state.values.view(), 7.0F);
-  trainee.optimizer->reset();
-  for (OptimizerState& state : trainee.optimizer->state()) {
-    CHECK(std::ranges::all_of(state.values.view(), [](float value) { return value == 0; }));
-  }
-}
-
 TEST_CASE("an optimizer that does not exist is refused by name", "[optimizer]") {
   const auto backend = kernels::make_cpu_backend(1);
   CHECK_THROWS_AS(make_optimizer({.kind = "sdg"}, golden_layout(), *backend), ConfigError);

@@ -93,6 +93,14 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
   }
 }
 
+TEST_CASE("vectors that a strategy keeps are declared with those who hold values of their own", "[strategy]") {
+  const auto kept = make_strategy({.kind = "elastic_averaging"})->state_vectors();
+  REQUIRE(kept.size() == 1);
+  CHECK(kept[0].name == "replica");
+  CHECK(kept[0].scope == StateScope::replica);
+  CHECK(make_strategy({.kind = "averaging"})->state_vectors().empty());
+}
+
 TEST_CASE("advice for servers depends on how they are used", "[strategy]") {
   const auto relief = [](const std::string& keys, bool in_place) {
     const StrategySettings settings = strategy_of(keys);

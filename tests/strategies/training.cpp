@@ -57,8 +57,8 @@ class Rank {
         statistics_(model_->statistics_layout().size()),
         source_(make_source(examples, 0, 1)),
         optimizer_(optim::make_optimizer(training.optimizer, model_->layout(), *backend_)) {
-    for (const std::string& name : strategy_->state_vectors()) {
-      optimizer_->state().push_back({name, Buffer(model_->layout().size())});
+    for (const StateVector& vector : strategy_->state_vectors()) {
+      vectors_.push_back({vector, Buffer(model_->layout().size())});
     }
     model_->initialise(kSeed, state());
     make_workers(examples);
@@ -92,6 +92,7 @@ class Rank {
                      .bucket_bytes = training_.bucket_bytes,
                      .statistics_reducer = &reducer_,
                      .threads = threads(),
+                     .vectors = vectors_,
                      .workers = workers_,
                      .worker_steps = worker_steps_,
                      .recorder = &recorder,
@@ -104,6 +105,7 @@ class Rank {
     outcome.statistics = copy(statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
+    outcome.vectors = std::move(vectors_);
     communicator_.barrier();  // shared memory goes when all are done with it
     return outcome;
   }
@@ -119,6 +121,9 @@ class Rank {
     std::ranges::copy(stopped.statistics, statistics_.data());
     for (std::size_t i = 0; i < stopped.optimizer_state.size(); ++i) {
       std::ranges::copy(stopped.optimizer_state[i].values.view(), optimizer_->state()[i].values.data());
+    }
+    for (std::size_t i = 0; i < stopped.vectors.size(); ++i) {
+      std::ranges::copy(stopped.vectors[i].values.view(), vectors_[i].values.data());
     }
     optimizer_->set_steps(stopped.optimizer_steps);
   }
@@ -197,6 +202,7 @@ class Rank {
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::vector<KeptVector> vectors_{};
   std::int64_t first_step_ = 0;
   std::vector<std::int64_t> worker_steps_{};
   struct OwnedWorker {

@@ -56,6 +56,7 @@ struct Training {
 struct Outcome {
   std::vector<float> parameters{}, statistics{};
   std::vector<optim::OptimizerState> optimizer_state{};
+  std::vector<KeptVector> vectors{};
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each

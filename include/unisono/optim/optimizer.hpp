@@ -70,7 +70,7 @@ class Optimizer {
   /// \param gradient_scale what it is to be multiplied with first
   virtual void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale = 1) = 0;
 
-  /// For checkpoints and averaging. Others may add vectors of theirs behind the rule's.
+  /// For checkpoints and averaging.
   virtual std::vector<OptimizerState>& state() = 0;
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;

@@ -79,6 +79,25 @@ struct StrategyCounters {
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };
 
+/// Who holds values of their own of a vector that a strategy keeps.
+enum class StateScope {
+  common,   ///< nobody: all ranks hold the same
+  replica,  ///< each replica of the model that is trained
+  rank      ///< each rank
+};
+
+/// A vector of θ's size that a strategy keeps from step to step, and that checkpoints keep by its scope.
+struct StateVector {
+  std::string name;  ///< no optimizer's vector has it
+  StateScope scope = StateScope::common;
+};
+
+/// One that is kept, in the backend's memory.
+struct KeptVector {
+  StateVector vector;
+  Buffer values;
+};
+
 /// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
   comm::Communicator& communicator;
@@ -99,8 +118,9 @@ struct TrainContext {
   Index bucket_bytes = 0;    ///< 0: chosen
   /// Sums global batch statistics inside the model's passes: its seconds are no computation. May be null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
-  int threads = 1;                 ///< that this rank may use
-  std::span<Worker> workers = {};  ///< one for each thread that computes gradients; see Strategy::has_workers
+  int threads = 1;                     ///< that this rank may use
+  std::span<KeptVector> vectors = {};  ///< those of Strategy::state_vectors, in their order
+  std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// A resumed run's StepRecord::worker_steps, where it has as many workers as it had.
   std::vector<std::int64_t> worker_steps = {};
   Fault* fault = nullptr;                 ///< makes this rank slow; null: nothing does
@@ -133,8 +153,8 @@ class Strategy {
   bool steps_together() const { return traits_.steps_together; }
   /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
   virtual bool optimizer_state_is_local() const { return false; }
-  /// Vectors of θ's size that a worker keeps beside its optimizer's, and that checkpoints keep with these.
-  virtual std::vector<std::string> state_vectors() const { return {}; }
+  /// What it keeps beside θ, g and the optimizer's state.
+  virtual std::vector<StateVector> state_vectors() const { return {}; }
   /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
   bool updates_in_place(const models::Model& model) const;
   /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they

@@ -91,7 +91,8 @@ class Trial {
                                      .total_steps = made_ + steps,
                                      .bucket_bytes = config_.communication.bucket_bytes,
                                      .statistics_reducer = &parts_.statistics_reducer,
-                                     .threads = parts_.placement.threads};
+                                     .threads = parts_.placement.threads,
+                                     .vectors = training_.vectors};
     world_.barrier();
     const Stopwatch watch;
     parts_.strategy->train(context);

@@ -171,8 +171,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
                                     *parts.backend);
-  for (const std::string& name : parts.strategy->state_vectors()) {
-    optimizer->state().push_back({name, Buffer(parts.model->layout().size(), parts.backend->memory())});
+  for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
+    vectors.push_back({vector, Buffer(parts.model->layout().size(), parts.backend->memory())});
   }
   average = make_weight_average(parts, config, in_place);
 }

@@ -82,7 +82,8 @@ struct TrainingParts {
 
   Buffer gradient;  ///< g, beside θ; empty where the model is updated in place
   std::unique_ptr<optim::Optimizer> optimizer;
-  std::unique_ptr<WeightAverage> average;  ///< null: weights are not averaged
+  std::vector<strategies::KeptVector> vectors;  ///< the strategy's
+  std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
   kernels::LossSums sums;
   strategies::Seconds seconds;
   strategies::StrategyCounters counters;

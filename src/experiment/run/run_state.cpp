@@ -2,17 +2,41 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "checkpoint/checkpoint_file.hpp"
 
 namespace unisono::experiment {
 namespace {
 
+/// A vector beside θ that lies in a checkpoint's "optimizer": the optimizer's, or one that the strategy keeps.
+struct StateOfRank {
+  std::string name;
+  Buffer* values;
+  bool common;  ///< of all ranks, even where others are each rank's own
+};
+
+std::vector<StateOfRank> vectors_of(TrainingParts& training) {
+  std::vector<StateOfRank> vectors;
+  for (optim::OptimizerState& own : training.optimizer->state()) vectors.push_back({own.name, &own.values, false});
+  for (strategies::KeptVector& kept : training.vectors) {
+    vectors.push_back({kept.vector.name, &kept.values, kept.vector.scope == strategies::StateScope::common});
+  }
+  return vectors;
+}
+
 bool states_are_local(const ModelParts& parts) {
-  return parts.world.size() > 1 && parts.strategy->optimizer_state_is_local();
+  const auto vectors = parts.strategy->state_vectors();
+  const bool kept = std::any_of(vectors.begin(), vectors.end(), [](const strategies::StateVector& vector) {
+    return vector.scope != strategies::StateScope::common;
+  });
+  return parts.world.size() > 1 && (kept || parts.strategy->optimizer_state_is_local());
 }
 
 /// The groups that hold a vector's values for this rank.
-std::vector<std::string> groups_of(const std::string& vector, const ModelParts& parts, const StoredCheckpoint& stored) {
+std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& parts, const StoredCheckpoint& stored) {
+  const std::string& vector = own.name;
+  if (own.common) return {optimizer_group(0, vector)};
   if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.world.rank(), vector)};
   std::vector<std::string> groups;
   groups.reserve(static_cast<std::size_t>(stored.optimizer_states));
@@ -48,8 +72,8 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   }
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
-    for (optim::OptimizerState& own : training.optimizer->state()) {
-      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), own.values));
+    for (const StateOfRank& own : vectors_of(training)) {
+      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), *own.values));
       state.back().common = !local;
       if (local && rank != parts.world.rank()) state.back().rows.clear();
     }
@@ -59,7 +83,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
 
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   std::vector<std::string> names;
-  for (const optim::OptimizerState& state : training.optimizer->state()) names.push_back(state.name);
+  for (const StateOfRank& own : vectors_of(training)) names.push_back(own.name);
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {
     throw CheckpointError(fmt::format(
@@ -86,9 +110,9 @@ void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
-  for (optim::OptimizerState& own : training.optimizer->state()) {
-    read_vector(parts.world, stored, groups_of(own.name, parts, stored),
-                whole_vector(own.name, parts.model->layout(), own.values));
+  for (const StateOfRank& own : vectors_of(training)) {
+    read_vector(parts.world, stored, groups_of(own, parts, stored),
+                whole_vector(own.name, parts.model->layout(), *own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -450,6 +450,7 @@ ExitCode Run::train() {
                                    .bucket_bytes = config_.communication.bucket_bytes,
                                    .statistics_reducer = &parts_.statistics_reducer,
                                    .threads = parts_.placement.threads,
+                                   .vectors = training_.vectors,
                                    .workers = workers_.workers(),
                                    .worker_steps = header_.worker_steps,
                                    .fault = config_.fault.is_on() ? &fault : nullptr,

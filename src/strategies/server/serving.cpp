@@ -99,6 +99,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
           .first_step = run_.first_step,
           .total_steps = run_.total_steps,
           .threads = run_.threads,
+          .vectors = run_.vectors,
           .fault = run_.fault};
 }
 
