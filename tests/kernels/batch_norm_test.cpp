@@ -243,6 +243,19 @@ TEST_CASE("moments are made of sums, and running values follow them", "[batch_no
   CHECK(running_mean == before);
 }
 
+TEST_CASE("moments without running values, and running values without moments", "[batch_norm]") {
+  const NormSpec spec{{2, 1, 1}, 3, Activation::none};
+  CpuBackend backend({});
+  const std::vector<double> sums = {8, 20, 20, 100, 4};
+  Floats running_mean{4, 1}, running_variance{1, 2}, mean(2), inverse(2);
+  backend.batch_norm_moments(spec, sums, 0.25, {}, {}, mean, inverse);
+  CHECK(mean == Floats{2, 5});
+  CHECK(inverse[0] == 0.5F);
+  backend.batch_norm_moments(spec, sums, 0.25, running_mean, running_variance, {}, {});
+  CHECK(running_mean == Floats{3.5F, 2});
+  CHECK(running_variance[1] == 1.5F);
+}
+
 TEST_CASE("without training the running values are the moments", "[batch_norm]") {
   const NormSpec spec{{2, 3, 3}, 1, Activation::none};
   CpuBackend backend({});

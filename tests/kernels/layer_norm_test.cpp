@@ -106,7 +106,7 @@ TEST_CASE("layer normalisation gives the reference's outputs and gradients", "[l
   }
 }
 
-TEST_CASE("the first layer's gradients need none of its input", "[layer_norm]") {
+TEST_CASE("gradients of parameters and of inputs can be had apart", "[layer_norm]") {
   const Case c(Shape{{3, 2, 1}, 5});
   CpuBackend backend({.threads = 2});
   const Outputs all = run(backend, c, Write::overwrite);
@@ -117,6 +117,11 @@ TEST_CASE("the first layer's gradients need none of its input", "[layer_norm]") 
                               Write::overwrite);
   CHECK(canonical(block, dgamma) == all.tensors[2]);
   CHECK(canonical(block, dbeta) == all.tensors[3]);
+
+  Buffer dx = fresh(backend, c.shape());
+  backend.layer_norm_backward(c.spec, c.batch, x.view(), stored(block, c.gamma), dy.view(), dx.view(), {}, {},
+                              Write::overwrite);
+  CHECK(from_device(backend, c.shape(), dx) == all.tensors[1]);
 }
 
 TEST_CASE("an empty batch overwrites the gradients of layer normalisation with zero, or adds none", "[layer_norm]") {

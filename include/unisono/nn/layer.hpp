@@ -123,7 +123,8 @@ class Layer {
 
   virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
   /// Gives dx, and the layer's part of g: overwritten or added to, as `write` says. Of a layer that learns it may be
-  /// asked for in halves: dx with an empty gradient, then g with an empty dx; to the same bits.
+  /// asked for in halves: dx with an empty gradient, then g with an empty dx; to the same bits. The first half may be
+  /// left out where nobody wants dx, unless something is carried.
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
   /// Running statistics follow what forward has left in `moments`.
   virtual void apply_moments(const Pass& /*pass*/, MutableView /*moments*/) const {}
