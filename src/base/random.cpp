@@ -38,6 +38,12 @@ RandomStream::RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t a,
     : key_(stream_key(seed, purpose)),
       counter_{0, b, static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32)} {}
 
+void RandomStream::skip(std::uint64_t n) {
+  for (; n > 0 && used_ < 4; --n) ++used_;
+  counter_[0] += static_cast<std::uint32_t>(n / 4);
+  for (n %= 4; n > 0; --n) bits();
+}
+
 std::uint32_t RandomStream::bits() {
   if (used_ == 4) {
     block_ = philox(key_, counter_);

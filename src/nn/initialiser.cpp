@@ -61,23 +61,44 @@ double deviation(const Initialiser& initialiser, const Block& block) {
 /// A stream has 2³⁰ values of its own and a normal number takes two: a new stream for every 2²⁸ values.
 constexpr Index kValuesPerStream = Index{1} << 28;
 
-void draw(const Initialiser& initialiser, const Block& block, std::uint64_t seed, std::uint64_t number,
-          MutableView canonical) {
-  const auto scale = static_cast<float>(deviation(initialiser, block));
-  if (scale == 0) {
-    std::fill(canonical.begin(), canonical.end(), initialiser.constant);
-    return;
-  }
-  const float bound = std::sqrt(3.0F) * scale;
-  const auto size = static_cast<Index>(canonical.size());
-  for (Index first = 0; first < size; first += kValuesPerStream) {
-    RandomStream random(seed, Purpose::initial_weights, number, static_cast<std::uint32_t>(first / kValuesPerStream));
-    for (float& value : canonical.subspan(static_cast<std::size_t>(first),
-                                          static_cast<std::size_t>(std::min(kValuesPerStream, size - first)))) {
-      value = initialiser.normal ? scale * random.normal() : random.uniform(-bound, bound);
+/// Draws the values of a block from some position on.
+class Draw {
+ public:
+  Draw(const Block& block, std::uint64_t number, std::uint64_t seed)
+      : initialiser_(initialiser_of(block)),
+        scale_(static_cast<float>(deviation(initialiser_, block))),
+        bound_(std::sqrt(3.0F) * scale_),
+        number_(number),
+        seed_(seed) {}
+
+  /// \param position of the first value in the block's canonical order; the others are `step` apart
+  void operator()(Index position, Index step, MutableView values) const {
+    if (scale_ == 0) {
+      std::ranges::fill(values, initialiser_.constant);
+      return;
+    }
+    for (std::size_t i = 0; i < values.size();) {
+      const Index in_stream = position % kValuesPerStream;
+      RandomStream random(seed_, Purpose::initial_weights, number_,
+                          static_cast<std::uint32_t>(position / kValuesPerStream));
+      random.skip(bits_of(in_stream));
+      for (Index at = in_stream; at < kValuesPerStream && i < values.size(); at += step, position += step) {
+        values[i++] = initialiser_.normal ? scale_ * random.normal() : random.uniform(-bound_, bound_);
+        if (step > 1) random.skip(bits_of(step - 1));
+      }
     }
   }
-}
+
+ private:
+  /// How many words of the stream so many values take.
+  std::uint64_t bits_of(Index values) const {
+    return static_cast<std::uint64_t>(initialiser_.normal ? 2 * values : values);
+  }
+
+  const Initialiser& initialiser_;
+  float scale_, bound_;
+  std::uint64_t number_, seed_;
+};
 
 }  // namespace
 
@@ -98,8 +119,25 @@ void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView v
   std::vector<float> canonical;
   for (const Block& block : layout.blocks()) {
     canonical.resize(static_cast<std::size_t>(block.size()));
-    draw(initialiser_of(block), block, seed, number++, canonical);
+    Draw(block, number++, seed)(0, 1, canonical);
     from_canonical(block, canonical, part(vector, block));
+  }
+}
+
+void initialise(const ShardMap& map, int rank, std::uint64_t seed, MutableView vector) {
+  std::fill(vector.begin(), vector.end(), 0.0F);
+  std::vector<float> canonical;
+  for (std::size_t i = 0; i < map.shards_of(rank).size(); ++i) {
+    const Shard& shard = map.shards_of(rank)[i];
+    const Block& block = map.layout().blocks()[shard.block];
+    const Draw draw(block, shard.block, seed);
+    canonical.resize(static_cast<std::size_t>(size_of(shard.box)));
+    MutableView rest = canonical;
+    for_each_run(block, shard.box, [&](Index position, Index step, Index count) {
+      draw(position, step, rest.first(static_cast<std::size_t>(count)));
+      rest = rest.subspan(static_cast<std::size_t>(count));
+    });
+    unpack(locate(map, rank, i, shard.box), canonical, vector);
   }
 }
 

@@ -18,19 +18,6 @@ namespace {
 
 constexpr double kMostParameters = 0x1p48;  // of a block: more than any memory holds, and their bytes can be counted
 
-/// Floats between neighbours along each canonical axis, where they are stored.
-std::vector<Index> stored_strides(const Block& block) {
-  std::vector<Index> strides(block.shape.size());
-  Index floats = 1;
-  for (std::size_t i = block.shape.size(); i-- > 0;) {  // the innermost stored axis first
-    const std::size_t axis = block.axes.empty() ? i : static_cast<std::size_t>(block.axes[i]);
-    strides[axis] = floats;
-    floats *= block.shape[axis];
-  }
-  if (block.stride != 0) strides.front() = block.stride;
-  return strides;
-}
-
 /// Calls copy(stored position, canonical position, numbers) for runs that lie together, `size` numbers in all.
 template <typename Copy>
 void for_each_run(const Block& block, std::size_t size, Copy copy) {
@@ -59,6 +46,18 @@ void require_possible(const std::string& name, const std::vector<Index>& shape) 
 }
 
 }  // namespace
+
+std::vector<Index> stored_strides(const Block& block) {
+  std::vector<Index> strides(block.shape.size());
+  Index floats = 1;
+  for (std::size_t i = block.shape.size(); i-- > 0;) {  // the innermost stored axis first
+    const std::size_t axis = block.axes.empty() ? i : static_cast<std::size_t>(block.axes[i]);
+    strides[axis] = floats;
+    floats *= block.shape[axis];
+  }
+  if (block.stride != 0) strides.front() = block.stride;
+  return strides;
+}
 
 Index Block::size() const { return std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>()); }
 

@@ -95,6 +95,20 @@ TEST_CASE("the values of a stream do not repeat with its blocks", "[random]") {
   CHECK(seen.size() == 10'000);  // two of 10⁴ random 64-bit numbers are equal with probability 3·10⁻¹²
 }
 
+TEST_CASE("what is skipped is what would have been drawn", "[random]") {
+  std::vector<std::uint32_t> all;
+  RandomStream stream(3, Purpose::test, 5);
+  for (int i = 0; i < 40; ++i) all.push_back(stream.bits());
+  for (std::size_t before = 0; before < 6; ++before) {
+    for (std::size_t skipped = 0; skipped < 20; ++skipped) {
+      RandomStream other(3, Purpose::test, 5);
+      for (std::size_t i = 0; i < before; ++i) other.bits();
+      other.skip(skipped);
+      for (std::size_t i = before + skipped; i < before + skipped + 6; ++i) CHECK(other.bits() == all[i]);
+    }
+  }
+}
+
 TEST_CASE("uniform numbers are multiples of 2⁻²⁴ in [0, 1) with mean 1/2 and variance 1/12", "[random]") {
   RandomStream stream(1, Purpose::test);
   const auto values = draw(kDraws, [&] { return stream.uniform(); });

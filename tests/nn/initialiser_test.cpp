@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "divisions.hpp"
 #include "unisono/base/random.hpp"
 
 namespace unisono::nn {
@@ -105,6 +106,27 @@ TEST_CASE("blocks are independent, and the floats between them are zero", "[init
 TEST_CASE("the deviation that is promised is the one of the formula", "[initialiser]") {
   const Block block{.name = "a", .shape = {5}, .fan_in = 8, .fan_out = 5, .initialiser = "he_uniform"};
   CHECK(initialiser_deviation(block) == 0.5);
+}
+
+TEST_CASE("a number has its initial value wherever it lies", "[initialiser]") {
+  const ParameterLayout layout = test::mixed_layout();
+  std::vector<float> whole(static_cast<std::size_t>(layout.size()), -1.0F);
+  initialise(layout, 5, whole);
+  const ShardMap one = ShardMap::whole(layout, 1);
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        INFO(name << ", rank " << rank << " of " << ranks);
+        std::vector<float> own(static_cast<std::size_t>(map.local(rank).size()), -1.0F);
+        std::vector<float> expected(own.size());
+        initialise(map, rank, 5, own);
+        test::for_each_held(map, rank, [&](Element element, std::size_t offset) {
+          expected[offset] = whole[static_cast<std::size_t>(*one.offset_of(0, element))];
+        });
+        CHECK(own == expected);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ class RandomStream {
  public:
   RandomStream(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint32_t b = 0);
 
+  void skip(std::uint64_t n);            ///< goes on as if bits() had been called n times more
   std::uint32_t bits();                  ///< 32 random bits
   std::uint64_t below(std::uint64_t n);  ///< uniform in [0, n), unbiased; n ≥ 1
   float uniform();                       ///< uniform in [0, 1), a multiple of 2⁻²⁴

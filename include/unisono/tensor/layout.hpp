@@ -34,6 +34,9 @@ struct Block {
   Index stored_size() const;  ///< floats from its first number to behind its last one
 };
 
+/// Floats from one position to the next along each canonical axis, where they are stored.
+std::vector<Index> stored_strides(const Block& block);
+
 /// Where a block's rows begin inside the rows that it shares with others.
 struct RowSlice {
   Block block;

@@ -1,0 +1,124 @@
+#include "unisono/comm/redistribute.hpp"
+
+#include <deque>
+#include <stdexcept>
+#include <vector>
+
+namespace unisono::comm {
+namespace {
+
+constexpr int kTag = 97;
+
+/// What goes from one rank to another, or stays with one: parts of shards of both.
+struct Transfer {
+  LocalBox given, taken;
+  Index size = 0;
+};
+
+/// A rank of the group, which may be more than a map has.
+bool holds(const ShardMap& map, int rank) { return rank < map.ranks() && !map.shards_of(rank).empty(); }
+
+/// In an order that both ranks know. \param any_copy whatever both hold; else the copy alone that the taker takes
+std::vector<Transfer> transfers(const ShardMap& from, int giver, const ShardMap& to, int taker, bool any_copy) {
+  std::vector<Transfer> all;
+  if (!holds(from, giver) || !holds(to, taker)) return all;
+  for (std::size_t t = 0; t < to.shards_of(taker).size(); ++t) {
+    const Shard& taken = to.shards_of(taker)[t];
+    const int copy = from.copy_for(taker, taken.block);
+    for (std::size_t g = 0; g < from.shards_of(giver).size(); ++g) {
+      const Shard& given = from.shards_of(giver)[g];
+      if (given.block != taken.block || (!any_copy && given.copy != copy)) continue;
+      const auto box = intersection(given.box, taken.box);
+      if (box) all.push_back({locate(from, giver, g, *box), locate(to, taker, t, *box), size_of(*box)});
+    }
+  }
+  return all;
+}
+
+Index size_of(const std::vector<Transfer>& transfers) {
+  Index size = 0;
+  for (const Transfer& transfer : transfers) size += transfer.size;
+  return size;
+}
+
+MutableView next_of(MutableView& values, Index size) {
+  const MutableView first = values.first(static_cast<std::size_t>(size));
+  values = values.subspan(first.size());
+  return first;
+}
+
+void copy(const std::vector<Transfer>& transfers, View given, MutableView taken) {
+  std::vector<float> packed;
+  for (const Transfer& transfer : transfers) {
+    packed.resize(static_cast<std::size_t>(transfer.size));
+    pack(transfer.given, given, packed);
+    unpack(transfer.taken, packed, taken);
+  }
+}
+
+/// A message that is under way. It stays where it is.
+struct Message {
+  std::vector<Transfer> transfers;
+  std::vector<float> values;
+  RequestPtr request;
+};
+
+void require_equal_layouts(const ShardMap& from, const ShardMap& to) {
+  if (from.layout().hash() != to.layout().hash()) throw std::logic_error("two divisions of different vectors");
+}
+
+}  // namespace
+
+void redistribute(Communicator& ranks, const ShardMap& from, View given, const ShardMap& to, MutableView taken) {
+  require_equal_layouts(from, to);
+  const int own = ranks.rank();
+  std::deque<Message> received, sent;
+  for (int peer = 0; peer < ranks.size(); ++peer) {
+    if (peer == own) continue;
+    auto parts = transfers(from, peer, to, own, false);
+    if (parts.empty()) continue;
+    std::vector<float> values(static_cast<std::size_t>(size_of(parts)));
+    Message& message = received.emplace_back(Message{std::move(parts), std::move(values), nullptr});
+    message.request = ranks.start_receive(std::as_writable_bytes(std::span(message.values)), peer, kTag);
+  }
+  for (int peer = 0; peer < ranks.size(); ++peer) {
+    if (peer == own) continue;
+    const auto parts = transfers(from, own, to, peer, false);
+    if (parts.empty()) continue;
+    Message& message = sent.emplace_back(Message{{}, std::vector<float>(static_cast<std::size_t>(size_of(parts))), {}});
+    MutableView rest = message.values;
+    for (const Transfer& part : parts) pack(part.given, given, next_of(rest, part.size));
+    message.request = ranks.start_send(std::as_bytes(std::span(message.values)), peer, kTag);
+  }
+  copy(transfers(from, own, to, own, false), given, taken);
+  for (Message& message : received) {
+    message.request->wait();
+    MutableView rest = message.values;
+    for (const Transfer& part : message.transfers) unpack(part.taken, next_of(rest, part.size), taken);
+  }
+  for (Message& message : sent) message.request->wait();
+}
+
+void copy_common(const ShardMap& from, int given_rank, View given, const ShardMap& to, int taken_rank,
+                 MutableView taken) {
+  require_equal_layouts(from, to);
+  copy(transfers(from, given_rank, to, taken_rank, true), given, taken);
+}
+
+double sum_of_squares(Communicator& ranks, const ShardMap& map, View own) {
+  ExactSquares sum;
+  std::vector<float> packed;
+  const int rank = ranks.rank();
+  for (std::size_t i = 0; holds(map, rank) && i < map.shards_of(rank).size(); ++i) {
+    const Shard& shard = map.shards_of(rank)[i];
+    if (shard.copy != 0) continue;
+    packed.resize(static_cast<std::size_t>(size_of(shard.box)));
+    pack(locate(map, rank, i, shard.box), own, packed);
+    sum.add(packed);
+  }
+  auto words = sum.words();
+  ranks.allreduce_sum(std::span(words));
+  return ExactSquares::of_words(words).value();
+}
+
+}  // namespace unisono::comm

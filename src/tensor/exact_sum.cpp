@@ -1,0 +1,81 @@
+#include "unisono/tensor/exact_sum.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace unisono {
+namespace {
+
+constexpr int kDigits = ExactSquares::kWords - 2, kInfinite = kDigits, kNoNumber = kDigits + 1;
+constexpr int kLeastExponent = -298;                        // of (2⁻¹⁴⁹)², the square of the smallest float
+constexpr std::int64_t kMostAdded = std::int64_t{1} << 28;  // a value adds less than 2³³ to a word
+
+}  // namespace
+
+void ExactSquares::add(View values) {
+  while (!values.empty()) {
+    const std::size_t count = std::min(values.size(), static_cast<std::size_t>(kMostAdded - added_));
+    for (const float value : values.first(count)) {
+      const auto bits = std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU;
+      const std::uint32_t exponent = bits >> 23, fraction = bits & 0x7FFFFFU;
+      if (exponent == 255) {
+        ++words_[static_cast<std::size_t>(fraction == 0 ? kInfinite : kNoNumber)];
+        continue;
+      }
+      // value = mantissa · 2^(position/2 − 149)
+      const std::uint64_t mantissa = exponent == 0 ? fraction : fraction | 0x800000U;
+      const std::uint32_t position = exponent == 0 ? 0 : 2 * (exponent - 1);
+      const std::uint64_t square = mantissa * mantissa, shift = position % 32;  // below 2⁴⁸
+      const std::uint64_t low = (square & 0xFFFFFFFFU) << shift, high = (square >> 32) << shift;
+      std::int64_t* const word = words_.data() + position / 32;
+      word[0] += static_cast<std::int64_t>(low & 0xFFFFFFFFU);
+      word[1] += static_cast<std::int64_t>((low >> 32) + (high & 0xFFFFFFFFU));
+      word[2] += static_cast<std::int64_t>(high >> 32);
+    }
+    added_ += static_cast<std::int64_t>(count);
+    if (added_ == kMostAdded) carry();
+    values = values.subspan(count);
+  }
+}
+
+void ExactSquares::carry() {
+  for (std::size_t i = 0; i + 1 < kDigits; ++i) {
+    words_[i + 1] += words_[i] >> 32;
+    words_[i] &= 0xFFFFFFFF;
+  }
+  added_ = 0;
+}
+
+void ExactSquares::add(const ExactSquares& other) {
+  const auto words = other.words();
+  for (std::size_t i = 0; i < words.size(); ++i) words_[i] += words[i];
+  carry();
+}
+
+std::array<std::int64_t, ExactSquares::kWords> ExactSquares::words() const {
+  ExactSquares carried = *this;
+  carried.carry();
+  return carried.words_;
+}
+
+ExactSquares ExactSquares::of_words(const std::array<std::int64_t, kWords>& words) {
+  ExactSquares sum;
+  sum.words_ = words;
+  sum.carry();
+  return sum;
+}
+
+double ExactSquares::value() const {
+  const auto words = this->words();
+  if (words[kNoNumber] > 0) return std::numeric_limits<double>::quiet_NaN();
+  if (words[kInfinite] > 0) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (int i = 0; i < kDigits; ++i) {  // from the smallest on
+    sum += std::ldexp(static_cast<double>(words[static_cast<std::size_t>(i)]), 32 * i + kLeastExponent);
+  }
+  return sum;
+}
+
+}  // namespace unisono

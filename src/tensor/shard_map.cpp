@@ -1,0 +1,313 @@
+#include "unisono/tensor/shard_map.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+
+#include "unisono/base/hash.hpp"
+
+namespace unisono {
+
+// --- Ranges and boxes ------------------------------------------------------------------------------------------------
+
+Box whole_box(const Block& block) {
+  Box box;
+  for (const Index extent : block.shape) box.push_back({.first = 0, .count = extent});
+  return box;
+}
+
+Index size_of(const Box& box) {
+  Index size = 1;
+  for (const AxisRange& range : box) size *= range.count;
+  return size;
+}
+
+std::optional<AxisRange> intersection(const AxisRange& a, const AxisRange& b) {
+  if (a.count == 0 || b.count == 0) return {};
+  const Index least = std::max(a.first, b.first), last = std::min(a.last(), b.last());
+  Index first = a.first + (least - a.first + a.step - 1) / a.step * a.step;  // of a's, the first that both reach
+  const Index period = std::lcm(a.step, b.step), end = first + period;
+  while (first < end && (first - b.first) % b.step != 0) first += a.step;
+  if (first == end || first > last) return {};
+  return AxisRange{.first = first, .count = (last - first) / period + 1, .step = period};
+}
+
+std::optional<Box> intersection(const Box& a, const Box& b) {
+  Box both;
+  for (std::size_t axis = 0; axis < a.size(); ++axis) {
+    const auto range = intersection(a[axis], b[axis]);
+    if (!range) return {};
+    both.push_back(*range);
+  }
+  return both;
+}
+
+// --- Local layouts ---------------------------------------------------------------------------------------------------
+
+namespace {
+
+/// The shard's block, as the rank stores it by itself.
+Block local_block(const Block& block, const Shard& shard) {
+  Block local = block;
+  for (std::size_t axis = 0; axis < local.shape.size(); ++axis) local.shape[axis] = shard.box[axis].count;
+  local.stride = 0;
+  local.offset = 0;
+  return local;
+}
+
+/// Whether the shard holds rows of a block that shares them, and these as a whole.
+bool keeps_row_stride(const Block& block, const Shard& shard) {
+  const Box whole = whole_box(block);
+  return block.stride != 0 && std::equal(shard.box.begin() + 1, shard.box.end(), whole.begin() + 1);
+}
+
+/// Where the rows begin that a block shares: at the first of the blocks beside it.
+Index segment_of(const ParameterLayout& layout, const Block& block) {
+  Index first = block.offset;
+  for (const Block& other : layout.blocks()) {
+    const bool is_beside =
+        other.stride == block.stride && other.offset <= block.offset && block.offset - other.offset < block.stride;
+    if (is_beside) first = std::min(first, other.offset);
+  }
+  return first;
+}
+
+/// How many shards from `first` on hold equal rows of blocks whose rows lie beside each other.
+std::size_t shards_beside(const ParameterLayout& layout, const std::vector<Shard>& shards, std::size_t first) {
+  const Block& block = layout.blocks()[shards[first].block];
+  const Index segment = segment_of(layout, block);
+  std::size_t last = first + 1;
+  for (; last < shards.size(); ++last) {
+    const Block& next = layout.blocks()[shards[last].block];
+    const bool is_beside = next.stride == block.stride && keeps_row_stride(next, shards[last]) &&
+                           segment_of(layout, next) == segment && shards[last].block > shards[last - 1].block &&
+                           shards[last].box.front() == shards[first].box.front();
+    if (!is_beside) break;
+  }
+  return last - first;
+}
+
+ParameterLayout local_layout(const ParameterLayout& layout, const std::vector<Shard>& shards) {
+  ParameterLayout local;
+  for (std::size_t i = 0; i < shards.size();) {
+    const Block& block = layout.blocks()[shards[i].block];
+    if (!keeps_row_stride(block, shards[i])) {
+      local.add(local_block(block, shards[i++]));
+      continue;
+    }
+    const Index segment = segment_of(layout, block);
+    std::vector<RowSlice> beside;
+    for (std::size_t count = shards_beside(layout, shards, i); count > 0; --count, ++i) {
+      const Block& next = layout.blocks()[shards[i].block];
+      beside.push_back({local_block(next, shards[i]), next.offset - segment});
+    }
+    local.add_rows(std::move(beside), block.stride);
+  }
+  return local;
+}
+
+bool is_part(const AxisRange& range, Index extent) {
+  return range.first >= 0 && range.step >= 1 && range.count >= 1 && range.last() < extent;
+}
+
+}  // namespace
+
+// --- Maps ------------------------------------------------------------------------------------------------------------
+
+ShardMap::ShardMap(ParameterLayout layout, int ranks, int copies, std::vector<Shard> shards)
+    : layout_(std::move(layout)), copies_(copies), held_(static_cast<std::size_t>(ranks)) {
+  std::erase_if(shards, [](const Shard& shard) { return size_of(shard.box) == 0; });
+  for (Shard& shard : shards) {
+    require_valid(shard);
+    held_[static_cast<std::size_t>(shard.holder)].shards.push_back(std::move(shard));
+  }
+  require_whole_copies();
+  for (Held& held : held_) held.layout = local_layout(layout_, held.shards);
+}
+
+void ShardMap::require_valid(const Shard& shard) const {
+  bool valid = shard.block < layout_.blocks().size() && shard.holder >= 0 && shard.holder < ranks() &&
+               shard.copy >= 0 && shard.copy < copies_;
+  if (valid) {
+    const std::vector<Index>& shape = layout_.blocks()[shard.block].shape;
+    valid = shape.size() == shard.box.size();
+    for (std::size_t axis = 0; valid && axis < shape.size(); ++axis) valid = is_part(shard.box[axis], shape[axis]);
+  }
+  if (valid) return;
+  throw std::logic_error(fmt::format("rank {} cannot hold such a shard of block {}", shard.holder, shard.block));
+}
+
+/// Shards that share nothing hold each number once where they are as many numbers as the block.
+void ShardMap::require_whole_copies() const {
+  std::vector<std::vector<const Box*>> boxes(layout_.blocks().size() * static_cast<std::size_t>(copies_));
+  for (const Held& held : held_) {
+    for (const Shard& shard : held.shards) {
+      boxes[shard.block * static_cast<std::size_t>(copies_) + static_cast<std::size_t>(shard.copy)].push_back(
+          &shard.box);
+    }
+  }
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    const Block& block = layout_.blocks()[i / static_cast<std::size_t>(copies_)];
+    Index size = 0;
+    bool overlap = false;
+    for (const Box* box : boxes[i]) {
+      for (const Box* other : boxes[i]) overlap |= other < box && intersection(*other, *box).has_value();
+      size += size_of(*box);
+    }
+    if (overlap || size != block.size()) {
+      throw std::logic_error(fmt::format("block '{}' is divided so that some of its numbers are held {}", block.name,
+                                         overlap ? "twice" : "by nobody"));
+    }
+  }
+}
+
+std::optional<Element> ShardMap::element_at(int rank, Index offset) const {
+  const std::vector<Block>& blocks = local(rank).blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Shard& shard = shards_of(rank)[i];
+    const std::vector<Index> strides = stored_strides(blocks[i]);
+    std::vector<std::size_t> axes(strides.size());
+    std::iota(axes.begin(), axes.end(), std::size_t{0});
+    // Axes of one position may have the stride of a longer axis, which says more: they come last.
+    std::stable_sort(axes.begin(), axes.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(strides[a], blocks[i].shape[a]) > std::pair(strides[b], blocks[i].shape[b]);
+    });
+    Index rest = offset - blocks[i].offset;
+    bool inside = rest >= 0;
+    std::vector<Index> at(axes.size(), 0);
+    for (const std::size_t axis : axes) {
+      if (!inside) break;
+      at[axis] = blocks[i].shape[axis] == 1 ? 0 : rest / strides[axis];
+      rest -= at[axis] * strides[axis];
+      inside = at[axis] < blocks[i].shape[axis];
+    }
+    if (!inside || rest != 0) continue;
+    Element element{.block = shard.block, .position = 0};
+    for (std::size_t axis = 0; axis < at.size(); ++axis) {
+      element.position = element.position * layout_.blocks()[shard.block].shape[axis] + shard.box[axis].first +
+                         at[axis] * shard.box[axis].step;
+    }
+    return element;
+  }
+  return {};
+}
+
+std::optional<Index> ShardMap::offset_of(int rank, Element element) const {
+  const std::vector<Index>& shape = layout_.blocks().at(element.block).shape;
+  Box one(shape.size());
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    one[axis] = {.first = element.position % shape[axis], .count = 1};
+    element.position /= shape[axis];
+  }
+  for (std::size_t i = 0; i < shards_of(rank).size(); ++i) {
+    const Shard& shard = shards_of(rank)[i];
+    if (shard.block == element.block && intersection(shard.box, one)) return locate(*this, rank, i, one).offset;
+  }
+  return {};
+}
+
+std::vector<int> ShardMap::holders(std::size_t block, const Box& box) const {
+  std::vector<int> ranks_that_hold;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const std::vector<Shard>& shards = shards_of(rank);
+    const bool holds = std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
+      return shard.block == block && intersection(shard.box, box).has_value();
+    });
+    if (holds) ranks_that_hold.push_back(rank);
+  }
+  return ranks_that_hold;
+}
+
+int ShardMap::copy_for(int rank, std::size_t block) const {
+  if (rank < ranks()) {
+    for (const Shard& shard : shards_of(rank)) {
+      if (shard.block == block) return shard.copy;
+    }
+  }
+  return rank % copies_;
+}
+
+std::uint64_t ShardMap::hash() const {
+  std::string text = fmt::format("{:x}/{}", layout_.hash(), copies_);
+  for (const Held& held : held_) {
+    for (const Shard& shard : held.shards) {
+      text += fmt::format(";{}:{}:{}", shard.holder, shard.copy, shard.block);
+      for (const AxisRange& range : shard.box) text += fmt::format(",{}+{}*{}", range.first, range.count, range.step);
+    }
+  }
+  return hash_bytes(text);
+}
+
+// --- What lies where -------------------------------------------------------------------------------------------------
+
+LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& box) {
+  const Block& local = map.local(rank).blocks()[number];
+  const Shard& shard = map.shards_of(rank)[number];
+  LocalBox place{.offset = local.offset, .counts = {}, .strides = stored_strides(local)};
+  for (std::size_t axis = 0; axis < box.size(); ++axis) {
+    const AxisRange& held = shard.box[axis];
+    place.counts.push_back(box[axis].count);
+    place.offset += (box[axis].first - held.first) / held.step * place.strides[axis];
+    place.strides[axis] *= box[axis].step / held.step;
+  }
+  return place;
+}
+
+namespace {
+
+/// Calls visit(the sum of the axes' positions · strides) for each line along the last axis, in canonical order.
+template <typename Visit>
+void for_each_line(const std::vector<Index>& counts, const std::vector<Index>& strides, Visit visit) {
+  const std::size_t outer = counts.empty() ? 0 : counts.size() - 1;
+  std::vector<Index> at(outer, 0);
+  Index lines = 1, offset = 0;
+  for (std::size_t axis = 0; axis < outer; ++axis) lines *= counts[axis];
+  for (Index line = 0; line < lines; ++line) {
+    visit(offset);
+    for (std::size_t axis = outer; axis-- > 0;) {
+      offset += strides[axis];
+      if (++at[axis] < counts[axis]) break;
+      offset -= counts[axis] * strides[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+/// Calls copy(a float of the vector, one of the packed ones) for each number of the box.
+template <typename Vector, typename Packed, typename Copy>
+void for_each_number(const LocalBox& box, Vector* vector, Packed* packed, Copy copy) {
+  const Index count = box.counts.empty() ? 1 : box.counts.back(), stride = box.counts.empty() ? 1 : box.strides.back();
+  for_each_line(box.counts, box.strides, [&](Index offset) {
+    Vector* line = vector + box.offset + offset;
+    for (Index i = 0; i < count; ++i) copy(line[i * stride], *packed++);
+  });
+}
+
+}  // namespace
+
+void for_each_run(const Block& block, const Box& box,
+                  const std::function<void(Index position, Index step, Index count)>& visit) {
+  if (size_of(box) == 0) return;
+  Index first = 0, extent = 1;
+  std::vector<Index> counts(box.size()), strides(box.size());
+  for (std::size_t axis = box.size(); axis-- > 0;) {
+    first += box[axis].first * extent;
+    counts[axis] = box[axis].count;
+    strides[axis] = box[axis].step * extent;
+    extent *= block.shape[axis];
+  }
+  const Index count = box.empty() ? 1 : box.back().count, step = box.empty() ? 1 : box.back().step;
+  for_each_line(counts, strides, [&](Index offset) { visit(first + offset, step, count); });
+}
+
+void pack(const LocalBox& box, View vector, MutableView packed) {
+  for_each_number(box, vector.data(), packed.data(), [](const float& from, float& to) { to = from; });
+}
+
+void unpack(const LocalBox& box, View packed, MutableView vector) {
+  for_each_number(box, vector.data(), packed.data(), [](float& to, const float& from) { to = from; });
+}
+
+}  // namespace unisono

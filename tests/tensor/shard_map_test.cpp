@@ -1,0 +1,144 @@
+#include "unisono/tensor/shard_map.hpp"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <stdexcept>
+
+#include "divisions.hpp"
+
+namespace unisono {
+namespace {
+
+using test::divisions_of;
+using test::for_each_held;
+using test::mixed_layout;
+
+using Numbers = std::map<std::pair<std::size_t, Index>, int>;  // how often each is held
+
+Numbers held_numbers(const ShardMap& map) {
+  Numbers held;
+  for (int rank = 0; rank < map.ranks(); ++rank) {
+    for_each_held(map, rank, [&](Element element, std::size_t) { ++held[{element.block, element.position}]; });
+  }
+  return held;
+}
+
+TEST_CASE("the common positions of two ranges", "[shards]") {
+  using Range = AxisRange;
+  CHECK(intersection(Range{0, 10}, Range{4, 10}) == Range{4, 6, 1});
+  CHECK_FALSE(intersection(Range{0, 4}, Range{4, 10}));
+  // 1 4 7 10 13 and 4 6 8 10 12: 4 and 10, six apart
+  CHECK(intersection(Range{1, 5, 3}, Range{4, 5, 2}) == Range{4, 2, 6});
+  CHECK(intersection(Range{4, 5, 2}, Range{1, 5, 3}) == Range{4, 2, 6});
+  CHECK_FALSE(intersection(Range{0, 5, 2}, Range{1, 5, 2}));
+  CHECK_FALSE(intersection(Range{0, 0}, Range{0, 5}));
+  CHECK(intersection(Range{0, 3, 4}, Range{8, 1}) == Range{8, 1, 4});
+}
+
+TEST_CASE("every number is held once in each copy, however θ is divided", "[shards]") {
+  const ParameterLayout layout = mixed_layout();
+  Index numbers = 0;
+  for (const Block& block : layout.blocks()) numbers += block.size();
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    for (const auto& [name, map] : divisions_of(layout, std::min(ranks, 4))) {
+      INFO(name << " over " << map.ranks());
+      const Numbers held = held_numbers(map);
+      CHECK(std::ssize(held) == numbers);
+      for (const auto& [element, times] : held) CHECK(times == map.copies());
+    }
+  }
+}
+
+TEST_CASE("offsets and elements of a rank's vector say each other", "[shards]") {
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const auto& [name, map] : divisions_of(mixed_layout(), ranks)) {
+      INFO(name << " over " << ranks);
+      for (int rank = 0; rank < ranks; ++rank) {
+        for_each_held(map, rank, [&, &divided = map](Element element, std::size_t offset) {
+          CHECK(divided.offset_of(rank, element) == static_cast<Index>(offset));
+          const std::vector<Index>& shape = divided.layout().blocks()[element.block].shape;
+          Box box(shape.size());
+          Index rest = element.position;
+          for (std::size_t axis = shape.size(); axis-- > 0; rest /= shape[axis])
+            box[axis] = {.first = rest % shape[axis], .count = 1};
+          const std::vector<int> holders = divided.holders(element.block, box);
+          CHECK(std::ssize(holders) == divided.copies());
+          CHECK(std::find(holders.begin(), holders.end(), rank) != holders.end());
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank that holds all has θ's own layout", "[shards]") {
+  const ParameterLayout layout = mixed_layout();
+  for (const int ranks : {1, 3}) {
+    const ShardMap map = ShardMap::whole(layout, ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      CHECK(map.local(rank).hash() == layout.hash());
+      CHECK(map.local(rank).size() == layout.size());
+      CHECK(map.local(rank).parameters() == layout.parameters());
+    }
+  }
+  CHECK(ShardMap::by_rows(layout, 1).local(0).hash() == layout.hash());
+}
+
+TEST_CASE("a rank's blocks begin at cache lines, and its rows keep their place in a row", "[shards]") {
+  const ShardMap map = ShardMap::by_rows(mixed_layout(), 2);
+  const std::vector<Block>& blocks = map.local(1).blocks();
+  REQUIRE(blocks.size() == 7);  // rank 1 has more of what cannot be halved: users 5 … 10, and the block of one number
+  for (const Block& block : blocks) {
+    INFO(block.name);
+    CHECK((block.name == "users.bias" ? block.offset - 5 : block.offset) % kLineFloats == 0);
+  }
+  // Six rows of 16 floats.
+  CHECK(blocks[2].name == "users.factors");
+  CHECK(blocks[2].shape == std::vector<Index>{6, 5});
+  CHECK(blocks[2].stride == 16);
+  CHECK(blocks[3].offset == blocks[2].offset + 5);
+  CHECK(map.offset_of(1, {.block = 3, .position = 6}) == blocks[3].offset + 16);
+}
+
+TEST_CASE("a rank may hold nothing", "[shards]") {
+  const ShardMap map = ShardMap::by_weights(mixed_layout(), {1, 0, 2});
+  CHECK(map.shards_of(1).empty());
+  CHECK(map.local(1).size() == 0);
+  CHECK_FALSE(map.element_at(1, 0));
+  CHECK_FALSE(map.offset_of(1, {.block = 0, .position = 0}));
+}
+
+TEST_CASE("stages are held by their replicas, in the order of a process grid", "[shards]") {
+  const ShardMap map = ShardMap::stages(mixed_layout(), {0, 3}, 2);
+  CHECK(map.ranks() == 4);
+  CHECK(map.copies() == 2);
+  CHECK(map.holders(0, whole_box(map.layout().blocks()[0])) == std::vector<int>{0, 2});
+  CHECK(map.holders(4, whole_box(map.layout().blocks()[4])) == std::vector<int>{1, 3});
+  CHECK(map.copy_for(3, 4) == 1);
+  CHECK(map.copy_for(3, 0) == 1);  // of stage 0, which it has nothing of
+  CHECK(map.copy_for(2, 0) == 1);
+}
+
+TEST_CASE("divisions that leave out numbers, or hold them twice, are refused", "[shards]") {
+  ParameterLayout layout;
+  layout.add({.name = "w", .shape = {4, 3}});
+  const auto rows = [](Index first, Index count, int holder) {
+    return Shard{.block = 0, .box = {{first, count}, {0, 3}}, .holder = holder};
+  };
+  CHECK_NOTHROW(ShardMap(layout, 2, 1, {rows(0, 1, 0), rows(1, 3, 1)}));
+  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 1, 0), rows(2, 2, 1)}), std::logic_error);
+  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 2, 0), rows(1, 3, 1)}), std::logic_error);
+  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 2, 0), rows(1, 2, 1)}), std::logic_error);  // as many, but not each
+  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 5, 0)}), std::logic_error);
+  CHECK_THROWS_AS(ShardMap(layout, 2, 1, {rows(0, 4, 2)}), std::logic_error);
+  CHECK_THROWS_AS(ShardMap(layout, 2, 2, {rows(0, 4, 1)}), std::logic_error);  // of the second copy there is none
+}
+
+TEST_CASE("the hash of a division says how θ is divided", "[shards]") {
+  const ParameterLayout layout = mixed_layout();
+  CHECK(ShardMap::by_rows(layout, 3).hash() == ShardMap::by_rows(layout, 3).hash());
+  CHECK(ShardMap::by_rows(layout, 3).hash() != ShardMap::by_columns(layout, 3).hash());
+  CHECK(ShardMap::whole(layout, 2).hash() != ShardMap::whole(layout, 3).hash());
+}
+
+}  // namespace
+}  // namespace unisono
