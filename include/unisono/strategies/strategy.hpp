@@ -111,7 +111,7 @@ struct StrategyCounters {
 
 /// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
-  comm::Communicator& communicator;
+  comm::Communicator& communicator;  ///< of the replicas: each rank has one, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
   optim::Optimizer& optimizer;
