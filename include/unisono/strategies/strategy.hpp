@@ -100,7 +100,7 @@ struct KeptVector {
 
 /// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
-  comm::Communicator& communicator;
+  comm::Communicator& communicator;  ///< of the replicas: each rank has one, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
   optim::Optimizer& optimizer;

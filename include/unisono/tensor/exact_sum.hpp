@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "unisono/tensor/allocator.hpp"
@@ -11,7 +12,7 @@ namespace unisono {
 /// of the terms, on threads, or on who holds which of them: however θ is divided, a norm has the same bits.
 ///   Kulisch, "Computer arithmetic and validity", 2008; Collange et al., "Numerical reproducibility for the parallel
 ///   reduction on multi- and many-core architectures", Parallel Computing, 2015.
-/// About 10 integer operations a number; a sum over ranks is one message of `kWords` integers.
+/// About 8 integer operations a number; a sum over ranks is one message of `kWords` integers.
 class ExactSquares {
  public:
   static constexpr int kWords = 20;
@@ -28,12 +29,17 @@ class ExactSquares {
   double value() const;
 
  private:
+  static constexpr std::size_t kLanes = 8;  ///< numbers of one exponent need not wait for each other
+  /// A square has 48 bits of its bin's 64.
+  static constexpr std::size_t kMostAdded = kLanes << 16;
+
+  void empty_bins();
   void carry();
 
-  /// Word i counts 2^(32 i − 298); between carries more than 32 bits of it are used. The last two count values that are
-  /// infinite, and such that are no numbers.
+  std::array<std::array<std::uint64_t, 255>, kLanes> bins_{};  ///< Σ mantissa², by exponent
+  std::size_t added_ = 0;                                      ///< to the bins
+  /// Word i counts 2^(32 i − 298). The last two count values that are infinite, and such that are no numbers.
   std::array<std::int64_t, kWords> words_{};
-  std::int64_t added_ = 0;  ///< since the last carry
 };
 
 }  // namespace unisono

@@ -60,7 +60,7 @@ struct Report {
 void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
                  const EvaluateOptions& how, const Report& report, Log& log) {
   if (const auto reading = class_reading(model)) {
-    const auto figures = classify_split(model, world, *reading);
+    const auto figures = classify_split(model, model.parts->grid.data(), *reading);
     if (figures) report.add(*figures, world.is_root() ? class_names_of(model, options) : std::vector<std::string>{});
   }
   const models::ModelInputs& inputs = model.checkpoint.header.inputs;
@@ -70,7 +70,7 @@ void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOpti
       log.warning(fmt::format("ranking {} items for up to {} users takes a while; --at 0 skips it",
                               grouped(inputs.columns), grouped(inputs.rows)));
     }
-    report.add(recommend_split(model, world, how.at, how.relevant));
+    report.add(recommend_split(model, model.parts->grid.data(), how.at, how.relevant));
   }
 }
 

@@ -7,13 +7,14 @@ namespace unisono::experiment {
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
                                            Index batch_size) {
   kernels::LossSums sums;
-  const auto source = data.evaluate(split, parts.world.rank(), parts.world.size(), batch_size, parts.delivery());
+  comm::Communicator& replicas = parts.grid.data();
+  const auto source = data.evaluate(split, replicas.rank(), replicas.size(), batch_size, parts.delivery());
   if (parts.division != nullptr) {
     parts.division->evaluate(*source, parts.parameters.view(), sums);
   } else {
     while (const auto batch = source->next()) parts.model->evaluate(*batch, parts.state(), sums);
   }
-  return parts.model->metrics(sum_over_ranks(parts.world, sums));
+  return parts.model->metrics(sum_over_ranks(replicas, sums));
 }
 
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {

@@ -8,8 +8,8 @@
 
 namespace unisono::experiment {
 
-/// Evaluates a model on a split: every rank its part of the examples, each example exactly once. Collective.
-/// \param batch_size examples that a rank evaluates at once
+/// Evaluates a model on a split: every replica its part of the examples, each example exactly once. Collective.
+/// \param batch_size examples that a replica evaluates at once
 /// \return loss first, then what the model's kind has; the same on every rank
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split, Index batch_size);
 

@@ -74,7 +74,7 @@ class Trial {
     const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
     StepClock clock;
     training_.seconds = {};
-    strategies::TrainContext context{.communicator = parts_.world,
+    strategies::TrainContext context{.communicator = parts_.grid.data(),
                                      .backend = *parts_.backend,
                                      .model = *parts_.model,
                                      .optimizer = *training_.optimizer,
@@ -151,7 +151,7 @@ nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& 
   const double flops = rate * parts.model->flops_per_example();
   return {{"name", config.name},
           {"strategy", config.strategy.kind},
-          {"ranks", parts.world.size()},
+          {"ranks", parts.grid.all().size()},
           {"threads", parts.placement.threads},
           {"device", parts.device()},
           {"parameters", parts.model->layout().parameters()},

@@ -103,7 +103,7 @@ models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, 
 
 data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
   // A rank that does not train only asks its source how long an epoch is.
-  const auto part = parts.strategy->data_shard(parts.world.rank(), parts.world.size());
+  const auto part = parts.strategy->data_shard(parts.grid.data().rank(), parts.grid.data().size());
   return {.rank = part ? part->number : 0,
           .size = parts.workers(),
           .batch_size = config.train.batch_size,
@@ -146,17 +146,17 @@ ModelParts::ModelParts(comm::Communicator& communicator, const Config& config, c
       strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(communicator, config, placement.threads, log)),
       device_world(world_of_device(communicator, *backend, config, log)),
-      world(device_world ? *device_world : communicator),
-      statistics_group(world.split(0, world.rank())),
+      grid(device_world ? *device_world : communicator, {.data = communicator.size()}),
+      statistics_group(grid.data().split(0, grid.data().rank())),
       statistics_reducer(*statistics_group),
       model(models::make_model(config.model, inputs,
                                model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
-  require_same(world, "order of the parameters", model->layout().hash(),
+  require_same(grid.data(), "order of the parameters", model->layout().hash(),
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
-  if (data != nullptr) division = strategy->divide(*model, data->info(), world);
+  if (data != nullptr) division = strategy->divide(*model, data->info(), grid.data());
   parameters =
-      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), world.shared_allocator());
+      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), grid.data().shared_allocator());
   statistics = Buffer(model->statistics_layout().size(), backend->memory());
 }
 
@@ -166,9 +166,9 @@ void ModelParts::initialise(std::uint64_t seed) {
 }
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
-  parts.strategy->require(*parts.model, parts.world.size());
+  parts.strategy->require(*parts.model, parts.grid.data().size());
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
-  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.world.shared_allocator());
+  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.grid.data().shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
                                     *parts.backend);
   for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
@@ -182,7 +182,8 @@ TrainingParts::~TrainingParts() = default;
 WorkerParts::WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config,
                          const models::ModelInputs& inputs, data::Dataset& data) {
   data::SourceOptions options = source_options(parts, config);
-  for (const int worker : parts.strategy->housed_workers(parts.world.rank(), parts.world.size())) {
+  const comm::Communicator& replicas = parts.grid.data();
+  for (const int worker : parts.strategy->housed_workers(replicas.rank(), replicas.size())) {
     options.rank = worker;
     add({parts, training, config, inputs, data}, options, parts.placement.threads);
   }

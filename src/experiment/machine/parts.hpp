@@ -8,6 +8,7 @@
 #include "machine/placement.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/process_grid.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/kernels/backend.hpp"
@@ -49,9 +50,9 @@ struct ModelParts {
 
   void initialise(std::uint64_t seed);
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
-  /// How many ranks train, and whether this one does.
-  int workers() const { return strategy->workers(world.size()); }
-  bool trains() const { return strategy->data_shard(world.rank(), world.size()).has_value(); }
+  /// How many replicas train, and whether this rank's does.
+  int workers() const { return strategy->workers(grid.data().size()); }
+  bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
   /// How batches reach the backend.
   data::Delivery delivery() const {
     return {.memory = &backend->batch_memory(),
@@ -64,9 +65,9 @@ struct ModelParts {
   std::unique_ptr<strategies::Strategy> strategy;
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<comm::Communicator> device_world;  ///< where the backend has memory of its own; else null
-  comm::Communicator& world;                         ///< all ranks; takes the backend's memory
-  std::unique_ptr<comm::Communicator>
-      statistics_group;  ///< of all ranks: layers' messages never mix with the strategy's
+  comm::ProcessGrid grid;                            ///< of all ranks; its groups take the backend's memory
+  /// The replicas again, for batch statistics: layers' messages never mix with the strategy's.
+  std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
   std::unique_ptr<models::Model> model;
   strategies::Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it

@@ -36,8 +36,9 @@ struct Distance {
 };
 
 Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
+  const comm::Communicator& all = parts.grid.all();
   HeldVector vector = parameters_of(parts);
-  vector.rows = rows_to_write(vector, parts.world.rank(), other.seen_by_all ? parts.world.size() : 1);
+  vector.rows = rows_to_write(vector, all.rank(), other.seen_by_all ? all.size() : 1);
   std::erase_if(vector.rows, [&](const strategies::HeldRows& rows) {
     return vector.layout.blocks()[rows.block].role == Role::state || rows.count == 0;
   });
@@ -69,15 +70,15 @@ nlohmann::ordered_json figures_of(const StoredCheckpoint& other) {
 StoredCheckpoint find_compared(const ModelParts& parts, const std::string& path, const std::string& own, Log& log) {
   std::error_code ignored;
   const bool same =
-      parts.world.is_root() && (fs::equivalent(path, own, ignored) ||
-                                fs::equivalent(fs::path(path).parent_path(), checkpoints_of(own), ignored));
+      parts.grid.all().is_root() && (fs::equivalent(path, own, ignored) ||
+                                     fs::equivalent(fs::path(path).parent_path(), checkpoints_of(own), ignored));
   if (same) {
     throw ConfigError(fmt::format(
         "--compare-with {}: this is the run's own folder; name the folder of another run, or choose another --output",
         path));
   }
-  StoredCheckpoint other = find_checkpoint(parts.world, path, log);
-  if (parts.world.is_root()) {
+  StoredCheckpoint other = find_checkpoint(parts.grid.all(), path, log);
+  if (parts.grid.all().is_root()) {
     require_same_model(other.path, parts.model->layout(), parts.model->statistics_layout());
   }
   return other;
@@ -91,22 +92,23 @@ std::optional<Comparison> compare(ModelParts& parts, const StoredCheckpoint& oth
   } catch (const Error& caught) {
     error = caught.what();
   }
-  const auto errors = parts.world.all_gather_text(error);
+  comm::Communicator& all = parts.grid.all();
+  const auto errors = all.all_gather_text(error);
   const auto first = std::find_if(errors.begin(), errors.end(), [](const auto& text) { return !text.empty(); });
   if (first != errors.end()) {
-    if (parts.world.is_root()) log.warning(fmt::format("not compared with {}: {}", other.path, *first));
+    if (all.is_root()) log.warning(fmt::format("not compared with {}: {}", other.path, *first));
     return std::nullopt;
   }
   std::array<double, 2> sums = {distance.squared, distance.squared_norm};
   std::array<double, 1> largest = {distance.largest};
-  parts.world.allreduce_sum(sums);
-  parts.world.allreduce_max(largest);
+  all.allreduce_sum(sums);
+  all.allreduce_max(largest);
   return Comparison{.checkpoint = other.path,
                     .step = other.header.step,
-                    .different = parts.world.sum(distance.different),
+                    .different = all.sum(distance.different),
                     .relative_distance = sums[0] == 0 ? 0 : std::sqrt(sums[0] / sums[1]),
                     .largest_difference = largest[0],
-                    .figures = parts.world.is_root() ? figures_of(other) : nlohmann::ordered_json()};
+                    .figures = all.is_root() ? figures_of(other) : nlohmann::ordered_json()};
 }
 
 nlohmann::ordered_json to_json(const Comparison& comparison) {

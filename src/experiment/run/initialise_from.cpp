@@ -40,7 +40,7 @@ StoredShapes shapes_for_all(comm::Communicator& world, const StoredCheckpoint& s
 void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitting, HeldVector vector) {
   std::erase_if(vector.rows, [&](const strategies::HeldRows& rows) { return !fitting.blocks[rows.block]; });
   if (fitting.count == 0) return;
-  read_vector(parts.world, stored, {applied_folder(stored.header) + vector.group}, vector);
+  read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector);
 }
 
 /// A row of such a model stands for a word, a user or an item: the same one in both runs.
@@ -116,10 +116,10 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
 std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log) {
   const std::string& path = run.config.train.weights.initialise_from;
   if (path.empty()) return {};
-  const StoredCheckpoint stored = find_checkpoint(parts.world, path, log);
+  const StoredCheckpoint stored = find_checkpoint(parts.grid.all(), path, log);
   const std::string folder = applied_folder(stored.header);
   const Fitting parameters =
-      fitting_blocks(parts.model->layout(), shapes_for_all(parts.world, stored, folder + "parameters"));
+      fitting_blocks(parts.model->layout(), shapes_for_all(parts.grid.all(), stored, folder + "parameters"));
   if (parameters.count == 0) {
     throw ConfigError(fmt::format(
         "train.initialise_from: no parameters of {} fit this model: {}{}", stored.path,
@@ -127,9 +127,9 @@ std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& 
         parameters.foreign.empty() ? ""
                                    : fmt::format("; only in the checkpoint: {}", fmt::join(parameters.foreign, ", "))));
   }
-  require_same_rows(parts.world, stored, run);
+  require_same_rows(parts.grid.all(), stored, run);
   const Fitting statistics =
-      fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.world, stored, folder + "statistics"));
+      fitting_blocks(parts.model->statistics_layout(), shapes_for_all(parts.grid.all(), stored, folder + "statistics"));
   take(parts, stored, parameters, parameters_of(parts));
   take(parts, stored, statistics, statistics_of(parts));
   const std::vector<std::string> lines = lines_of(stored, parameters, run);

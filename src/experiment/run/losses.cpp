@@ -11,9 +11,9 @@ namespace unisono::experiment {
 namespace {
 
 /// Every rank's numbers, one rank's behind the other's.
-std::vector<float> gather(comm::Communicator& world, const std::vector<float>& own) {
+std::vector<float> gather(comm::Communicator& group, const std::vector<float>& own) {
   std::vector<float> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
+  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(std::span(own)))) {
     const std::size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(float));
     std::memcpy(all.data() + before, bytes.data(), bytes.size());
@@ -23,7 +23,7 @@ std::vector<float> gather(comm::Communicator& world, const std::vector<float>& o
 
 }  // namespace
 
-kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums) {
+kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums) {
   const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
   // Counts below 2⁵³ are exact in a double.
   std::array<double, 10> all = {sums.loss,
@@ -36,7 +36,7 @@ kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossS
                                 sums.target_squared_sum,
                                 static_cast<double>(sums.values),
                                 static_cast<double>(scores)};
-  world.allreduce_sum(std::span<double>(all));
+  group.allreduce_sum(std::span<double>(all));
   kernels::LossSums total{.loss = all[0],
                           .examples = static_cast<std::int64_t>(all[1]),
                           .correct = static_cast<std::int64_t>(all[2]),
@@ -47,12 +47,12 @@ kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossS
                           .target_squared_sum = all[7],
                           .values = static_cast<std::int64_t>(all[8])};
   if (all[9] == 0) return total;
-  total.negative_scores = gather(world, sums.negative_scores);
-  total.positive_scores = gather(world, sums.positive_scores);
+  total.negative_scores = gather(group, sums.negative_scores);
+  total.positive_scores = gather(group, sums.positive_scores);
   return total;
 }
 
-strategies::StrategyCounters sum_over_ranks(comm::Communicator& world, const strategies::StrategyCounters& counters) {
+strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters) {
   const std::array<std::int64_t, 3> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows};
   std::array<std::int64_t, 7> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
@@ -60,12 +60,12 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& world, const str
     all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // ranks that have something to say
   }
   all[6] = counters.row_conflicts;
-  world.allreduce_sum(std::span<std::int64_t>(all));
+  group.allreduce_sum(std::span<std::int64_t>(all));
   const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
   return {.averaged_bytes = total(0), .passed_bytes = total(1), .touched_rows = total(2), .row_conflicts = all[6]};
 }
 
-strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains) {
+strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {
   std::array<double, 9> parts = {seconds.compute,
                                  seconds.exposed_communication,
                                  seconds.straggler_wait,
@@ -76,7 +76,7 @@ strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies:
                                  seconds.other,
                                  1};
   if (!trains) parts.fill(0);
-  world.allreduce_sum(std::span<double>(parts));
+  group.allreduce_sum(std::span<double>(parts));
   for (double& part : parts) part /= parts.back();
   return {.compute = parts[0],
           .exposed_communication = parts[1],

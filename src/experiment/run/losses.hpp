@@ -6,14 +6,15 @@
 
 namespace unisono::experiment {
 
-/// Σ over all ranks. Collective; one message.
-kernels::LossSums sum_over_ranks(comm::Communicator& world, const kernels::LossSums& sums);
+/// Σ over the group's ranks. Collective; one message.
+kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums);
 
-/// Σ over all ranks of what they counted; −1 where none did. Collective; one message.
-strategies::StrategyCounters sum_over_ranks(comm::Communicator& world, const strategies::StrategyCounters& counters);
+/// Σ over the group's ranks of what they counted; −1 where none did. Collective; one message.
+strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters);
 
-/// The parts' means over those ranks that train. Collective; one message. \param trains whether this one does
-strategies::Seconds mean_over_ranks(comm::Communicator& world, const strategies::Seconds& seconds, bool trains = true);
+/// The parts' means over those ranks of the group that train. Collective; one message. \param trains whether this one
+/// does
+strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains = true);
 /// after − before, part by part
 strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before);
 

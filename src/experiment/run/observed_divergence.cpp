@@ -26,7 +26,7 @@ void TrainingObserver::note_first_loss() {
   const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = header_.unreported;
-  sums += sum_over_ranks(context_.parts.world, training.sums);
+  sums += sum_over_ranks(context_.parts.grid.data(), training.sums);
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 
@@ -64,7 +64,7 @@ void TrainingObserver::check_end() {
 bool TrainingObserver::parameters_are_finite() {
   ModelParts& parts = context_.parts;
   const bool finite = std::isfinite(parts.backend->squared_norm(parts.parameters.view()));
-  return parts.world.max(finite ? 0 : 1) == 0;
+  return parts.grid.all().max(finite ? 0 : 1) == 0;
 }
 
 void TrainingObserver::diverge(const std::string& what) {

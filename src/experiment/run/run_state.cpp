@@ -30,14 +30,14 @@ bool states_are_local(const ModelParts& parts) {
   const bool kept = std::any_of(vectors.begin(), vectors.end(), [](const strategies::StateVector& vector) {
     return vector.scope != strategies::StateScope::common;
   });
-  return parts.world.size() > 1 && (kept || parts.strategy->optimizer_state_is_local());
+  return parts.grid.data().size() > 1 && (kept || parts.strategy->optimizer_state_is_local());
 }
 
 /// The groups that hold a vector's values for this rank.
 std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& parts, const StoredCheckpoint& stored) {
   const std::string& vector = own.name;
   if (own.common) return {optimizer_group(0, vector)};
-  if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.world.rank(), vector)};
+  if (keeps_states_apart(parts, stored)) return {optimizer_group(parts.grid.data().rank(), vector)};
   std::vector<std::string> groups;
   groups.reserve(static_cast<std::size_t>(stored.optimizer_states));
   for (int state = 0; state < stored.optimizer_states; ++state) groups.push_back(optimizer_group(state, vector));
@@ -62,7 +62,7 @@ HeldVector parameters_of(ModelParts& parts) {
 }
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
-  return states_are_local(parts) && stored.optimizer_states == parts.world.size() && stored.seen_by_all;
+  return states_are_local(parts) && stored.optimizer_states == parts.grid.data().size() && stored.seen_by_all;
 }
 
 HeldState state_of(ModelParts& parts, TrainingParts& training) {
@@ -71,11 +71,11 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
     for (const HeldVector& vector : training.average->state()) state.push_back(vector);
   }
   const bool local = states_are_local(parts);
-  for (int rank = 0; rank < (local ? parts.world.size() : 1); ++rank) {
+  for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(training)) {
       state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), *own.values));
       state.back().common = !local;
-      if (local && rank != parts.world.rank()) state.back().rows.clear();
+      if (local && rank != parts.grid.data().rank()) state.back().rows.clear();
     }
   }
   return state;
@@ -97,8 +97,8 @@ namespace {
 
 /// \param folder of the checkpoint: "", or that of averages
 void restore_from(const std::string& folder, ModelParts& parts, const StoredCheckpoint& stored) {
-  read_vector(parts.world, stored, {folder + "parameters"}, parameters_of(parts));
-  read_vector(parts.world, stored, {folder + "statistics"}, statistics_of(parts));
+  read_vector(parts.grid.all(), stored, {folder + "parameters"}, parameters_of(parts));
+  read_vector(parts.grid.all(), stored, {folder + "statistics"}, statistics_of(parts));
 }
 
 }  // namespace
@@ -111,7 +111,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(training)) {
-    read_vector(parts.world, stored, groups_of(own, parts, stored),
+    read_vector(parts.grid.data(), stored, groups_of(own, parts, stored),
                 whole_vector(own.name, parts.model->layout(), *own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);

@@ -432,7 +432,7 @@ ExitCode Run::train() {
                              .records = root_ ? &*root_->records : nullptr,
                              .header = header_});
   strategies::Fault fault(config_.fault, static_cast<std::uint64_t>(config_.seed), world_.rank());
-  strategies::TrainContext context{.communicator = parts_.world,
+  strategies::TrainContext context{.communicator = parts_.grid.data(),
                                    .backend = *parts_.backend,
                                    .model = *parts_.model,
                                    .optimizer = *training_.optimizer,

@@ -29,7 +29,7 @@ double mean_loss(const kernels::LossSums& sums) {
 TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
-      agreement_(context_.parts.world, context_.signals, header_.step),
+      agreement_(context_.parts.grid.all(), context_.signals, header_.step),
       divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
       selection_(context_.criteria, context_.config.train.early_stopping, header_),
       first_step_(header_.step),
@@ -42,7 +42,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   header_.step = record.step;
   header_.worker_steps = record.worker_steps;
   header_.cursor = {.epoch = record.step / context_.steps_per_epoch, .step = record.step % context_.steps_per_epoch};
-  context_.parts.world.set_step(record.step);
+  context_.parts.grid.all().set_step(record.step);
   note_due(record);
   const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
   note_first_loss();
@@ -127,7 +127,7 @@ kernels::LossSums TrainingObserver::collect_losses() {
   const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = std::exchange(header_.unreported, {});
-  sums += sum_over_ranks(context_.parts.world, std::exchange(training.sums, {}));
+  sums += sum_over_ranks(context_.parts.grid.data(), std::exchange(training.sums, {}));
   return sums;
 }
 
@@ -147,7 +147,8 @@ void TrainingObserver::report() {
   strategies::Seconds seconds = difference(training.seconds, reported_seconds_);
   seconds.other = since_report_.restart() - seconds.sum();
   reported_seconds_ = training.seconds;
-  write_report(sums, mean_over_ranks(context_.parts.world, seconds, context_.parts.trains()), serving_since_report());
+  write_report(sums, mean_over_ranks(context_.parts.grid.all(), seconds, context_.parts.trains()),
+               serving_since_report());
   header_.reported_step = header_.step;
   reported_examples_ = examples_;
   if (divergence_.has_diverged(header_.step)) {
@@ -168,7 +169,7 @@ void TrainingObserver::add_losses(const kernels::LossSums& sums) {
 
 ServingReport TrainingObserver::serving_since_report() {
   if (header_.worker_steps.empty()) return {};
-  const ServingReport now = gather_serving(context_.parts.world, context_.training.counters.shards);
+  const ServingReport now = gather_serving(context_.parts.grid.all(), context_.training.counters.shards);
   return difference(now, std::exchange(reported_serving_, now));
 }
 

@@ -57,7 +57,7 @@ HeldState WeightAverage::state() {
 }
 
 void WeightAverage::restore(const StoredCheckpoint& stored) {
-  for (const HeldVector& vector : state()) read_vector(parts_.world, stored, {vector.group}, vector);
+  for (const HeldVector& vector : state()) read_vector(parts_.grid.all(), stored, {vector.group}, vector);
   step_ = stored.header.step;
 }
 

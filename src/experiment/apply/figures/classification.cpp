@@ -18,9 +18,9 @@ struct Scores {
 };
 
 template <typename T>
-std::vector<T> gather(comm::Communicator& world, const std::vector<T>& own) {
+std::vector<T> gather(comm::Communicator& replicas, const std::vector<T>& own) {
   std::vector<T> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(own)))) {
+  for (const auto& bytes : replicas.all_gather_bytes(std::as_bytes(std::span(own)))) {
     const std::size_t before = all.size();
     all.resize(before + bytes.size() / sizeof(T));
     std::memcpy(all.data() + before, bytes.data(), bytes.size());
@@ -47,8 +47,8 @@ bool count(const ClassReading& reading, View rows, const std::vector<float>& ans
 }
 
 /// Each rank orders every P-th class's scores.
-std::vector<RankingFigures> rank_classes(comm::Communicator& world, const ClassReading& reading, const Scores& own) {
-  const std::vector<std::int32_t> labels = gather(world, own.labels);
+std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const ClassReading& reading, const Scores& own) {
+  const std::vector<std::int32_t> labels = gather(replicas, own.labels);
   const auto outputs = static_cast<std::size_t>(reading.outputs);
   const std::size_t first = reading.classes == 2 ? 1 : 0;
   const std::size_t count = reading.classes == 2 ? 1 : static_cast<std::size_t>(reading.classes);
@@ -57,8 +57,8 @@ std::vector<RankingFigures> rank_classes(comm::Communicator& world, const ClassR
     const std::size_t column = outputs == 1 ? 0 : first + k;
     std::vector<float> scores(own.labels.size());
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = own.rows[i * outputs + column];
-    scores = gather(world, scores);
-    if (static_cast<int>(k % static_cast<std::size_t>(world.size())) != world.rank()) continue;
+    scores = gather(replicas, scores);
+    if (static_cast<int>(k % static_cast<std::size_t>(replicas.size())) != replicas.rank()) continue;
     std::vector<RankedExample> examples(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {
       examples[i] = {scores[i], labels[i] == static_cast<std::int32_t>(first + k)};
@@ -67,7 +67,7 @@ std::vector<RankingFigures> rank_classes(comm::Communicator& world, const ClassR
     found[2 * k] = figures.roc_auc;
     found[2 * k + 1] = figures.average_precision;
   }
-  world.allreduce_sum(std::span(found));  // the others' are 0
+  replicas.allreduce_sum(std::span(found));  // the others' are 0
   std::vector<RankingFigures> ranking;
   for (std::size_t k = 0; k < count; ++k) ranking.push_back({found[2 * k], found[2 * k + 1]});
   return ranking;
@@ -88,14 +88,14 @@ RankingFigures ClassificationFigures::mean_ranking() const {
   return {sum.roc_auc / count, sum.average_precision / count};
 }
 
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& world,
+std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
                                                     const ClassReading& reading) {
   ClassificationFigures figures{.matrix = ConfusionMatrix(reading.classes), .calibration = {}, .ranking = {}};
   if (reading.probabilities) figures.calibration.emplace();
   const auto source = (*model.data)
-                          ->evaluate(model.split, world.rank(), world.size(), model.config.train.evaluation_batch_size,
-                                     model.parts->delivery());
-  const bool ranked = world.max((source->last() - source->first()) * reading.outputs) <= kMostScores;
+                          ->evaluate(model.split, replicas.rank(), replicas.size(),
+                                     model.config.train.evaluation_batch_size, model.parts->delivery());
+  const bool ranked = replicas.max((source->last() - source->first()) * reading.outputs) <= kMostScores;
   Scores scores;
   std::vector<float> rows;
   bool classes = true;
@@ -105,10 +105,10 @@ std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::C
     classes = classes && count(reading, rows, answers_of(*batch), figures, scores);
     if (ranked) scores.rows.insert(scores.rows.end(), rows.begin(), rows.end());
   }
-  if (world.max(classes ? 0 : 1) > 0) return std::nullopt;
-  world.allreduce_sum(figures.matrix.counts());
-  if (figures.calibration) world.allreduce_sum(figures.calibration->sums());
-  if (ranked) figures.ranking = rank_classes(world, reading, scores);
+  if (replicas.max(classes ? 0 : 1) > 0) return std::nullopt;
+  replicas.allreduce_sum(figures.matrix.counts());
+  if (figures.calibration) replicas.allreduce_sum(figures.calibration->sums());
+  if (ranked) figures.ranking = rank_classes(replicas, reading, scores);
   return figures;
 }
 

@@ -26,7 +26,7 @@ struct ClassificationFigures {
 /// Predicts a split, each example once over all ranks, and counts. A rank keeps the scores of its own examples, n/P · K
 /// floats, and those of all of them for one class at a time; above 2²⁸ of its own it ranks nothing. Collective.
 /// \return nothing where the answers are no classes (targets other than 0 and 1)
-std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& world,
+std::optional<ClassificationFigures> classify_split(TrainedModel& model, comm::Communicator& replicas,
                                                     const ClassReading& reading);
 
 /// Flat keys: precision_macro, roc_auc, …; classes, confusion_matrix and calibration are lists.

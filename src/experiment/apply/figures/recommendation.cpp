@@ -56,7 +56,7 @@ void judge(const Recommender& recommender, const Relevant& relevant, comm::Slice
 
 }  // namespace
 
-RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& world, std::int64_t k,
+RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& replicas, std::int64_t k,
                                       std::optional<double> least) {
   const models::ModelInputs& inputs = model.checkpoint.header.inputs;
   RecommendationFigures result{.k = k, .least = least.value_or(inputs.mean_value), .users = 0, .mean = {}};
@@ -70,14 +70,14 @@ RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& w
 
   std::vector<double> figures(3 * static_cast<std::size_t>(inputs.rows));
   std::vector<std::int64_t> counted(static_cast<std::size_t>(inputs.rows));
-  const comm::Slice own = comm::slice_of(inputs.rows, world.rank(), world.size());
+  const comm::Slice own = comm::slice_of(inputs.rows, replicas.rank(), replicas.size());
   ThreadTeam team(model.parts->placement.threads);
   team.run([&](int thread) {
     const comm::Slice part = comm::slice_of(own.last - own.first, thread, team.size());
     judge(recommender, relevant, {own.first + part.first, own.first + part.last}, places, figures, counted);
   });
-  world.allreduce_sum(std::span(figures));  // each user's are 0 on all ranks but one
-  world.allreduce_sum(std::span(counted));
+  replicas.allreduce_sum(std::span(figures));  // each user's are 0 on all ranks but one
+  replicas.allreduce_sum(std::span(counted));
   for (std::size_t user = 0; user < counted.size(); ++user) {
     result.users += counted[user];
     result.mean.precision += figures[3 * user];

@@ -21,7 +21,7 @@ struct RecommendationFigures {
 /// Ranks for each user all items that the user has not rated in the training group (of the training group itself: all
 /// items), and looks where the relevant ones of the split are. Users are shared out; the figures have the same bits on
 /// any number of ranks. Collective.
-RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& world, std::int64_t k,
+RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& replicas, std::int64_t k,
                                       std::optional<double> least);
 
 /// precision_at_10, …
