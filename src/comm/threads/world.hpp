@@ -94,7 +94,7 @@ class Group {
 
   std::shared_ptr<World> world_;
   std::vector<int> members_;
-  std::vector<std::uint64_t> sequence_;                 ///< collectives begun, by rank
+  std::vector<std::uint64_t> sequence_;                       ///< collectives begun, by rank
   std::map<std::uint64_t, RendezvousPtr> rendezvous_points_;  ///< by sequence; those where some have not arrived
   std::list<Post> posts_;
 };
