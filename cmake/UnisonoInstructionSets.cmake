@@ -1,8 +1,8 @@
 # unisono_instruction_sets(TARGET FOLDER)
 #
 # Compiles every FOLDER/*.cpp once per instruction set, with UNISONO_ISA defined as its name, and adds the objects to
-# TARGET. The sources put all they define into namespace unisono::kernels::cpu::UNISONO_ISA; which copy runs is chosen by
-# the CPU at run time. They must not use inline functions or templates of other headers: the linker keeps one copy of
+# TARGET. The sources put all they define into namespace unisono::kernels::cpu::UNISONO_ISA; which copy runs is chosen
+# by the CPU at run time. They must not use inline functions or templates of other headers: the linker keeps one copy of
 # such a function for the whole program, and that could be one with instructions that the CPU lacks.
 function(unisono_instruction_sets TARGET FOLDER)
   file(GLOB sources CONFIGURE_DEPENDS ${FOLDER}/*.cpp)
