@@ -53,7 +53,7 @@ struct Parsing {
 
 /// Fills one table. Wrong values and unknown keys are reported at once; the first thing that is missing or breaks a
 /// rule only when all tables are read, because a mistyped key is the likelier cause.
-class Parser final : public detail::UniformVisitor<Parser> {
+class Parser final : public UniformVisitor<Parser> {
  public:
   /// \param before the same table without overrides; null where the file has none such
   Parser(const toml::table& table, const toml::table* before, std::string path, Parsing& shared)
@@ -80,7 +80,7 @@ class Parser final : public detail::UniformVisitor<Parser> {
   void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                   const std::vector<Choice>& words) override;
   void choice(const Field& field, std::string& value, const std::vector<Choice>& choices) override {
-    choose(field, value, detail::names_of(choices));
+    choose(field, value, names_of(choices));
   }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override;
   void section(const Field& field, const std::function<void(ConfigVisitor&)>& describe) override;
@@ -98,9 +98,9 @@ class Parser final : public detail::UniformVisitor<Parser> {
   bool choose(const Field& field, std::string& value, const std::vector<std::string>& names);
   void leave_out(const Field& field, const std::string& otherwise, const std::vector<Variant>& variants);
   std::string unknown(const std::string& key) const;
-  std::string at(const toml::node& node) const { return detail::place(node.source(), file_); }
+  std::string at(const toml::node& node) const { return place(node.source(), file_); }
   [[noreturn]] void fail(const toml::node& node, const Field& field, const std::string& problem) const {
-    throw ConfigError(fmt::format("{}: '{}'{} {}", at(node), field.name, detail::in_table(path_), problem));
+    throw ConfigError(fmt::format("{}: '{}'{} {}", at(node), field.name, in_table(path_), problem));
   }
 
   const toml::table& table_;
@@ -122,8 +122,8 @@ const toml::node* Parser::find(const Field& field) {
   known_.emplace(field.name);
   const toml::node* node = table_.get(field.name);
   if (node == nullptr && field.required && !shared_.deferred) {
-    const std::string range = detail::range_text(field);
-    shared_.deferred = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, detail::in_table(path_),
+    const std::string range = range_text(field);
+    shared_.deferred = fmt::format("{}: missing key '{}'{}: {}{}", at(table_), field.name, in_table(path_),
                                    field.meaning, range.empty() ? "" : ", " + range);
   }
   return node;
@@ -146,8 +146,7 @@ T Parser::read(const Field& field, const toml::node& node) const {
 
 void Parser::check_range(const Field& field, const toml::node& node, double value) const {
   if (!std::isfinite(value)) fail(node, field, fmt::format("is {}, but must be a finite number", value));
-  if (!detail::in_range(field, value))
-    fail(node, field, fmt::format("is {}, but must be {}", value, detail::range_text(field)));
+  if (!in_range(field, value)) fail(node, field, fmt::format("is {}, but must be {}", value, range_text(field)));
 }
 
 /// \return whether the text has the key
@@ -158,7 +157,7 @@ bool Parser::choose(const Field& field, std::string& value, const std::vector<st
   if (std::find(names.begin(), names.end(), value) != names.end()) return true;
   const std::string nearest = nearest_name(value, names);
   const std::string hint = nearest.empty() ? "it" : fmt::format("did you mean '{}'? It", nearest);
-  fail(*node, field, fmt::format("is '{}', which does not exist; {} is one of {}", value, hint, detail::quoted(names)));
+  fail(*node, field, fmt::format("is '{}', which does not exist; {} is one of {}", value, hint, quoted(names)));
 }
 
 void Parser::number_or(const Field& field, std::int64_t& value, const Choice& word) {
@@ -180,24 +179,23 @@ void Parser::numbers_or(const Field& field, std::vector<double>& values, std::st
   if (node == nullptr) return;
   if (node->is_string()) {
     values.clear();
-    choose(field, word, detail::names_of(words));
+    choose(field, word, names_of(words));
     return;
   }
   any(field, values);
-  if (values.empty())
-    fail(*node, field, fmt::format("is empty; use numbers, or one of {}", detail::quoted(detail::names_of(words))));
+  if (values.empty()) fail(*node, field, fmt::format("is empty; use numbers, or one of {}", quoted(names_of(words))));
 }
 
 void Parser::variant(const Field& field, std::string& value, const std::vector<Variant>& variants) {
   const std::string otherwise = value;
-  const bool missing = !choose(field, value, detail::names_of(variants)) && field.required;
+  const bool missing = !choose(field, value, names_of(variants)) && field.required;
   for (const Variant& variant : variants) {
     if (!variant.describe) continue;
     if (!missing && variant.name == value) {
       variant.describe(*this);
       continue;
     }
-    detail::NameCollector collector;
+    NameCollector collector;
     variant.describe(collector);
     for (const std::string& name : collector.names) {
       Elsewhere& elsewhere = elsewhere_[name];
@@ -214,17 +212,17 @@ void Parser::variant(const Field& field, std::string& value, const std::vector<V
 /// Where an override chose the kind: what the file says for its own kind alone. \param otherwise the default
 void Parser::leave_out(const Field& field, const std::string& otherwise, const std::vector<Variant>& variants) {
   const toml::node* const chosen = table_.get(field.name);
-  if (before_ == nullptr || chosen == nullptr || !detail::is_override(*chosen)) return;
+  if (before_ == nullptr || chosen == nullptr || !is_override(*chosen)) return;
   const toml::node* const given = before_->get(field.name);
   const std::string before = given == nullptr ? otherwise : given->value_or(otherwise);
   const auto own = std::find_if(variants.begin(), variants.end(), [&](const auto& one) { return one.name == before; });
   if (own == variants.end() || !own->describe) return;
-  detail::NameCollector collector;
+  NameCollector collector;
   own->describe(collector);
   std::vector<std::string> names;
   for (const std::string& name : collector.names) {
     const toml::node* node = table_.get(name);
-    if (node == nullptr || known_.contains(name) || detail::is_override(*node)) continue;
+    if (node == nullptr || known_.contains(name) || is_override(*node)) continue;
     if (left_out_.insert(name).second) names.push_back(name);
   }
   if (names.empty()) return;
@@ -238,7 +236,7 @@ void Parser::section(const Field& field, const std::function<void(ConfigVisitor&
   const toml::table* table = node == nullptr ? &empty : node->as_table();
   if (table == nullptr) fail(*node, field, fmt::format("must be a table, not {}", type_name(*node)));
   const toml::table* before = before_ == nullptr ? nullptr : (*before_)[field.name].as_table();
-  Parser inner(*table, before, detail::join_path(path_, field.name), shared_);
+  Parser inner(*table, before, join_path(path_, field.name), shared_);
   describe(inner);
   inner.refuse_unknown_keys();
 }
@@ -259,7 +257,7 @@ void Parser::list(const Field& field, std::size_t, const std::function<void(std:
     }
     const toml::node* same = before == nullptr ? nullptr : before->get(i);
     Parser inner(*element.as_table(), same == nullptr ? nullptr : same->as_table(),
-                 fmt::format("{}[{}]", detail::join_path(path_, field.name), i), shared_);
+                 fmt::format("{}[{}]", join_path(path_, field.name), i), shared_);
     describe(i, inner);
     inner.refuse_unknown_keys();
   }
@@ -268,41 +266,41 @@ void Parser::list(const Field& field, std::size_t, const std::function<void(std:
 void Parser::require(std::string_view field, bool holds, std::string_view message) {
   if (holds || shared_.deferred) return;
   const toml::node* node = table_.get(field);
-  shared_.deferred = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), detail::in_table(path_), message);
+  shared_.deferred = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), in_table(path_), message);
 }
 
 std::string Parser::unknown(const std::string& key) const {
   const auto elsewhere = elsewhere_.find(key);
   if (elsewhere != elsewhere_.end()) {
     return fmt::format("; {} has no such key, it is a key of {}", elsewhere->second.kind,
-                       detail::quoted(elsewhere->second.kinds));
+                       quoted(elsewhere->second.kinds));
   }
   const auto did_you_mean = [](const std::vector<std::string>& keys) {
     return fmt::format("; did you mean '{}'?", fmt::join(keys, "' or '"));
   };
-  const auto same = detail::keys_called(key, shared_.root);
+  const auto same = keys_called(key, shared_.root);
   if (!same.empty()) return did_you_mean(same);
   const std::vector<std::string> known(known_.begin(), known_.end());
   const std::string nearest = nearest_name(key, known);
   if (!nearest.empty()) return did_you_mean({nearest});
-  const auto similar = detail::keys_like(key, shared_.root);
-  return similar.empty() ? fmt::format("; known here: {}", detail::quoted(known)) : did_you_mean(similar);
+  const auto similar = keys_like(key, shared_.root);
+  return similar.empty() ? fmt::format("; known here: {}", quoted(known)) : did_you_mean(similar);
 }
 
 void Parser::refuse_unknown_keys() const {
   for (const auto& [key, node] : table_) {
     const std::string name(key.str());
     if (known_.contains(name) || left_out_.contains(name)) continue;
-    const toml::source_region& source = detail::is_override(node) ? node.source() : key.source();
-    throw ConfigError(fmt::format("{}: unknown key '{}'{}{}", detail::place(source, file_), name,
-                                  detail::in_table(path_), unknown(name)));
+    const toml::source_region& source = is_override(node) ? node.source() : key.source();
+    throw ConfigError(
+        fmt::format("{}: unknown key '{}'{}{}", place(source, file_), name, in_table(path_), unknown(name)));
   }
 }
 
 }  // namespace
 
 std::vector<std::string> parse_config(const ConfigText& config, const Describe& describe) {
-  const detail::LoadedTable loaded = detail::load_table(config);
+  const LoadedTable loaded = load_table(config);
   Parsing shared{.file = config.path, .root = describe};
   Parser parser(loaded.table, &loaded.file, "", shared);
   describe(parser);

@@ -10,21 +10,21 @@ namespace {
 using namespace detail;
 
 /// Collects one table's keys and values; subtables come after them, as TOML demands.
-class Writer final : public detail::UniformVisitor<Writer> {
+class Writer final : public UniformVisitor<Writer> {
  public:
   /// \param depth of the arrays around this table, for indentation
   explicit Writer(std::size_t depth = 0) : depth_(depth) {}
 
   template <typename T>
   void any(const Field& field, T& value) {
-    values_.emplace_back(field.name, detail::toml_text(value));
+    values_.emplace_back(field.name, toml_text(value));
   }
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
-    values_.emplace_back(field.name, detail::toml_text(value, word));
+    values_.emplace_back(field.name, toml_text(value, word));
   }
   void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                   const std::vector<Choice>&) override {
-    values_.emplace_back(field.name, values.empty() ? detail::toml_text(word) : detail::toml_text(values));
+    values_.emplace_back(field.name, values.empty() ? toml_text(word) : toml_text(values));
   }
   void choice(const Field& field, std::string& value, const std::vector<Choice>&) override { any(field, value); }
   void variant(const Field& field, std::string& value, const std::vector<Variant>& variants) override {
@@ -55,7 +55,7 @@ class Writer final : public detail::UniformVisitor<Writer> {
     std::string text;
     if (!path.empty() && !values_.empty()) text += fmt::format("\n[{}]\n", path);
     for (const auto& [name, value] : values_) text += fmt::format("{} = {}\n", name, value);
-    for (const auto& [name, table] : tables_) text += table.as_table(detail::join_path(path, name));
+    for (const auto& [name, table] : tables_) text += table.as_table(join_path(path, name));
     return text;
   }
 
