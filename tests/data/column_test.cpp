@@ -7,7 +7,6 @@
 #include "unisono/base/errors.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using unisono::test::TempDir;
 
 TEST_CASE("columns are written and read in pieces, packed or not", "[import]") {

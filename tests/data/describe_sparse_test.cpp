@@ -7,7 +7,6 @@
 #include "unisono/data/import_sparse.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 

@@ -8,7 +8,6 @@
 #include "unisono/data/digits.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 

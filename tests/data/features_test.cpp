@@ -11,7 +11,6 @@
 #include "sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using unisono::test::TempDir;
 
 namespace {

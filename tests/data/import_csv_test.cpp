@@ -11,7 +11,6 @@
 #include "unisono/data/import.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 using Texts = std::vector<std::string>;

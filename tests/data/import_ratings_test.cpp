@@ -9,7 +9,6 @@
 #include "unisono/data/import_sparse.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 using Texts = std::vector<std::string>;

@@ -5,7 +5,6 @@
 #include "sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using unisono::test::TempDir;
 using unisono::test::write_file;
 

@@ -10,7 +10,6 @@
 #include "order/slice.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 
 namespace {
 

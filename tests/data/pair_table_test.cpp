@@ -9,7 +9,6 @@
 #include "support.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 
 namespace {
 

@@ -8,7 +8,6 @@
 #include "sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 
 namespace {
 

@@ -7,7 +7,6 @@
 #include "sparse_sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using namespace unisono::test;
 
 namespace {

@@ -12,7 +12,6 @@
 #include "unisono/data/raw_input.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::message_of;
 using unisono::test::TempDir;

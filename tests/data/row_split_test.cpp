@@ -7,7 +7,6 @@
 #include "unisono/base/errors.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 
 TEST_CASE("rows are shared out exactly, and alike for the same seed", "[import]") {
   const unisono::data::RowSplit split(10, {.validation = 0.2, .test = 0.3, .seed = 5}), again(10, {0.2, 0.3, 5}),

@@ -6,7 +6,6 @@
 #include "unisono/data/describe.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Matchers::Contains;
 using unisono::test::message_of;
 

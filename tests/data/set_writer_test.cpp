@@ -6,7 +6,6 @@
 #include "sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::TempDir;
 

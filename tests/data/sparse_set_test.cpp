@@ -8,7 +8,6 @@
 #include "sparse_sets.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using namespace unisono::test;
 using Catch::Contains;
 using unisono::data::hdf5::File;

@@ -7,7 +7,6 @@
 #include "unisono/base/errors.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using unisono::test::TempDir;
 
 TEST_CASE("what is set aside is read back, and no file is seen", "[spill]") {

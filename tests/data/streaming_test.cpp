@@ -11,7 +11,6 @@
 #include "stream/streaming_feed.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using unisono::test::TempDir;
 
 namespace {

@@ -6,7 +6,6 @@
 #include "unisono/base/errors.hpp"
 
 using namespace unisono::data;
-using namespace unisono::data;
 using Catch::Contains;
 using unisono::test::message_of;
 

@@ -188,7 +188,6 @@ namespace unisono::data {
 
 CooccurrenceSummary count_cooccurrences(const std::string& text_path, const CooccurrenceOptions& options,
                                         const ImportOutput& output) {
-  using namespace data;
   check_options(options);
   if (std::error_code ignored; std::filesystem::equivalent(text_path, output.path, ignored)) {
     throw ConfigError(fmt::format("--output {}: this is the input text set; choose another file", output.path));

@@ -109,7 +109,6 @@ std::string features_shape_text(const GroupSchema& group) {
 namespace unisono::data {
 
 std::string describe_set(const std::string& path) {
-  using namespace data;
   check_seal(path);
   const hdf5::File file(path, hdf5::File::Mode::read);
   if (const auto sparse = describe_sparse(file)) return *sparse;

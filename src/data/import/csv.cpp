@@ -78,7 +78,6 @@ namespace unisono::data {
 
 // The table is read twice: it may be larger than memory.
 ImportSummary import_csv(const std::string& path, const CsvOptions& options, const ImportOutput& output) {
-  using namespace data;
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "rows", options.test_file);
   const OpenTable open = [&path] { return std::make_unique<LineReader>(open_bytes(path)); };

@@ -210,7 +210,6 @@ namespace unisono::data {
 
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output) {
-  using namespace data;
   check_options(options);
   const Shares shares{options.validation_fraction, options.test_fraction, options.seed};
   check_shares(shares, "examples", options.test_file);

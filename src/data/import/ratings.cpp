@@ -137,7 +137,6 @@ namespace unisono::data {
 
 RatingsSummary import_ratings(const std::vector<std::string>& paths, const RatingsOptions& options,
                               const ImportOutput& output) {
-  using namespace data;
   check_options(options);
   SetWriter writer(output);
   RatingsFindings found;

@@ -151,7 +151,6 @@ TextSummary summarize(const TextPlan& plan, const ReadText& text, const std::str
 namespace unisono::data {
 
 TextSummary import_text(const std::vector<std::string>& paths, const TextOptions& options, const ImportOutput& output) {
-  using namespace data;
   check_options(options);
   const std::vector<std::string> files = list_files(paths);
   SetWriter writer(output);
