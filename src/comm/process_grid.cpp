@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 
 namespace unisono::comm {
 namespace {
@@ -19,10 +20,11 @@ const GridShape& require_fitting(const GridShape& shape, int ranks) {
   const bool fits = ranks % shape.tensor == 0 && ranks / shape.tensor % shape.stages == 0 &&
                     ranks / shape.tensor / shape.stages == shape.data;
   if (fits) return shape;
-  throw LaunchError(fmt::format(
-      "a process grid of {} × {} × {} ranks (data × stages × tensor) does not fit, because {} started; start as many "
-      "ranks as their product, or choose numbers whose product is {}",
-      shape.data, shape.stages, shape.tensor, ranks == 1 ? "1 rank was" : fmt::format("{} ranks were", ranks), ranks));
+  throw LaunchError(
+      fmt::format("a process grid of {} × {} × {} ranks (data × stages × tensor) does not fit, because {} {} started; "
+                  "start as many "
+                  "ranks as their product, or choose numbers whose product is {}",
+                  shape.data, shape.stages, shape.tensor, count_of(ranks, "rank"), ranks == 1 ? "was" : "were", ranks));
 }
 
 }  // namespace
