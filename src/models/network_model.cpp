@@ -29,7 +29,7 @@ void NetworkModel::initialise(std::uint64_t seed, ModelState state) const {
 
 nn::Pass NetworkModel::pass(const data::Batch& batch, ModelState state, bool training) const {
   return {.backend = context_.backend,
-          .reducer = context_.reducer,
+          .reducer = batch.whole ? static_cast<Reducer&>(alone_) : context_.reducer,
           .parameters = state.parameters,
           .statistics = state.statistics,
           .training = training,
@@ -58,9 +58,37 @@ nn::Workspace NetworkModel::memory_for(const nn::WorkspacePlan& plan) {
   return {plan, memory_.view().first(static_cast<std::size_t>(plan.floats))};
 }
 
+/// Whether the batch statistics of a step's micro-batches, each of which one rank alone has seen, are to be gathered at
+/// the step's end: then the running statistics of all ranks follow all micro-batches in their order.
+bool NetworkModel::gathers_moments(const data::Batch& batch) const {
+  return batch.whole && batch.micro_batches > 1 && network_.moments_size() > 0 && !statistics_are_local();
+}
+
+MutableView NetworkModel::moments_of(Index micro_batch) {
+  const auto size = static_cast<std::size_t>(network_.moments_size());
+  return moments_.view().subspan(static_cast<std::size_t>(micro_batch) * size, size);
+}
+
+void NetworkModel::make_room_for_moments(Index micro_batches) {
+  const Index floats = micro_batches * network_.moments_size();
+  if (moments_.size() < floats) moments_ = Buffer(floats, context_.backend.memory());
+}
+
+/// Collective. Each micro-batch's moments are zero on all ranks but one, so that the sums are exact.
+void NetworkModel::apply_moments(const nn::Pass& pass, Index micro_batches) {
+  const MutableView all = moments_.view().first(static_cast<std::size_t>(micro_batches * network_.moments_size()));
+  context_.reducer.sum(as_doubles(all));
+  for (Index i = 0; i < micro_batches; ++i) network_.apply_moments(pass, moments_of(i));
+  context_.backend.clear(all);
+}
+
 void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                      kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
-  const nn::Pass now = pass(batch, state, true);
+  nn::Pass now = pass(batch, state, true);
+  if (gathers_moments(batch)) {
+    make_room_for_moments(batch.micro_batches);
+    if (batch.size > 0) now.moments = moments_of(batch.micro_batch);
+  }
   const nn::Workspace memory = workspace(batch.size, true);
   const View outputs = network_.forward(now, inputs_of(batch), memory);
   if (batch.size > 0) {
@@ -68,6 +96,7 @@ void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, Mode
                  network_.output_gradient(memory), sums);
   }
   network_.backward(now, memory, gradient, write, ready);
+  if (gathers_moments(batch) && batch.last_of_step) apply_moments(now, batch.micro_batches);
 }
 
 View NetworkModel::infer(const data::Batch& batch, ModelState state) {

@@ -49,16 +49,22 @@ class NetworkModel final : public Model {
   /// Memory for a batch of this size; what it held before is lost.
   nn::Workspace workspace(Index batch, bool training);
   nn::Workspace memory_for(const nn::WorkspacePlan& plan);
+  bool gathers_moments(const data::Batch& batch) const;
+  MutableView moments_of(Index micro_batch);
+  void make_room_for_moments(Index micro_batches);
+  void apply_moments(const nn::Pass& pass, Index micro_batches);
   View infer(const data::Batch& batch, ModelState state);
 
   nn::NetworkSettings settings_;
   kernels::Extent in_;
   ModelContext context_;
+  mutable LocalReducer alone_;  ///< of micro-batches that are this rank's alone
   nn::Network network_;
   std::unique_ptr<nn::Network> layer_;  ///< up to the layer whose outputs are predicted; null: all layers are
   std::unique_ptr<nn::Loss> loss_;
   std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< of batch size and whether training
   Buffer memory_;
+  Buffer moments_;  ///< of the step's micro-batches, see gathers_moments; zero before the first of them
 };
 
 }  // namespace unisono::models

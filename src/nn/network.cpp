@@ -100,6 +100,10 @@ void Network::backward(const Pass& pass, const Workspace& workspace, MutableView
   whole_->backward(pass, workspace, gradient, write, ready);
 }
 
+Index Network::moments_size() const { return whole_->moments_size(); }
+
+void Network::apply_moments(const Pass& pass, MutableView moments) const { whole_->apply_moments(pass, moments); }
+
 std::vector<LayerRow> Network::rows(Index batch) const {
   std::vector<LayerRow> rows;
   for (const ConfiguredLayer& configured : graph_->configured) {

@@ -187,6 +187,12 @@ CONFIGS = [
         sets=["strategy.kind=averaging"],
     ),
     config("more micro-batches than examples", r"accumulate is larger than batch_size", sets=["train.accumulate=25"]),
+    config("more parts than examples", r"micro_batches is larger than batch_size", sets=["train.micro_batches=25"]),
+    config(
+        "two ways to divide a step",
+        r"accumulate and micro_batches both divide the batch of a step",
+        sets=["train.accumulate=2", "train.micro_batches=2"],
+    ),
     config(
         "a warm-up longer than the run",
         r"warmup_epochs is larger than train\.epochs",

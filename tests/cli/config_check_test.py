@@ -86,6 +86,8 @@ class ConfigCheck(BinaryTest):
             ("mean_squared_error needs targets", "config.toml", "model.loss=mean_squared_error"),
             ("needs sparse rows or a table", "linear.toml", "data.path=ratings.h5"),
             ("train.accumulate", "regression.toml", "data.path=ratings.h5", "train.accumulate=2"),
+            ("train.micro_batches", "regression.toml", "data.path=ratings.h5", "train.micro_batches=2"),
+            ("updated in place, example by example", "linear.toml", "strategy.kind=serial", "train.accumulate=2"),
             ("a step is a diagonal of the grid", "factorization.toml", "train.batch_size=7"),
             ('"stratified" and data.order = "strata" need ratings', "config.toml", "strategy.kind=stratified"),
             ("the kernel spans 50×50 values but the input is", "config.toml", "model.layers.0.kernel=50"),

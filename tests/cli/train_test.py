@@ -72,6 +72,29 @@ class Training(BinaryTest):
                 one, many = self.summary("one"), self.summary(run)
                 self.assertAlmostEqual(one["train"]["loss"], many["train"]["loss"], places=4)
 
+    def test_micro_batches_make_the_same_run_on_any_number_of_ranks(self):
+        # Whole micro-batches of 6 examples, and their batch statistics, whatever rank has them; with 4 of them and 5
+        # ranks each is cut. The tolerance is that of the test above.
+        sets = ("--set", "train.epochs=1", "--set", "optimizer.kind=sgd")
+        self.train("one", *sets, "--set", "train.micro_batches=4")
+        self.train("accumulated", *sets, "--set", "train.accumulate=4")
+        self.assert_same_bits("one", "accumulated")
+        for ranks in (2, 3, 5):
+            with self.subTest(ranks=ranks):
+                self.train(f"many{ranks}", *sets, "--set", "train.micro_batches=4", ranks=ranks)
+                self.assert_close("one", f"many{ranks}", 1e-4)
+        self.train("cut", *sets)
+        with self.assertRaises(AssertionError):  # its statistics are those of 24 examples
+            self.assert_close("one", "cut", 1e-4)
+
+    def test_micro_batches_are_resumed_on_other_ranks(self):
+        sets = ("--set", "train.micro_batches=4", "--set", "optimizer.kind=sgd")
+        self.train("whole", *sets, ranks=2)
+        self.train("parts", *sets, "--set", "train.epochs=1", ranks=3)
+        self.train("parts", *sets, "--set", "schedule.kind=constant", "--resume", ranks=2)
+        self.assertEqual(self.summary("parts")["epochs"], 2)
+        self.assert_close("whole", "parts", 1e-4)
+
     def test_the_default_folder_is_named_after_the_experiment(self):
         self.succeed("train", "config.toml", "--set", "train.epochs=1", "--set", "name=other")
         self.assertEqual(self.summary("runs/other")["name"], "other")

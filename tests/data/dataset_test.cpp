@@ -25,7 +25,7 @@ std::vector<std::vector<std::uint64_t>> epoch_of(unisono::data::Dataset& set, in
   std::vector<std::unique_ptr<unisono::data::BatchSource>> sources;
   for (int rank = 0; rank < ranks; ++rank) {
     sources.push_back(
-        set.train({.rank = rank, .size = ranks, .batch_size = batch_size, .accumulate = accumulate, .seed = 7}));
+        set.train({.rank = rank, .size = ranks, .batch_size = batch_size, .micro_batches = accumulate, .seed = 7}));
   }
   std::vector<std::vector<std::uint64_t>> steps;
   for (bool ends = false; !ends;) {
@@ -108,7 +108,7 @@ TEST_CASE("a source that is sent to a cursor goes on as one that came there", "[
   unisono::data::DataSettings settings;
   settings.partition = GENERATE("global", "fixed");
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 50}), settings);
-  const unisono::data::SourceOptions options{.rank = 1, .size = 3, .batch_size = 8, .accumulate = 2, .seed = 3};
+  const unisono::data::SourceOptions options{.rank = 1, .size = 3, .batch_size = 8, .micro_batches = 2, .seed = 3};
   const auto through = set->train(options);
   const auto all = unisono::test::take_steps(*through, 3 * through->steps_per_epoch());
   const auto sent = set->train(options);

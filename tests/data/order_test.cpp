@@ -142,7 +142,7 @@ TEST_CASE("a stratified split takes the same fraction of each class", "[order]")
 
 TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]") {
   // 10 examples, 4 a step, 2 micro-batches, rank 1 of 3: micro-batches [0, 2), [2, 4); slices [0, 0) [0, 1) [1, 2).
-  unisono::data::Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .accumulate = 2}, false);
+  unisono::data::Schedule schedule(10, {.rank = 1, .size = 3, .batch_size = 4, .micro_batches = 2}, false);
   CHECK(schedule.steps_per_epoch() == 3);
   unisono::data::MicroBatch batch = schedule.current();
   CHECK(batch.step_places == unisono::data::Range{0, 4});
@@ -169,10 +169,85 @@ TEST_CASE("the micro-batches of a step are cut as the contract says", "[order]")
 }
 
 TEST_CASE("a step has no more micro-batches than examples", "[order]") {
-  unisono::data::Schedule schedule(5, {.batch_size = 4, .accumulate = 3}, false);
+  unisono::data::Schedule schedule(5, {.batch_size = 4, .micro_batches = 3}, false);
   schedule.seek({0, 1});
   CHECK(schedule.current().micro_batch_size == 1);
   CHECK(schedule.current().last_of_step);
+}
+
+namespace {
+
+using unisono::data::MicroBatch;
+using unisono::data::MicroBatchSharing;
+using unisono::data::SourceOptions;
+
+/// The micro-batches of each rank in the first epoch, by step.
+std::vector<std::vector<MicroBatch>> epoch_of(int rank, int ranks, SourceOptions options, std::int64_t examples) {
+  options.rank = rank;
+  options.size = ranks;
+  unisono::data::Schedule schedule(examples, options, false);
+  std::vector<std::vector<MicroBatch>> steps(static_cast<std::size_t>(schedule.steps_per_epoch()));
+  for (; schedule.current().epoch == 0; schedule.advance()) {
+    steps[static_cast<std::size_t>(schedule.current().step)].push_back(schedule.current());
+    CHECK(steps[static_cast<std::size_t>(schedule.current().step)].back().places.size() <= schedule.largest_slice());
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("whole micro-batches: the ranks together have those of one rank, in their order", "[order]") {
+  const std::int64_t examples = 45;  // the last step has 5 examples, so 5 micro-batches at most
+  for (const unisono::Index micro_batches : {1, 4, 7, 20}) {
+    const SourceOptions options{.batch_size = 20, .micro_batches = micro_batches, .sharing = MicroBatchSharing::whole};
+    const auto serial = epoch_of(0, 1, options, examples);
+    for (const int ranks : {1, 2, 3, 4, 7}) {
+      CAPTURE(micro_batches, ranks);
+      std::vector<std::vector<MicroBatch>> all(serial.size());
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto own = epoch_of(rank, ranks, options, examples);
+        for (std::size_t step = 0; step < all.size(); ++step) {
+          const std::vector<MicroBatch>& batches = own[step];
+          REQUIRE(!batches.empty());  // one of no examples at least, for what ranks do together
+          unisono::Index size = 0;
+          for (const MicroBatch& batch : batches) {
+            CHECK(batch.whole);
+            CHECK(batch.count == serial[step].front().count);
+            CHECK(batch.global_size == serial[step].front().global_size);
+            CHECK(batch.last_of_step == (&batch == &batches.back()));
+            size += batch.places.size();
+            if (batch.places.size() > 0) all[step].push_back(batch);
+          }
+          for (const MicroBatch& batch : batches) CHECK(batch.rank_step_size == size);
+        }
+      }
+      for (std::size_t step = 0; step < all.size(); ++step) {
+        REQUIRE(all[step].size() == serial[step].size());
+        for (std::size_t i = 0; i < all[step].size(); ++i) {
+          CHECK(all[step][i].places == serial[step][i].places);
+          CHECK(all[step][i].number == static_cast<unisono::Index>(i));
+          CHECK(all[step][i].micro_batch_size == serial[step][i].micro_batch_size);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("own micro-batches: a rank cuts its part of the step", "[order]") {
+  // 20 examples a step over 3 ranks: parts of 6, 7, 7, each in 3; the last step of 2 examples leaves rank 0 none.
+  const SourceOptions options{.batch_size = 20, .micro_batches = 3, .sharing = MicroBatchSharing::own};
+  const auto second = epoch_of(1, 3, options, 22);
+  REQUIRE(second[0].size() == 3);
+  CHECK(second[0][0].places == unisono::data::Range{6, 8});
+  CHECK(second[0][1].places == unisono::data::Range{8, 10});
+  CHECK(second[0][2].places == unisono::data::Range{10, 13});
+  CHECK(second[0][0].rank_step_size == 7);
+  CHECK_FALSE(second[0][0].whole);
+  const auto first = epoch_of(0, 3, options, 22);
+  REQUIRE(first[1].size() == 1);
+  CHECK(first[1][0].places.size() == 0);
+  CHECK(first[1][0].last_of_step);
+  CHECK(first[1][0].last_of_epoch);
 }
 
 TEST_CASE("fixed parts: every rank makes the steps of the slowest, with the sizes of all", "[order]") {

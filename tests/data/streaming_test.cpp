@@ -36,7 +36,8 @@ struct Taken {
 Taken take_epoch(const unisono::data::LaneSettings& settings, int rank, int size, unisono::Index accumulate = 1) {
   const unisono::data::LaneOrder order(settings, 2);
   unisono::data::Schedule schedule(
-      settings.examples, {.rank = rank, .size = size, .batch_size = settings.batch, .accumulate = accumulate}, false);
+      settings.examples, {.rank = rank, .size = size, .batch_size = settings.batch, .micro_batches = accumulate},
+      false);
   schedule.seek({2, 0});
   Taken taken;
   std::set<std::pair<std::int64_t, std::int64_t>> cells;
@@ -222,7 +223,7 @@ TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came
   settings.reader = "streaming";
   settings.window_bytes = 6 * kBlockBytes;
   const auto set = unisono::data::open_dataset(settings, 1);
-  const unisono::data::SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .accumulate = 2, .seed = 3};
+  const unisono::data::SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .micro_batches = 2, .seed = 3};
   const auto through = set->train(options), sent = set->train(options);
   const auto all = unisono::test::take_steps(*through, 30);
   for (const std::int64_t step : {0, 7, 11, 20, 4}) {

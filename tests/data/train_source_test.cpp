@@ -47,7 +47,7 @@ TEST_CASE("lanes share the steps of one source", "[source]") {
   for (const unisono::Index accumulate : {1, 3}) {
     for (const int size : {1, 2}) {
       const unisono::data::SourceOptions options{
-          .rank = size - 1, .size = size, .batch_size = 10, .accumulate = accumulate, .seed = 1};
+          .rank = size - 1, .size = size, .batch_size = 10, .micro_batches = accumulate, .seed = 1};
       const auto whole = set->train(options);
       const Steps all = unisono::test::take_steps(*whole, 33);  // three epochs of 11
       for (const int lanes : {1, 2, 3, 12}) {

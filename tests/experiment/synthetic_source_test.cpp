@@ -11,12 +11,11 @@ TEST_CASE("the ranks' parts of the micro-batches make up the step", "[synthetic_
   constexpr int kRanks = 3;
   Index examples = 0;
   for (int rank = 0; rank < kRanks; ++rank) {
-    SyntheticSource source(inputs, {.rank = rank, .size = kRanks, .batch_size = 11, .accumulate = 2, .seed = 1});
+    SyntheticSource source(inputs, {.rank = rank, .size = kRanks, .batch_size = 11, .micro_batches = 2, .seed = 1});
     Index step = 0;
     for (int micro = 0; micro < 2; ++micro) {
       const data::Batch batch = source.next();
       CHECK(batch.global_size == 11);
-      CHECK(batch.micro_batch_size == (micro == 0 ? 5 : 6));
       CHECK(batch.last_of_step == (micro == 1));
       CHECK(static_cast<Index>(batch.features.size()) == 6 * batch.size);
       CHECK(static_cast<Index>(batch.labels.size()) == batch.size);
@@ -33,7 +32,7 @@ TEST_CASE("the ranks' parts of the micro-batches make up the step", "[synthetic_
 TEST_CASE("steps come again from memory, without end", "[synthetic_source]") {
   const models::ModelInputs inputs{
       .features = {.channels = 1, .height = 1, .width = 1}, .classes = 0, .target_size = 1};
-  SyntheticSource source(inputs, {.rank = 0, .size = 1, .batch_size = 2, .accumulate = 1, .seed = 1});
+  SyntheticSource source(inputs, {.rank = 0, .size = 1, .batch_size = 2, .seed = 1});
   const float first = source.next().features[0];
   CHECK(source.next().features[0] != first);
   source.next();

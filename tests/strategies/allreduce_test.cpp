@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "../data/support.hpp"
 #include "least_squares.hpp"
@@ -132,6 +133,11 @@ TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch no
     training.accumulate = 2;
     check_ranks_equal_one(examples, training);
   }
+  SECTION("whole micro-batches") {
+    training.optimizer = momentum_sgd(0.05);
+    training.micro_batches = GENERATE(2, 4, 5);  // with 2 for 3 ranks each is cut over all
+    check_ranks_equal_one(examples, training);
+  }
   SECTION("clipping, decay, a schedule, and one bucket") {
     training.optimizer = momentum_sgd(0.05);
     training.optimizer.clip_norm = 0.5;
@@ -144,6 +150,38 @@ TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch no
     training.optimizer = {.kind = "lamb", .learning_rate = 0.02};
     training.optimizer.lamb.epsilon = 1e-3;
     check_ranks_equal_one(examples, training);
+  }
+}
+
+TEST_CASE("running statistics follow all micro-batches of a step in their order, whichever rank has them",
+          "[allreduce]") {
+  const Examples examples = small_images();
+  // Parameters that stay what they are: then nothing is rounded otherwise on more ranks.
+  Training training{.model = small_network(true), .batch_size = 7, .micro_batches = 5, .epochs = 2};
+  training.optimizer = {.kind = "sgd", .learning_rate = 0};
+  const auto serial = train(examples, training);
+  for (const int ranks : {2, 3, 4, 5}) {
+    INFO(ranks << " ranks");
+    training.ranks = ranks;
+    for (const Outcome& outcome : train(examples, training)) CHECK(outcome.statistics == serial[0].statistics);
+  }
+  training.ranks = 1;
+  training.accumulate = std::exchange(training.micro_batches, 1);  // on one rank they are the same
+  CHECK(train(examples, training)[0].statistics == serial[0].statistics);
+}
+
+TEST_CASE("on one rank, micro-batches and accumulation are the same steps; so they are with fewer than ranks",
+          "[allreduce]") {
+  const Examples examples = small_images();
+  for (const int ranks : {1, 3}) {
+    Training training{.model = small_network(true), .ranks = ranks, .batch_size = 7, .epochs = 2};
+    training.optimizer = momentum_sgd(0.05);
+    training.accumulate = 2;
+    const auto accumulated = train(examples, training);
+    training.micro_batches = std::exchange(training.accumulate, 1);
+    const auto outcome = train(examples, training);
+    CHECK(outcome[0].parameters == accumulated[0].parameters);
+    CHECK(outcome[0].statistics == accumulated[0].statistics);
   }
 }
 

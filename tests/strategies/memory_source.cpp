@@ -11,6 +11,11 @@ namespace {
 
 Index size_of(const comm::Slice& slice) { return slice.last - slice.first; }
 
+comm::Slice part_in(const comm::Slice& of, Index i, Index parts) {
+  const comm::Slice part = comm::slice_of(size_of(of), static_cast<int>(i), static_cast<int>(parts));
+  return {of.first + part.first, of.first + part.last};
+}
+
 }  // namespace
 
 Examples random_examples(Index count, const data::FeatureShape& shape, Index classes) {
@@ -39,7 +44,7 @@ std::int64_t MemorySource::steps_per_epoch() const {
 
 void MemorySource::seek(const data::DataCursor& cursor) {
   cursor_ = cursor;
-  micro_ = 0;
+  micro_ = own_micro_batches().first;
   skip_steps(dealing_.options.lane);
 }
 
@@ -62,17 +67,23 @@ comm::Slice MemorySource::step_places() const {
   return {first, std::min(first + dealing_.options.batch_size, examples_.count())};
 }
 
+comm::Slice MemorySource::own_micro_batches() const {
+  const Index count = dealing_.options.micro_batches;
+  if (dealing_.options.sharing != data::MicroBatchSharing::whole) return {0, count};
+  return comm::slice_of(count, dealing_.options.rank, dealing_.options.size);
+}
+
 comm::Slice MemorySource::micro_places(Index micro) const {
-  const comm::Slice step = step_places();
-  const comm::Slice part =
-      comm::slice_of(size_of(step), static_cast<int>(micro), static_cast<int>(dealing_.options.accumulate));
-  return {step.first + part.first, step.first + part.last};
+  comm::Slice step = step_places();
+  const data::SourceOptions& options = dealing_.options;
+  if (options.sharing == data::MicroBatchSharing::own) step = part_in(step, options.rank, options.size);
+  return part_in(step, micro, options.micro_batches);
 }
 
 comm::Slice MemorySource::own_places(Index micro) const {
   const comm::Slice all = micro_places(micro);
-  const comm::Slice own = comm::slice_of(size_of(all), dealing_.options.rank, dealing_.options.size);
-  return {all.first + own.first, all.first + own.last};
+  const data::SourceOptions& options = dealing_.options;
+  return options.sharing == data::MicroBatchSharing::sliced ? part_in(all, options.rank, options.size) : all;
 }
 
 void MemorySource::gather() {
@@ -95,20 +106,23 @@ void MemorySource::gather() {
 
 data::Batch MemorySource::next() {
   gather();
-  const Index micros = dealing_.options.accumulate;
+  const comm::Slice own = own_micro_batches();
   data::Batch batch{.size = static_cast<Index>(numbers_.size()),
                     .micro_batch_size = size_of(micro_places(micro_)),
                     .global_size = size_of(step_places()),
                     .epoch = cursor_.epoch,
-                    .last_of_step = micro_ + 1 == micros,
+                    .micro_batch = micro_,
+                    .micro_batches = dealing_.options.micro_batches,
+                    .whole = dealing_.options.sharing == data::MicroBatchSharing::whole,
+                    .last_of_step = micro_ + 1 >= own.last,
                     .last_of_epoch = cursor_.step + 1 == steps_per_epoch(),
                     .examples = numbers_,
                     .features = features_,
                     .labels = labels_,
                     .targets = targets_};
-  for (Index micro = 0; micro < micros; ++micro) batch.rank_step_size += size_of(own_places(micro));
-  if (++micro_ == micros) {
-    micro_ = 0;
+  for (Index micro = own.first; micro < own.last; ++micro) batch.rank_step_size += size_of(own_places(micro));
+  if (++micro_ >= own.last) {
+    micro_ = own.first;
     skip_steps(dealing_.options.lanes);
   }
   return batch;

@@ -47,12 +47,13 @@ class MemorySource final : public data::BatchSource {
   comm::Slice step_places() const;              ///< within the epoch's order
   comm::Slice micro_places(Index micro) const;  ///< likewise, of all ranks
   comm::Slice own_places(Index micro) const;    ///< likewise, of this rank
+  comm::Slice own_micro_batches() const;        ///< that this rank takes part in
   void gather();
 
   const Examples& examples_;
   Dealing dealing_;
   data::DataCursor cursor_;
-  Index micro_ = 0;
+  Index micro_ = 0;  ///< of the step's
   std::vector<std::uint64_t> numbers_{};
   std::vector<float> features_{}, targets_{};
   std::vector<std::int32_t> labels_{};

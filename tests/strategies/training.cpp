@@ -169,12 +169,20 @@ class Rank {
                         own.gradient.view()});
   }
 
+  data::MicroBatchSharing sharing() const {
+    if (training_.accumulate > 1) return data::MicroBatchSharing::sliced;
+    if (!strategy_->steps_together()) return data::MicroBatchSharing::own;
+    return training_.micro_batches < communicator_.size() ? data::MicroBatchSharing::sliced
+                                                          : data::MicroBatchSharing::whole;
+  }
+
   data::SourceOptions source_options() const {
     const auto part = strategy_->data_shard(communicator_.rank(), communicator_.size()).value_or(Strategy::DataShard{});
     return {.rank = part.number,
             .size = strategy_->workers(communicator_.size()),
             .batch_size = training_.batch_size,
-            .accumulate = training_.accumulate,
+            .micro_batches = std::max(training_.accumulate, training_.micro_batches),
+            .sharing = sharing(),
             .seed = kSeed};
   }
 

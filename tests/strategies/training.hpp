@@ -38,7 +38,7 @@ struct Training {
   optim::OptimizerSettings optimizer{};
   optim::ScheduleSettings schedule{};
   int ranks = 1;
-  Index batch_size = 4, accumulate = 1;
+  Index batch_size = 4, accumulate = 1, micro_batches = 1;
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;

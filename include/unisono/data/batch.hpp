@@ -43,12 +43,15 @@ struct ExampleRange {
 /// nor features, labels and targets. An example of a text is a word, of which its sentences have so many.
 struct Batch {
   Index size = 0;              ///< B
-  Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks
+  Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks that share it
   Index global_size = 0;       ///< examples of the step: all its micro-batches on all ranks
   Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
-  std::int64_t epoch_examples_before = 0;  ///< of the epoch, on all ranks, in the steps before this one
-  bool last_of_step = true;                ///< the last micro-batch of its step
+  std::int64_t epoch_examples_before = 0;    ///< of the epoch, on all ranks, in the steps before this one
+  Index micro_batch = 0, micro_batches = 1;  ///< its number in the step, and how many there are
+  /// No other rank has examples of this micro-batch, so that batch statistics need no other rank's.
+  bool whole = false;
+  bool last_of_step = true;  ///< this rank's last micro-batch of its step
   bool last_of_epoch = false;
   std::span<const std::uint64_t> examples = {};  ///< [B] indices in the set
   View features = {};                            ///< [B, C, H, W]; empty where a device keeps them

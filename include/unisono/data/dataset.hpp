@@ -86,11 +86,19 @@ struct Delivery {
   KeepFeatures keep = {};                  ///< of resident sets; empty: batches have features
 };
 
+/// How the ranks share the micro-batches of a step.
+enum class MicroBatchSharing {
+  sliced,  ///< each is cut into the ranks' slices
+  whole,   ///< each is one rank's; a rank takes consecutive ones
+  own,     ///< a rank cuts its part of the step into as many of its own
+};
+
 /// This rank's place, what a step is.
 struct SourceOptions {
   int rank = 0, size = 1;
-  Index batch_size = 1;  ///< examples per step over all ranks
-  Index accumulate = 1;  ///< micro-batches per step; each is cut into the ranks' slices
+  Index batch_size = 1;                                   ///< examples per step over all ranks
+  Index micro_batches = 1;                                ///< that a step is divided into
+  MicroBatchSharing sharing = MicroBatchSharing::sliced;  ///< of a global order; fixed parts are divided as `own` says
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
   int lane = 0, lanes = 1;  ///< of threads that share a rank's steps: this source has every `lanes`-th, from `lane` on

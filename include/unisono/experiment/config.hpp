@@ -18,8 +18,9 @@ namespace unisono::experiment {
 /// `[train]`
 struct TrainSettings {
   std::int64_t epochs = 10;
-  std::int64_t batch_size = 0;  ///< examples per optimizer step, over all ranks; 0: what the data decide
-  std::int64_t accumulate = 1;  ///< micro-batches per step
+  std::int64_t batch_size = 0;     ///< examples per optimizer step, over all ranks; 0: what the data decide
+  std::int64_t accumulate = 1;     ///< micro-batches per step, each cut over all ranks
+  std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;

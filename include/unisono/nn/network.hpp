@@ -55,6 +55,10 @@ class Network {
   /// cut points plus 1 its end. The network must live longer. \throws std::out_of_range
   Piece piece(int first, int last) const;
 
+  /// See Piece, of which the whole network is one.
+  Index moments_size() const;
+  void apply_moments(const Pass& pass, MutableView moments) const;
+
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;
   /// What the layers have to say, "global statistics" for instance, each thing once; and what is frozen.

@@ -41,42 +41,61 @@ Range Schedule::step_places(int rank, std::int64_t step) const {
   return {std::min(step * batch, places), std::min((step + 1) * batch, places)};
 }
 
-Index Schedule::micro_batches(std::int64_t step) const {
-  if (!fixed_) return std::min<Index>(options_.accumulate, step_places(0, step).size());
+/// Of the present step; of this rank's part of it where each rank has its own.
+Index Schedule::micro_batches() const {
   std::int64_t largest = 0;
-  for (int rank = 0; rank < options_.size; ++rank) largest = std::max(largest, step_places(rank, step).size());
-  return std::min<Index>(options_.accumulate, largest);
+  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
+    largest = std::max(largest, step_places(rank, step_).size());
+  }
+  if (is_shared(MicroBatchSharing::own)) largest = part_of(largest, options_.rank, options_.size).size();
+  return std::min<Index>(options_.micro_batches, largest);
 }
 
-Range Schedule::slice(int rank, Range step, Index micro) const {
-  const Range batch = part_of(step.size(), micro, micro_batches(step_));
-  if (fixed_) return batch;
-  const Range part = part_of(batch.size(), rank, options_.size);
-  return {batch.first + part.first, batch.first + part.last};
+/// This rank takes part in these micro-batches of the present step.
+Range Schedule::own_numbers() const {
+  const Index count = micro_batches();
+  return is_shared(MicroBatchSharing::whole) ? part_of(count, options_.rank, options_.size) : Range{0, count};
+}
+
+/// A rank's places in a micro-batch, counted from the first place of the present step.
+Range Schedule::places_of(int rank, Index number) const {
+  const auto part_in = [](Range of, std::int64_t i, std::int64_t parts) {
+    const Range part = part_of(of.size(), i, std::max<std::int64_t>(parts, 1));
+    return Range{of.first + part.first, of.first + part.last};
+  };
+  const Range step = {0, step_places(rank, step_).size()};
+  const Index count = micro_batches();
+  if (is_shared(MicroBatchSharing::own)) return part_in(part_in(step, rank, options_.size), number, count);
+  const Range batch = part_in(step, number, count);
+  return is_shared(MicroBatchSharing::sliced) ? part_in(batch, rank, options_.size) : batch;
 }
 
 MicroBatch Schedule::current() const {
+  const Range own = own_numbers();
   MicroBatch batch;
   batch.epoch = epoch_;
   batch.step = step_;
+  batch.number = own.first + micro_;
+  batch.count = micro_batches();
+  batch.whole = is_shared(MicroBatchSharing::whole);
   batch.step_places = step_places(options_.rank, step_);
-  const Index count = micro_batches(step_);
-  batch.places = slice(options_.rank, batch.step_places, micro_);
-  for (Index micro = 0; micro < count; ++micro) {
-    batch.rank_step_size += slice(options_.rank, batch.step_places, micro).size();
+  if (own.size() > 0) batch.places = places_of(options_.rank, batch.number);
+  for (Index number = own.first; number < own.last; ++number) {
+    batch.rank_step_size += places_of(options_.rank, number).size();
   }
-  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
-    const Range step = step_places(rank, step_);
-    batch.global_size += step.size();
-    batch.micro_batch_size += part_of(step.size(), micro_, count).size();
+  batch.micro_batch_size = batch.places.size();
+  if (fixed_ || is_shared(MicroBatchSharing::sliced)) {
+    batch.micro_batch_size = 0;
+    for (int rank = 0; rank < options_.size; ++rank) batch.micro_batch_size += places_of(rank, batch.number).size();
   }
-  batch.last_of_step = micro_ + 1 == count;
+  for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) batch.global_size += step_places(rank, step_).size();
+  batch.last_of_step = micro_ + 1 >= own.size();
   batch.last_of_epoch = batch.last_of_step && step_ + 1 == steps_;
   return batch;
 }
 
 void Schedule::advance() {
-  if (++micro_ < micro_batches(step_)) return;
+  if (++micro_ < own_numbers().size()) return;
   micro_ = 0;
   if (++step_ < steps_) return;
   step_ = 0;
@@ -90,8 +109,12 @@ void Schedule::seek(const DataCursor& cursor) {
 }
 
 Index Schedule::largest_slice() const {
-  const std::int64_t micro = divide_up(order_batch_, std::min<Index>(options_.accumulate, order_batch_));
-  return fixed_ ? micro : divide_up(micro, options_.size);
+  const auto micro_of = [&](std::int64_t step) {
+    return divide_up(step, std::min<Index>(options_.micro_batches, step));
+  };
+  if (is_shared(MicroBatchSharing::sliced)) return divide_up(micro_of(order_batch_), options_.size);
+  if (is_shared(MicroBatchSharing::own)) return micro_of(divide_up(order_batch_, options_.size));
+  return micro_of(order_batch_);
 }
 
 }  // namespace unisono::data

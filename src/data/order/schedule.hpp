@@ -13,16 +13,18 @@ struct MicroBatch {
   Range step_places;  ///< of the order: what this step takes of it
   Range places;       ///< of step_places: this rank's slice of this micro-batch
   Index micro_batch_size = 0, global_size = 0, rank_step_size = 0;
+  Index number = 0, count = 1;  ///< of the step's micro-batches
+  bool whole = false;           ///< this rank's alone, of those of all ranks
   bool last_of_step = true, last_of_epoch = false;
 };
 
 /// Which part of an epoch's order a rank needs, micro-batch after micro-batch.
 ///   global: all ranks have one order of n examples. Step s takes the places [s·B, (s+1)·B), the last step what is
-///   left;
-///           it is cut into micro-batches, and each of these into the ranks' slices, by part_of. A step that has fewer
-///           examples than `accumulate` has fewer micro-batches.
-///   fixed:  rank r has an order of its own, of its part of the n examples, and takes its part of B at each step. All
-///           ranks make the steps that the slowest needs; a rank that is through has none in the last ones.
+///           left. Ranks and micro-batches share them as MicroBatchSharing says, each cut by part_of. A step that has
+///           fewer examples than `micro_batches` has fewer of these. A rank without any has an empty one.
+///   fixed:  rank r has an order of its own, of its part of the n examples, and takes its part of B at each step, cut
+///           into micro-batches. All ranks make the steps that the slowest needs, and as many micro-batches in each; a
+///           rank that is through has none in the last ones.
 class Schedule {
  public:
   /// \throws ConfigError where fixed parts of the batch would be empty
@@ -44,8 +46,10 @@ class Schedule {
 
  private:
   Range step_places(int rank, std::int64_t step) const;  ///< of that rank's order
-  Range slice(int rank, Range step, Index micro) const;
-  Index micro_batches(std::int64_t step) const;
+  bool is_shared(MicroBatchSharing sharing) const { return !fixed_ && options_.sharing == sharing; }
+  Index micro_batches() const;
+  Range own_numbers() const;
+  Range places_of(int rank, Index number) const;
 
   std::int64_t examples_;
   SourceOptions options_;
@@ -53,7 +57,7 @@ class Schedule {
   Range share_;
   std::int64_t order_batch_ = 0, steps_ = 0;
   std::int64_t epoch_ = 0, step_ = 0;
-  Index micro_ = 0;
+  Index micro_ = 0;  ///< of this rank's in the step
 };
 
 }  // namespace unisono::data

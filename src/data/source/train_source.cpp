@@ -45,6 +45,9 @@ bool TrainSource::prepare(PreparedBatch& prepared) {
   header.rank_step_size = micro.rank_step_size;
   header.epoch = micro.epoch;
   header.epoch_examples_before = micro.step_places.first;
+  header.micro_batch = micro.number;
+  header.micro_batches = micro.count;
+  header.whole = micro.whole;
   header.last_of_step = micro.last_of_step;
   header.last_of_epoch = micro.last_of_epoch;
   writer_.write(examples_, header, prepared);

@@ -11,7 +11,7 @@ namespace unisono::data {
 /// first word goes.
 class RangeSource final : public BatchSource {
  public:
-  /// \param split must outlive it \param options of which `accumulate` is 1
+  /// \param split must outlive it \param options of which `micro_batches` is 1
   RangeSource(const LoadedSplit& split, const SourceOptions& options, bool shuffle);
 
   Batch next() override;

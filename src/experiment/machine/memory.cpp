@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "machine/parts.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
@@ -72,7 +73,7 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   model.initialise(0, state);
   SyntheticSource source(
       {.features = context.data.features, .classes = context.data.classes, .target_size = context.data.target_size},
-      {.rank = 0, .size = 1, .batch_size = batch, .accumulate = 1, .seed = 0});
+      {.rank = 0, .size = 1, .batch_size = batch, .seed = 0});
   kernels::LossSums sums;
   model.loss_and_gradient(source.next(), 1, state, gradient.view(), kernels::Write::overwrite, {}, sums);
   return context.backend.scratch_size() * kFloat;
@@ -116,8 +117,10 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
 }  // namespace
 
 Index largest_part(const Config& config, int ranks) {
-  const Index micro = (config.train.batch_size + config.train.accumulate - 1) / config.train.accumulate;
-  return (micro + ranks - 1) / ranks;
+  const auto divided = [](Index examples, Index parts) { return (examples + parts - 1) / parts; };
+  const Index micro = divided(config.train.batch_size, std::max(config.train.accumulate, config.train.micro_batches));
+  const bool whole = micro_batch_sharing(config, ranks) == data::MicroBatchSharing::whole;
+  return whole ? micro : divided(micro, ranks);
 }
 
 std::vector<MemoryItem> predict_memory(const MemoryContext& context) {

@@ -101,16 +101,42 @@ models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, 
   return context;
 }
 
+data::MicroBatchSharing micro_batch_sharing(const Config& config, int workers) {
+  if (config.train.accumulate > 1) return data::MicroBatchSharing::sliced;
+  if (!strategies::traits_of(config.strategy).steps_together) return data::MicroBatchSharing::own;
+  return config.train.micro_batches < workers ? data::MicroBatchSharing::sliced : data::MicroBatchSharing::whole;
+}
+
 data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
   // A rank that does not train only asks its source how long an epoch is.
   const auto part = parts.strategy->data_shard(parts.grid.data().rank(), parts.grid.data().size());
   return {.rank = part ? part->number : 0,
           .size = parts.workers(),
           .batch_size = config.train.batch_size,
-          .accumulate = config.train.accumulate,
+          .micro_batches = std::max(config.train.accumulate, config.train.micro_batches),
+          .sharing = micro_batch_sharing(config, parts.workers()),
           .seed = static_cast<std::uint64_t>(config.seed),
           .class_weights = parts.class_weights,
           .delivery = part ? parts.delivery() : data::Delivery{}};
+}
+
+namespace {
+
+/// The key that divides steps into micro-batches; empty: none does.
+std::string_view dividing_key(const TrainSettings& train) {
+  if (train.accumulate > 1) return "accumulate";
+  return train.micro_batches > 1 ? "micro_batches" : "";
+}
+
+}  // namespace
+
+void require_divisible_steps(const Config& config, const strategies::Strategy& strategy, const models::Model& model) {
+  const std::string_view key = dividing_key(config.train);
+  if (key.empty() || !strategy.updates_in_place(model)) return;
+  throw ConfigError(fmt::format(
+      "train.{}: this model is updated in place, example by example, so that steps are not divided into micro-batches; "
+      "set it to 1",
+      key));
 }
 
 Config& settle(Config& config, const data::DatasetInfo& data) {
@@ -132,9 +158,9 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
             ? kTableBatch
             : std::max(kLeastExamples, (data.train + kStepsOfEpoch - 1) / kStepsOfEpoch);  // and no step of a rest
   }
-  if (data.kind != data::SetKind::table && config.train.accumulate > 1) {
+  if (const std::string_view key = dividing_key(config.train); data.kind != data::SetKind::table && !key.empty()) {
     throw ConfigError(
-        fmt::format("train.accumulate: {} holds {}, for which steps are not divided into micro-batches; set it to 1",
+        fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
                     config.data.path, data::name_of(data.kind)));
   }
   return config;
@@ -167,6 +193,7 @@ void ModelParts::initialise(std::uint64_t seed) {
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
+  require_divisible_steps(config, *parts.strategy, *parts.model);
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.grid.data().shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),

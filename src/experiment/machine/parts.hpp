@@ -126,6 +126,9 @@ class WorkerParts {
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
                                    const Config& config, data::Dataset* data = nullptr);
 
+/// How so many replicas share the micro-batches of a step: where all make it together, whole ones if there are enough.
+data::MicroBatchSharing micro_batch_sharing(const Config& config, int workers);
+
 /// What the sources of a run on these ranks are asked for.
 data::SourceOptions source_options(const ModelParts& parts, const Config& config);
 
@@ -133,6 +136,9 @@ data::SourceOptions source_options(const ModelParts& parts, const Config& config
 /// place
 optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,
                                             const models::Model& model);
+
+/// \throws ConfigError where the config divides steps into micro-batches, but the model is updated in place
+void require_divisible_steps(const Config& config, const strategies::Strategy& strategy, const models::Model& model);
 
 /// Fills in what a config leaves to the data, and checks what depends on them. \return the config
 /// \throws ConfigError

@@ -9,12 +9,8 @@ namespace unisono::experiment {
 
 SyntheticSource::SyntheticSource(const models::ModelInputs& inputs, const data::SourceOptions& options)
     : inputs_(inputs), options_(options) {
-  for (Index i = 0; i < options.accumulate; ++i) {
-    const comm::Slice micro =
-        comm::slice_of(options.batch_size, static_cast<int>(i), static_cast<int>(options.accumulate));
-    const comm::Slice part = comm::slice_of(micro.last - micro.first, options.rank, options.size);
-    step_examples_ += part.last - part.first;
-  }
+  const comm::Slice own = own_numbers();
+  for (Index number = own.first; number < own.last; ++number) step_examples_ += own_size(number);
   const auto count = static_cast<std::size_t>(kSteps * step_examples_);
   RandomStream random(options.seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
   features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.delivery.memory);
@@ -44,22 +40,38 @@ StoredFeatures SyntheticSource::stored_features(Index count) const {
           .count = count};
 }
 
+/// The micro-batches of a step that this rank takes part in.
+comm::Slice SyntheticSource::own_numbers() const {
+  if (options_.sharing != data::MicroBatchSharing::whole) return {0, options_.micro_batches};
+  return comm::slice_of(options_.micro_batches, options_.rank, options_.size);
+}
+
+Index SyntheticSource::own_size(Index number) const {
+  const auto part = [](Index of, Index i, Index parts) {
+    const comm::Slice slice = comm::slice_of(of, static_cast<int>(i), static_cast<int>(parts));
+    return slice.last - slice.first;
+  };
+  const Index micro = part(options_.batch_size, number, options_.micro_batches);
+  return options_.sharing == data::MicroBatchSharing::whole ? micro : part(micro, options_.rank, options_.size);
+}
+
 data::Batch SyntheticSource::next() {
-  const comm::Slice micro =
-      comm::slice_of(options_.batch_size, static_cast<int>(micro_batch_), static_cast<int>(options_.accumulate));
-  const comm::Slice mine = comm::slice_of(micro.last - micro.first, options_.rank, options_.size);
-  const auto size = static_cast<std::size_t>(mine.last - mine.first);
+  const comm::Slice own = own_numbers();
+  const Index number = own.first + micro_batch_;
+  const auto size = static_cast<std::size_t>(number < own.last ? own_size(number) : 0);
   const auto first = static_cast<std::size_t>(step_ % kSteps * step_examples_ + used_);
   const auto rows = [&](const auto& values) {
     const std::size_t width = examples_.empty() ? 0 : values.size() / examples_.size();
     return std::span(values).subspan(first * width, size * width);
   };
-  data::Batch batch{.size = mine.last - mine.first,
-                    .micro_batch_size = micro.last - micro.first,
+  data::Batch batch{.size = static_cast<Index>(size),
                     .global_size = options_.batch_size,
                     .rank_step_size = step_examples_,
                     .epoch = step_ / kStepsPerEpoch,
-                    .last_of_step = micro_batch_ + 1 == options_.accumulate,
+                    .micro_batch = number,
+                    .micro_batches = options_.micro_batches,
+                    .whole = options_.sharing == data::MicroBatchSharing::whole,
+                    .last_of_step = number + 1 >= own.last,
                     .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,
                     .examples = rows(examples_),
                     .features = rows(features_.view()),

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/factory.hpp"
 
@@ -20,6 +21,8 @@ class SyntheticSource final : public data::BatchSource {
 
  private:
   StoredFeatures stored_features(Index count) const;
+  comm::Slice own_numbers() const;
+  Index own_size(Index number) const;
 
   static constexpr std::int64_t kStepsPerEpoch = 1'000'000;
   static constexpr Index kSteps = 4;  ///< in memory
@@ -32,7 +35,7 @@ class SyntheticSource final : public data::BatchSource {
   std::vector<std::int32_t> labels_;
   std::vector<std::uint64_t> examples_;
   std::int64_t step_ = 0;
-  Index micro_batch_ = 0, used_ = 0;  ///< of the step
+  Index micro_batch_ = 0, used_ = 0;  ///< of this rank's in the step
 };
 
 }  // namespace unisono::experiment

@@ -52,6 +52,19 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                 accumulate);
   visitor.require("accumulate", batch_size == 0 || accumulate <= batch_size,
                   "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
+  visitor.field(
+      {.name = "micro_batches",
+       .meaning =
+           "number of micro-batches that the batch of a step is divided into, in a fixed order; batch statistics "
+           "are those of a micro-batch. With at least as many micro-batches as ranks, each rank takes whole, "
+           "consecutive ones, so that the result does not depend on the number of ranks, up to rounding; with "
+           "fewer, each is divided among the ranks. Not together with accumulate",
+       .minimum = 1},
+      micro_batches);
+  visitor.require("micro_batches", batch_size == 0 || micro_batches <= batch_size,
+                  "micro_batches is larger than batch_size, so some micro-batches would be empty; lower it");
+  visitor.require("micro_batches", micro_batches == 1 || accumulate == 1,
+                  "accumulate and micro_batches both divide the batch of a step; remove one of them");
   visitor.field({.name = "evaluate_every_epochs",
                  .meaning = "epochs between evaluations on the validation set (or the test set, if there is no "
                             "validation set); 0: only at the end",
