@@ -76,20 +76,12 @@ int usage_error(const std::string& what) {
 }
 
 /// "there is no command 'trian'; did you mean 'train'?", or nothing.
-std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+std::string unknown_command(const std::vector<std::string>& names, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
   const std::string nearest = nearest_name(argv[1], names);
   return fmt::format("there is no command '{}'", argv[1]) +
          (nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
-}
-
-/// --help and --version, and what is wrong with a command line.
-int answer(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() != 0) return usage_error(error.what());
-  return comm::is_first_of_launch() ? app.exit(error) : 0;
 }
 
 }  // namespace
@@ -98,19 +90,20 @@ int run(int argc, char** argv, const models::ModelKinds& models) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
-  CLI::App app("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.", "unisono");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", UNISONO_VERSION);
+  Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",
+                  "unisono", UNISONO_VERSION);
   Chosen chosen{.models = models};
   for (const auto add : {add_train, add_replay, add_evaluate, add_predict, add_export, add_neighbors, add_compare,
                          add_runs, add_info, add_bench, add_data, add_config}) {
-    add(app, chosen);
+    add(program.commands(), chosen);
   }
-  if (const std::string problem = unknown_command(app, argc, argv); !problem.empty()) return usage_error(problem);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return answer(app, error);
+  if (const std::string problem = unknown_command(program.names(), argc, argv); !problem.empty())
+    return usage_error(problem);
+  const Parsed parsed = program.parse(argc, argv);
+  if (parsed.kind == Parsed::Kind::error) return usage_error(parsed.text);
+  if (parsed.kind == Parsed::Kind::answer) {
+    if (comm::is_first_of_launch()) fmt::print("{}", parsed.text);
+    return 0;
   }
   return chosen.alone ? run_alone(chosen.alone) : run_together(argc, argv, chosen);
 }

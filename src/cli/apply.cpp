@@ -1,6 +1,5 @@
 #include <memory>
 
-#include "checks.hpp"
 #include "commands.hpp"
 #include "unisono/experiment/evaluate.hpp"
 #include "warn.hpp"
@@ -16,92 +15,90 @@ struct Arguments {
   experiment::TopOptions top;
 };
 
-std::shared_ptr<Arguments> add_apply_arguments(CLI::App& command, const Chosen& chosen) {
+std::shared_ptr<Arguments> add_apply_arguments(Command command, const Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
   arguments->options.models = chosen.models;
-  command
-      .add_option("model", arguments->options.model, "run folder (its newest checkpoint is used) or checkpoint file")
-      ->required()
-      ->type_name("RUN|CHECKPOINT");
+  command.add_option("model", arguments->options.model, "run folder (its newest checkpoint is used) or checkpoint file")
+      .required()
+      .type_name("RUN|CHECKPOINT");
   command
       .add_option("--data", arguments->options.data, "HDF5 data set (default: the one that the model was trained on)")
-      ->type_name("FILE");
+      .type_name("FILE");
   command
       .add_option(
           "--input", arguments->options.input,
           "a raw file, read with the trained preprocessing: CSV, LIBSVM, IDX images, NumPy's .npy or a folder of "
           "them, HDF5")
-      ->excludes("--data")
-      ->type_name("FILE");
+      .excludes(command.option("--data"))
+      .type_name("FILE");
   command
       .add_option("--split", arguments->options.split,
                   "group of the data set: train, validation or test (default: test, if there is one)")
-      ->check(CLI::IsMember({"train", "validation", "test"}));
+      .one_of({"train", "validation", "test"});
   command
       .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
-      ->check(CLI::Range(1, 4096));
+      .between(1, 4096);
   command
       .add_option("--device", arguments->options.device,
                   "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)")
-      ->check(CLI::IsMember({"cpu", "cuda", "auto"}));
+      .one_of({"cpu", "cuda", "auto"});
   return arguments;
 }
 
 /// Tests of word vectors, which need no set.
-void add_word_tests(CLI::App& command, experiment::WordTestOptions& words) {
-  CLI::Option& analogies = *command
-                                .add_option("--analogies", words.analogies,
-                                            "word vectors: evaluate on these analogy files (format of word2vec's "
-                                            "questions-words.txt), instead of a data set")
-                                ->type_name("FILE");
+void add_word_tests(Command command, experiment::WordTestOptions& words) {
+  Option analogies = command
+                         .add_option("--analogies", words.analogies,
+                                     "word vectors: evaluate on these analogy files (format of word2vec's "
+                                     "questions-words.txt), instead of a data set")
+                         .type_name("FILE");
   command.add_option("--words", words.words, "use only this many of the most frequent words for analogies")
-      ->capture_default_str()
-      ->check(kPositive)
-      ->needs(&analogies);
-  CLI::Option& similarity =
-      *command
-           .add_option("--similarity", words.similarity,
-                       "word vectors: evaluate on these similarity files, with lines 'word word score'")
-           ->type_name("FILE");
-  for (CLI::Option* tests : {&analogies, &similarity}) {
-    for (const char* of_a_set : {"--data", "--input", "--split"}) tests->excludes(command.get_option(of_a_set));
+      .capture_default_str()
+      .positive()
+      .needs(analogies);
+  Option similarity = command
+                          .add_option("--similarity", words.similarity,
+                                      "word vectors: evaluate on these similarity files, with lines 'word word score'")
+                          .type_name("FILE");
+  for (Option tests : {analogies, similarity}) {
+    for (const char* of_a_set : {"--data", "--input", "--split"}) tests.excludes(command.option(of_a_set));
   }
 }
 
 /// The best items of users, in place of a split's predictions.
-CLI::Option& add_top(CLI::App& command, experiment::TopOptions& options) {
-  CLI::Option& top =
-      *command
-           .add_option("--top", options.top,
-                       "factorization: write the N best items for each user, without the items that the user has rated")
-           ->check(kPositive)
-           ->excludes(command.get_option("--split"))
-           ->type_name("N");
+Option add_top(Command command, experiment::TopOptions& options) {
+  Option top =
+      command
+          .add_option("--top", options.top,
+                      "factorization: write the N best items for each user, without the items that the user has rated")
+          .positive()
+          .excludes(command.option("--split"))
+          .type_name("N");
   command.add_option("--users", options.users, "only for these users, separated by commas")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->needs(&top)
-      ->type_name("NAMES");
+      .separated_by(',')
+      .one_at_a_time()
+      .needs(top)
+      .type_name("NAMES");
   command.add_option("--users-file", options.users_file, "only for the users in this file, one per line")
-      ->needs(&top)
-      ->type_name("FILE");
+      .needs(top)
+      .type_name("FILE");
   return top;
 }
 
 }  // namespace
 
-void add_evaluate(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("evaluate", "evaluate a trained model on a data set, on any number of ranks");
+void add_evaluate(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("evaluate", "evaluate a trained model on a data set, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
   command.add_flag("--json", arguments->evaluate.json, "print the result as one JSON object");
   command.add_option("--at", arguments->evaluate.at, "for ratings: judge each user's best K items; 0: do not")
-      ->capture_default_str()
-      ->check(kNotNegative)
-      ->type_name("K");
+      .capture_default_str()
+      .not_negative()
+      .type_name("K");
   command
       .add_option("--relevant", arguments->evaluate.relevant,
                   "for ratings: the lowest rating that makes an item relevant (default: the mean training rating)")
-      ->type_name("RATING");
+      .type_name("RATING");
   add_word_tests(command, arguments->words);
   command.callback([arguments, &chosen] {
     chosen.together = [arguments](comm::MpiSession& session, Log& log) {
@@ -119,23 +116,23 @@ void add_evaluate(CLI::App& app, Chosen& chosen) {
   });
 }
 
-void add_predict(CLI::App& app, Chosen& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
+void add_predict(Command app, Chosen& chosen) {
+  Command command =
+      app.add_subcommand("predict", "write the predictions of a trained model to a file, on any number of ranks");
   const auto arguments = add_apply_arguments(command, chosen);
   experiment::PredictOptions& predicted = arguments->predict;
-  command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv")->required()->type_name("FILE");
+  command.add_option("--output", predicted.output, "file to write: FILE.h5 or FILE.csv").required().type_name("FILE");
   command.add_flag("--overwrite", predicted.overwrite, "replace earlier predictions");
-  CLI::Option& top = add_top(command, arguments->top);
+  Option top = add_top(command, arguments->top);
   command
       .add_option("--layer", predicted.layer,
                   "for networks: write this layer's outputs in place of the model's; 'unisono info' lists the layers")
-      ->excludes(&top)
-      ->type_name("NAME");
-  command.callback([arguments, &top, &chosen] {
-    chosen.together = [arguments, &top](comm::MpiSession& session, Log& log) {
+      .excludes(top)
+      .type_name("NAME");
+  command.callback([arguments, top, &chosen] {
+    chosen.together = [arguments, top](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      if (top.count() == 0) {
+      if (!top.is_given()) {
         experiment::predict(*world, arguments->options, arguments->predict, log);
         return ExitCode::success;
       }

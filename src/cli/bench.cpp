@@ -7,13 +7,13 @@
 
 namespace unisono::cli {
 
-void ShapeArguments::add_to(CLI::App& command) {
+void ShapeArguments::add_to(Command command) {
   auto* shape =
-      command.add_option("--features", features, "shape of an example, if there is no data file")->type_name("CxHxW");
+      command.add_option("--features", features, "shape of an example, if there is no data file").type_name("CxHxW");
   command
       .add_option("--classes", classes, "number of classes; 0: the features themselves are the targets (autoencoder)")
-      ->needs(shape)
-      ->check(CLI::Range(0, 1 << 24));
+      .needs(shape)
+      .between(0, 1 << 24);
 }
 
 std::optional<experiment::SyntheticShape> ShapeArguments::shape() const {
@@ -48,18 +48,18 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 
 }  // namespace
 
-void add_bench(CLI::App& app, Chosen& chosen) {
+void add_bench(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand("bench", "measure the speed of training steps, on random data in memory");
+  Command command = app.add_subcommand("bench", "measure the speed of training steps, on random data in memory");
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
   command
       .add_option("--steps", arguments->options.steps, "number of training steps to measure (default: about 3 seconds)")
-      ->check(CLI::Range(1, 1 << 30));
+      .between(1, 1 << 30);
   command
       .add_option("--batch-per-rank", arguments->options.batch_per_rank,
                   "examples per step on each rank (default: train.batch_size, divided among the ranks)")
-      ->check(CLI::Range(1, 1 << 30));
+      .between(1, 1 << 30);
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "command.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/mpi.hpp"
@@ -22,24 +22,24 @@ struct Chosen {
 };
 
 // Each adds its command; parsing fills `chosen`, which must outlive it.
-void add_train(CLI::App& app, Chosen& chosen);
-void add_replay(CLI::App& app, Chosen& chosen);
-void add_evaluate(CLI::App& app, Chosen& chosen);
-void add_predict(CLI::App& app, Chosen& chosen);
-void add_export(CLI::App& app, Chosen& chosen);
-void add_neighbors(CLI::App& app, Chosen& chosen);
-void add_compare(CLI::App& app, Chosen& chosen);
-void add_runs(CLI::App& app, Chosen& chosen);
-void add_info(CLI::App& app, Chosen& chosen);
-void add_bench(CLI::App& app, Chosen& chosen);
-void add_data(CLI::App& app, Chosen& chosen);
-void add_config(CLI::App& app, Chosen& chosen);
+void add_train(Command app, Chosen& chosen);
+void add_replay(Command app, Chosen& chosen);
+void add_evaluate(Command app, Chosen& chosen);
+void add_predict(Command app, Chosen& chosen);
+void add_export(Command app, Chosen& chosen);
+void add_neighbors(Command app, Chosen& chosen);
+void add_compare(Command app, Chosen& chosen);
+void add_runs(Command app, Chosen& chosen);
+void add_info(Command app, Chosen& chosen);
+void add_bench(Command app, Chosen& chosen);
+void add_data(Command app, Chosen& chosen);
+void add_config(Command app, Chosen& chosen);
 
 /// CONFIG, --set and --unset of the commands that take a config.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides, removals;
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   /// Parses it; one process says what the user should know of it. \throws ConfigError
   experiment::Config read(const models::ModelKinds& models) const;
 };
@@ -48,7 +48,7 @@ struct ConfigArguments {
 struct ShapeArguments {
   std::string features;
   Index classes = 0;
-  void add_to(CLI::App& command);
+  void add_to(Command command);
   std::optional<experiment::SyntheticShape> shape() const;
 };
 

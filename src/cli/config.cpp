@@ -9,11 +9,11 @@
 
 namespace unisono::cli {
 
-void add_config(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("config", "check a config, or list all config keys");
-  command.require_subcommand(1);
+void add_config(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("config", "check a config, or list all config keys");
+  command.require_subcommand();
 
-  CLI::App& check = *command.add_subcommand(
+  Command check = command.add_subcommand(
       "check", "print a config with all defaults, or the error in it, and check it against the data");
   const auto arguments = std::make_shared<ConfigArguments>();
   arguments->add_to(check);
@@ -26,8 +26,8 @@ void add_config(CLI::App& app, Chosen& chosen) {
     };
   });
 
-  CLI::App& reference =
-      *command.add_subcommand("reference", "print every config key with meaning, unit, default and range");
+  Command reference =
+      command.add_subcommand("reference", "print every config key with meaning, unit, default and range");
   const auto markdown = std::make_shared<bool>(false);
   reference.add_flag("--markdown", *markdown, "print as Markdown (docs/config.md)");
   reference.callback([markdown, &chosen] {

@@ -6,25 +6,23 @@
 
 namespace unisono::cli {
 
-void ConfigArguments::add_to(CLI::App& command) {
+void ConfigArguments::add_to(Command command) {
   command.add_option("config", path, "config file (TOML); 'unisono config reference' lists its keys")
-      ->required()
-      ->type_name("CONFIG");
+      .required()
+      .type_name("CONFIG");
   command
       .add_option(
           "--set", overrides,
           "set a config key, overriding the file, e.g. --set train.epochs=3; may be repeated. Setting another kind, "
           "e.g. --set optimizer.kind=adam, drops the keys that only the file's kind has")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      .type_name("KEY=VALUE")
+      .repeated();
   command
       .add_option(
           "--unset", removals,
           "remove a key from the config, so that its default applies, e.g. --unset optimizer.momentum; may be repeated")
-      ->type_name("KEY")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      .type_name("KEY")
+      .repeated();
 }
 
 experiment::Config ConfigArguments::read(const models::ModelKinds& models) const {

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "checks.hpp"
 #include "data_commands.hpp"
 #include "unisono/data/describe.hpp"
 #include "unisono/data/digits.hpp"
@@ -10,32 +9,32 @@
 namespace unisono::cli {
 namespace {
 
-void add_digits(CLI::App& data, Chosen& chosen) {
-  CLI::App& command =
-      *data.add_subcommand("digits", "generate a data set of images that look like handwritten digits, 28×28 pixels");
+void add_digits(Command data, Chosen& chosen) {
+  Command command =
+      data.add_subcommand("digits", "generate a data set of images that look like handwritten digits, 28×28 pixels");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::DigitsOptions>();
-  command.add_option("--train", options->train, "number of training examples")->capture_default_str()->check(kPositive);
+  command.add_option("--train", options->train, "number of training examples").capture_default_str().positive();
   command.add_option("--validation", options->validation, "number of validation examples")
-      ->capture_default_str()
-      ->check(kNotNegative);
-  command.add_option("--test", options->test, "number of test examples")->capture_default_str()->check(kNotNegative);
-  command.add_option("--seed", options->seed, "seed of the random numbers")->check(kNoSign)->capture_default_str();
+      .capture_default_str()
+      .not_negative();
+  command.add_option("--test", options->test, "number of test examples").capture_default_str().not_negative();
+  command.add_option("--seed", options->seed, "seed of the random numbers").no_sign().capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say(data::make_digits(*options, *output)); }; });
 }
 
 }  // namespace
 
-void add_data(CLI::App& app, Chosen& chosen) {
-  CLI::App& data = *app.add_subcommand("data", "import, generate and describe data sets");
-  data.require_subcommand(1);
+void add_data(Command app, Chosen& chosen) {
+  Command data = app.add_subcommand("data", "import, generate and describe data sets");
+  data.require_subcommand();
   add_digits(data, chosen);
   add_import(data, chosen);
   add_cooccurrences(data, chosen);
-  CLI::App& describe =
-      *data.add_subcommand("describe", "show what a data set contains: shapes, types, classes, ranges, some images");
+  Command describe =
+      data.add_subcommand("describe", "show what a data set contains: shapes, types, classes, ranges, some images");
   const auto path = std::make_shared<std::string>();
-  describe.add_option("file", *path, "HDF5 data set")->required()->type_name("FILE.h5");
+  describe.add_option("file", *path, "HDF5 data set").required().type_name("FILE.h5");
   describe.callback([=, &chosen] { chosen.alone = [=] { fmt::print("{}", data::describe_set(*path)); }; });
 }
 

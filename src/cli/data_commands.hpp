@@ -8,14 +8,14 @@
 namespace unisono::cli {
 
 /// --output and what belongs to it.
-std::shared_ptr<data::ImportOutput> add_output(CLI::App& command);
+std::shared_ptr<data::ImportOutput> add_output(Command command);
 
 /// The closing line of a command that made a set of features.
 void say(const data::ImportSummary& made);
 
 // Each adds its commands below `data`, or below `data import`.
-void add_import(CLI::App& data, Chosen& chosen);
-void add_sparse_imports(CLI::App& import, Chosen& chosen);
-void add_cooccurrences(CLI::App& data, Chosen& chosen);
+void add_import(Command data, Chosen& chosen);
+void add_sparse_imports(Command import, Chosen& chosen);
+void add_cooccurrences(Command data, Chosen& chosen);
 
 }  // namespace unisono::cli

@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "checks.hpp"
 #include "data_commands.hpp"
 #include "unisono/base/text.hpp"
 
@@ -12,75 +11,74 @@ namespace {
 
 /// `import idx` and `import cifar10`, which take a folder.
 template <typename Import>
-void add_folder_import(CLI::App& import, Chosen& chosen, const char* name, const char* meaning, Import make) {
-  CLI::App& command = *import.add_subcommand(name, meaning);
+void add_folder_import(Command import, Chosen& chosen, const char* name, const char* meaning, Import make) {
+  Command command = import.add_subcommand(name, meaning);
   const auto folder = std::make_shared<std::string>();
-  command.add_option("folder", *folder, "folder with the files")->required()->type_name("FOLDER");
+  command.add_option("folder", *folder, "folder with the files").required().type_name("FOLDER");
   const auto output = add_output(command);
   command.callback([=, &chosen] { chosen.alone = [=] { say(make(*folder, *output)); }; });
 }
 
 /// How a run turns the columns into features.
-void add_recipe(CLI::App& command, data::CsvOptions& options) {
+void add_recipe(Command command, data::CsvOptions& options) {
   command.add_option("--scale", options.scale, "how a run scales numeric columns, computed from its own training rows")
-      ->check(CLI::IsMember({"none", "standard", "min_max"}))
-      ->capture_default_str();
-  command.add_flag_callback(
+      .one_of({"none", "standard", "min_max"})
+      .capture_default_str();
+  command.add_flag(
       "--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
   command.add_option("--missing", options.missing, "how a run replaces missing numbers")
-      ->check(CLI::IsMember({"error", "mean", "median"}))
-      ->capture_default_str();
-  command
-      .add_option("--unknown", options.unknown, "how a run treats categories that do not occur in its training rows")
-      ->check(CLI::IsMember({"error", "other"}))
-      ->capture_default_str();
+      .one_of({"error", "mean", "median"})
+      .capture_default_str();
+  command.add_option("--unknown", options.unknown, "how a run treats categories that do not occur in its training rows")
+      .one_of({"error", "other"})
+      .capture_default_str();
   command
       .add_option("--minimum-frequency", options.minimum_frequency,
                   "least number of training rows of a category; rarer ones become 'other'")
-      ->check(kPositive)
-      ->capture_default_str();
+      .positive()
+      .capture_default_str();
   command.add_option("--group", options.group, "column that says which rows belong together, for cross-validation");
   command.add_option("--time", options.time, "column with times: numbers, or dates like 2024-02-29");
   command.add_option("--weight", options.weight, "column with the training weight of each row");
 }
 
-void add_csv(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
+void add_csv(Command import, Chosen& chosen) {
+  Command command = import.add_subcommand("csv", "import a table of numbers and categories, which may be gzipped");
   const auto path = std::make_shared<std::string>();
   const auto options = std::make_shared<data::CsvOptions>();
-  command.add_option("file", *path, "CSV file")->required()->type_name("FILE");
+  command.add_option("file", *path, "CSV file").required().type_name("FILE");
   const auto output = add_output(command);
   command.add_option("--label", options->label, "column with the class: its name, or its number (1: first, -1: last)");
   command.add_option("--target", options->target, "column with the number to predict (regression), instead of --label");
-  command.add_option("--exclude", options->exclude, "columns that are not used as features")->delimiter(',');
+  command.add_option("--exclude", options->exclude, "columns that are not used as features").separated_by(',');
   command.add_option("--categorical", options->categorical, "columns whose numbers are categories, not quantities")
-      ->delimiter(',');
+      .separated_by(',');
   command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, or one character")
-      ->capture_default_str();
+      .capture_default_str();
   command.add_option("--header", options->header, "whether the first line contains the names of the columns")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))
-      ->capture_default_str();
+      .one_of({"auto", "yes", "no"})
+      .capture_default_str();
   add_recipe(command, *options);
   command
       .add_option("--validation-fraction", options->validation_fraction,
                   "share of the rows for the validation group, chosen at random")
-      ->check(CLI::Range(0.0, 1.0));
+      .between(0.0, 1.0);
   command
       .add_option("--test-fraction", options->test_fraction, "share of the rows for the test group, chosen at random")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
+      .between(0.0, 1.0);
+  command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();
   command.add_option("--test-file", options->test_file, "second file, whose rows become the test group")
-      ->type_name("FILE");
+      .type_name("FILE");
   command.callback([=, &chosen] { chosen.alone = [=] { say(data::import_csv(*path, *options, *output)); }; });
 }
 
 }  // namespace
 
-std::shared_ptr<data::ImportOutput> add_output(CLI::App& command) {
+std::shared_ptr<data::ImportOutput> add_output(Command command) {
   const auto output = std::make_shared<data::ImportOutput>();
-  command.add_option("--output", output->path, "HDF5 file to write")->required()->type_name("FILE.h5");
+  command.add_option("--output", output->path, "HDF5 file to write").required().type_name("FILE.h5");
   command.add_flag("--overwrite", output->overwrite, "replace the file if it exists");
-  command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9")->check(CLI::Range(0, 9));
+  command.add_option("--compression", output->compression, "gzip level, 0 (none) to 9").between(0, 9);
   return output;
 }
 
@@ -94,9 +92,9 @@ void say(const data::ImportSummary& made) {
                               : "no labels or targets");
 }
 
-void add_import(CLI::App& data, Chosen& chosen) {
-  CLI::App& import = *data.add_subcommand("import", "make a data set from files in another format");
-  import.require_subcommand(1);
+void add_import(Command data, Chosen& chosen) {
+  Command import = data.add_subcommand("import", "make a data set from files in another format");
+  import.require_subcommand();
   add_folder_import(import, chosen, "idx",
                     "import a folder with the four IDX files of MNIST or Fashion-MNIST, which may be gzipped",
                     data::import_idx);

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 
-#include "checks.hpp"
 #include "data_commands.hpp"
 #include "unisono/base/text.hpp"
 
@@ -33,42 +32,41 @@ void say_sparse(const data::SparseSummary& made) {
       classes_text(made.classes), made.base);
 }
 
-std::shared_ptr<std::vector<std::string>> add_files(CLI::App& command, const char* meaning) {
+std::shared_ptr<std::vector<std::string>> add_files(Command command, const char* meaning) {
   const auto paths = std::make_shared<std::vector<std::string>>();
-  command.add_option("files", *paths, meaning)->required()->type_name("FILE");
+  command.add_option("files", *paths, meaning).required().type_name("FILE");
   return paths;
 }
 
 template <typename Options>
-void add_fractions(CLI::App& command, Options& options, const std::string& what) {
+void add_fractions(Command command, Options& options, const std::string& what) {
   command
       .add_option("--validation-fraction", options.validation_fraction,
                   "share of the " + what + " for the validation group")
-      ->check(CLI::Range(0.0, 1.0));
+      .between(0.0, 1.0);
   command.add_option("--test-fraction", options.test_fraction, "share of the " + what + " for the test group")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options.seed, "seed of random choices")->check(kNoSign)->capture_default_str();
+      .between(0.0, 1.0);
+  command.add_option("--seed", options.seed, "seed of random choices").no_sign().capture_default_str();
   command.add_option("--test-file", options.test_file, "second file, whose " + what + " become the test group")
-      ->type_name("FILE");
+      .type_name("FILE");
 }
 
-void add_libsvm(CLI::App& import, Chosen& chosen) {
-  CLI::App& command = *import.add_subcommand(
+void add_libsvm(Command import, Chosen& chosen) {
+  Command command = import.add_subcommand(
       "libsvm", "import sparse data in LIBSVM format: lines of 'label index:value …', which may be gzipped");
   const auto paths = add_files(command, "files in LIBSVM format");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::LibsvmOptions>();
   add_fractions(command, *options, "examples");
-  command.add_option("--columns", options->columns, "number of columns (default: from the largest index)")
-      ->check(kPositive);
+  command.add_option("--columns", options->columns, "number of columns (default: from the largest index)").positive();
   command.add_option("--base", options->base, "index of the first column; auto: 0 if it occurs, otherwise 1")
-      ->check(CLI::IsMember({"auto", "0", "1"}))
-      ->capture_default_str();
+      .one_of({"auto", "0", "1"})
+      .capture_default_str();
   command
       .add_option("--task", options->task,
                   "kind of the labels; auto: classes if they are whole numbers, otherwise regression")
-      ->check(CLI::IsMember({"auto", "classes", "regression"}))
-      ->capture_default_str();
+      .one_of({"auto", "classes", "regression"})
+      .capture_default_str();
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
 }
@@ -87,20 +85,20 @@ void say_ratings(const data::RatingsSummary& made) {
       made.header.empty() ? "no header line" : fmt::format("header line '{}'", made.header));
 }
 
-void add_ratings(CLI::App& import, Chosen& chosen) {
-  CLI::App& command =
-      *import.add_subcommand("ratings", "import ratings: lines of 'user item rating', optionally with a time");
+void add_ratings(Command import, Chosen& chosen) {
+  Command command =
+      import.add_subcommand("ratings", "import ratings: lines of 'user item rating', optionally with a time");
   const auto paths = add_files(command, "files with ratings, which may be gzipped");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::RatingsOptions>();
   command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, ::, or one character")
-      ->capture_default_str();
+      .capture_default_str();
   command.add_option("--header", options->header, "whether the first line contains the names of the columns")
-      ->check(CLI::IsMember({"auto", "yes", "no"}))
-      ->capture_default_str();
+      .one_of({"auto", "yes", "no"})
+      .capture_default_str();
   command.add_option("--split", options->split, "how ratings are chosen for the validation and test groups")
-      ->check(CLI::IsMember({"none", "random", "leave_one_out", "time"}))
-      ->capture_default_str();
+      .one_of({"none", "random", "leave_one_out", "time"})
+      .capture_default_str();
   add_fractions(command, *options, "ratings");
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_ratings(data::import_ratings(*paths, *options, *output)); }; });
@@ -114,63 +112,60 @@ void say_text(const data::TextSummary& made) {
       100.0 * static_cast<double>(made.train + made.test) / static_cast<double>(made.in_all), made.in_all);
 }
 
-void add_text(CLI::App& import, Chosen& chosen) {
-  CLI::App& command =
-      *import.add_subcommand("text", "import text: words separated by whitespace, one sentence per line");
+void add_text(Command import, Chosen& chosen) {
+  Command command = import.add_subcommand("text", "import text: words separated by whitespace, one sentence per line");
   const auto paths = add_files(command, "UTF-8 text files, which may be gzipped; a folder stands for all files in it");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::TextOptions>();
   command.add_option("--minimum-count", options->minimum_count, "leave out words that occur fewer times than this")
-      ->capture_default_str()
-      ->check(kPositive);
+      .capture_default_str()
+      .positive();
   command
       .add_option("--maximum-words", options->maximum_words, "keep only this many of the most frequent words; 0: all")
-      ->capture_default_str()
-      ->check(kNotNegative);
+      .capture_default_str()
+      .not_negative();
   command.add_option("--sentence-length", options->sentence_length, "split sentences that have more words than this")
-      ->capture_default_str()
-      ->check(kPositive);
+      .capture_default_str()
+      .positive();
   command.add_flag("--lowercase", options->lowercase, "convert the text to lower case");
   command.add_option("--test-fraction", options->test_fraction, "share of the sentences that becomes the test group")
-      ->check(CLI::Range(0.0, 1.0));
-  command.add_option("--seed", options->seed, "seed of random choices")->check(kNoSign)->capture_default_str();
+      .between(0.0, 1.0);
+  command.add_option("--seed", options->seed, "seed of random choices").no_sign().capture_default_str();
   command.callback([=, &chosen] { chosen.alone = [=] { say_text(data::import_text(*paths, *options, *output)); }; });
 }
 
 }  // namespace
 
-void add_sparse_imports(CLI::App& import, Chosen& chosen) {
+void add_sparse_imports(Command import, Chosen& chosen) {
   add_libsvm(import, chosen);
   add_ratings(import, chosen);
   add_text(import, chosen);
 }
 
-void add_cooccurrences(CLI::App& data, Chosen& chosen) {
-  CLI::App& command =
-      *data.add_subcommand("cooccurrences", "count how often words of a text set occur near each other (for GloVe)");
+void add_cooccurrences(Command data, Chosen& chosen) {
+  Command command =
+      data.add_subcommand("cooccurrences", "count how often words of a text set occur near each other (for GloVe)");
   const auto path = std::make_shared<std::string>();
-  command.add_option("text", *path, "data set made by 'import text'")->required()->type_name("FILE.h5");
+  command.add_option("text", *path, "data set made by 'import text'").required().type_name("FILE.h5");
   const auto output = add_output(command);
   const auto options = std::make_shared<data::CooccurrenceOptions>();
   command
       .add_option("--window", options->window,
                   "number of words on each side that are counted, each with weight 1/distance")
-      ->capture_default_str()
-      ->check(kPositive);
+      .capture_default_str()
+      .positive();
   command
       .add_option("--symmetric", options->symmetric,
                   "yes: count both orders of a pair; no: only with the left word as row and the right word as column")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, bool>{{"yes", true}, {"no", false}}))
-      ->default_str("yes")
-      ->type_name("yes|no");
+      .yes_or_no()
+      .default_str("yes")
+      .type_name("yes|no");
   command
       .add_option("--memory", options->memory_bytes,
                   "memory for counting, e.g. 512MiB; what does not fit is written to temporary files")
-      ->transform(kSize)
-      ->default_str("4GiB");
-  command.add_option("--seed", options->seed, "seed of the order of the entries")
-      ->check(kNoSign)
-      ->capture_default_str();
+      .size()
+      .default_str("4GiB");
+  command.add_option("--seed", options->seed, "seed of the order of the entries").no_sign().capture_default_str();
   command.callback([=, &chosen] {
     chosen.alone = [=] {
       const data::CooccurrenceSummary made = data::count_cooccurrences(*path, *options, *output);

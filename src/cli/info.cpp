@@ -25,9 +25,9 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
 
 }  // namespace
 
-void add_info(CLI::App& app, Chosen& chosen) {
+void add_info(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = *app.add_subcommand(
+  Command command = app.add_subcommand(
       "info", "show the layers of a config's model, and the memory that training needs on these ranks");
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);

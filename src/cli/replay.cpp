@@ -6,19 +6,19 @@
 
 namespace unisono::cli {
 
-void add_replay(CLI::App& app, Chosen& chosen) {
+void add_replay(Command app, Chosen& chosen) {
   struct Arguments {
     std::string run, output;
   };
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *app.add_subcommand("replay", "repeat a recorded asynchronous run bit for bit, on any number of ranks");
+  Command command =
+      app.add_subcommand("replay", "repeat a recorded asynchronous run bit for bit, on any number of ranks");
   command.add_option("RUN", arguments->run, "run folder of a run with strategy.record = true")
-      ->type_name("RUN")
-      ->required();
+      .type_name("RUN")
+      .required();
   command
       .add_option("--output", arguments->output, "folder for the repeated run (default: RUN/replay, which is replaced)")
-      ->type_name("DIR");
+      .type_name("DIR");
   command.callback([arguments, &chosen] {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {

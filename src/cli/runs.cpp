@@ -18,30 +18,30 @@ struct Arguments {
   }
 };
 
-void add_formats(CLI::App& command, Arguments& arguments) {
-  CLI::Option& json = *command.add_flag("--json", arguments.json, "print one JSON object");
-  command.add_flag("--csv", arguments.csv, "print CSV, one line per run")->excludes(&json);
+void add_formats(Command command, Arguments& arguments) {
+  Option json = command.add_flag("--json", arguments.json, "print one JSON object");
+  command.add_flag("--csv", arguments.csv, "print CSV, one line per run").excludes(json);
 }
 
 }  // namespace
 
-void add_compare(CLI::App& app, Chosen& chosen) {
-  CLI::App& command =
-      *app.add_subcommand("compare", "a table of some runs: what differs in their configs, results, speed");
+void add_compare(Command app, Chosen& chosen) {
+  Command command =
+      app.add_subcommand("compare", "a table of some runs: what differs in their configs, results, speed");
   const auto arguments = std::make_shared<Arguments>();
-  command.add_option("runs", arguments->runs, "run folders")->required()->type_name("RUN");
+  command.add_option("runs", arguments->runs, "run folders").required().type_name("RUN");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
     chosen.alone = [arguments] { fmt::print("{}", experiment::compare_runs(arguments->runs, arguments->format())); };
   });
 }
 
-void add_runs(CLI::App& app, Chosen& chosen) {
-  CLI::App& command = *app.add_subcommand("runs", "the same table of all runs in a folder");
+void add_runs(Command app, Chosen& chosen) {
+  Command command = app.add_subcommand("runs", "the same table of all runs in a folder");
   const auto arguments = std::make_shared<Arguments>();
   command.add_option("folder", arguments->folder, "where the runs are, or the folders that hold them")
-      ->capture_default_str()
-      ->type_name("FOLDER");
+      .capture_default_str()
+      .type_name("FOLDER");
   add_formats(command, *arguments);
   command.callback([arguments, &chosen] {
     chosen.alone = [arguments] {

@@ -37,25 +37,25 @@ ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm:
 
 }  // namespace
 
-void add_train(CLI::App& app, Chosen& chosen) {
+void add_train(Command app, Chosen& chosen) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command =
-      *app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
+  Command command =
+      app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
   arguments->config.add_to(command);
-  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)")->type_name("DIR");
+  command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
   auto* resume = command.add_flag("--resume", arguments->resume,
                                   "continue the run in the run folder; CONFIG may then be that folder");
-  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder")->excludes(resume);
+  command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,
                   "run folder or checkpoint, e.g. of a serial run; the summary reports the distance between its "
                   "parameters and the final parameters")
-      ->type_name("RUN");
+      .type_name("RUN");
   command
       .add_option("--progress", arguments->progress,
                   "how progress is shown: auto (a bar on a terminal, otherwise lines), bar, lines or none")
-      ->check(CLI::IsMember({"auto", "bar", "lines", "none"}))
-      ->capture_default_str();
+      .one_of({"auto", "bar", "lines", "none"})
+      .capture_default_str();
   command.callback([arguments, &chosen] {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {

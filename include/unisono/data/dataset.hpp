@@ -136,6 +136,11 @@ class Dataset {
   virtual std::unique_ptr<BatchSource> train(const SourceOptions& options) = 0;
   virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                                      const Delivery& delivery = {}) = 0;
+  /// A pass over part i of so many of the training examples, in the set's order: as training sees them, with their
+  /// weights, but not augmented. \param class_weights as SourceOptions has them
+  virtual std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
+                                                          const std::vector<float>& class_weights,
+                                                          const Delivery& delivery = {}) = 0;
 };
 
 /// How ranks open a set together. Default: this process alone.

@@ -85,6 +85,13 @@ class Model {
   /// \param ready may be empty
   virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                  kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
+  /// What `loss_and_gradient` adds to `sums`, without the gradient: the losses of training, with weights, dropout and
+  /// batch statistics. Running statistics stay as they are. A model that trains as it predicts needs no own function.
+  virtual void loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
+    evaluate(batch, state, sums);
+  }
+  /// The penalty that belongs to the model's loss, in full; `loss_and_gradient` adds B · scale of its gradient.
+  virtual double penalty(View /*parameters*/) const { return 0; }
   /// Losses and hits of a batch, added to `sums`, which have them all on return; as in prediction, no dropout, running
   /// statistics, no weights. Never collective.
   virtual void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) = 0;

@@ -98,6 +98,10 @@ inline MutableView part(MutableView vector, const FloatRange& segment) {
   return vector.subspan(static_cast<std::size_t>(segment.first),
                         static_cast<std::size_t>(segment.last - segment.first));
 }
+inline View part(View vector, const FloatRange& segment) {
+  return vector.subspan(static_cast<std::size_t>(segment.first),
+                        static_cast<std::size_t>(segment.last - segment.first));
+}
 inline MutableView part(MutableView vector, const Block& block) {
   return vector.subspan(static_cast<std::size_t>(block.offset), static_cast<std::size_t>(block.stored_size()));
 }

@@ -29,6 +29,9 @@ class OpenSet final : public Dataset {
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
+  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
+                                                  const std::vector<float>& class_weights,
+                                                  const Delivery& delivery) override;
 
  private:
   void load(Agreement& agreement);
@@ -36,6 +39,14 @@ class OpenSet final : public Dataset {
   const Normalization& normalization() const { return plan_.preprocessing.normalization; }
   bool fixed() const { return settings_.partition == "fixed"; }
   BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
+  BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
+  /// A pass over part i of so many of a split.
+  struct Pass {
+    Split split;
+    int part, parts;
+    Index batch_size;
+  };
+  std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
   const RowBlock& resident_rows(Split split, Range positions);
   std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
 
@@ -97,6 +108,13 @@ BatchStyle OpenSet::style(const GroupSchema& group, std::uint64_t seed) const {
   return style;
 }
 
+BatchStyle OpenSet::training_style(const GroupSchema& group, const std::vector<float>& class_weights) const {
+  BatchStyle with = style(group, 0);
+  with.class_weights = class_weights;
+  with.example_weights = group.has_weights;
+  return with;
+}
+
 const RowBlock& OpenSet::resident_rows(Split split, Range positions) {
   const GroupSchema& group = *plan_.group(split);
   if (shared_) return shared_->block(group);
@@ -151,10 +169,9 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
                     settings_.path));
   }
   const Schedule schedule(plan_.info.train, options, fixed());
-  BatchStyle with = style(*group, options.seed);
+  BatchStyle with = training_style(*group, options.class_weights);
+  with.seed = options.seed;
   with.augmentation = settings_.augmentation;
-  with.class_weights = options.class_weights;
-  with.example_weights = group->has_weights;
   BatchWriter writer(*group, normalization(), with);
   if (plan_.info.resident) {
     writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
@@ -167,18 +184,32 @@ std::unique_ptr<EvaluationSource> OpenSet::evaluate(Split split, int rank, int s
   const GroupSchema* group = plan_.group(split);
   if (group == nullptr)
     throw DataError(fmt::format("{}: has no group '{}' to evaluate", settings_.path, name_of(split)));
-  const RowRuns& positions = plan_.rows(split);
-  const Range part = part_of(positions.size(), rank, size);
-  BatchWriter writer(*group, normalization(), style(*group, 0));
+  return sequential({split, rank, size, batch_size}, style(*group, 0), delivery);
+}
+
+std::unique_ptr<EvaluationSource> OpenSet::training_part(int part, int parts, Index batch_size,
+                                                         const std::vector<float>& class_weights,
+                                                         const Delivery& delivery) {
+  const GroupSchema* group = plan_.group(Split::train);
+  if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
+  return sequential({Split::train, part, parts, batch_size}, training_style(*group, class_weights), delivery);
+}
+
+std::unique_ptr<EvaluationSource> OpenSet::sequential(const Pass& pass, const BatchStyle& style,
+                                                      const Delivery& delivery) {
+  const GroupSchema& group = *plan_.group(pass.split);
+  const RowRuns& positions = plan_.rows(pass.split);
+  const Range part = part_of(positions.size(), pass.part, pass.parts);
+  BatchWriter writer(group, normalization(), style);
   std::unique_ptr<SequentialReader> reader;
   if (plan_.info.resident) {
-    const RowBlock& rows = resident_rows(split, part);
+    const RowBlock& rows = resident_rows(pass.split, part);
     writer.deliver_kept(rows, delivery.keep);
     reader = read_resident(rows, positions);
   } else {
-    reader = read_streaming(*file_, *group, positions);
+    reader = read_streaming(*file_, group, positions);
   }
-  return std::make_unique<SequentialSource>(part, batch_size, std::move(reader), writer, *delivery.memory);
+  return std::make_unique<SequentialSource>(part, pass.batch_size, std::move(reader), writer, *delivery.memory);
 }
 
 void check_order(const DataSettings& settings, SetKind kind) {

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include "dense/augmentation.hpp"
-#include "dense/labels.hpp"
 #include "set/form.hpp"
-#include "sparse/columns.hpp"
-#include "sparse/entries.hpp"
+#include "sparse/counts.hpp"
+#include "sparse/info.hpp"
 #include "sparse/range_source.hpp"
 #include "sparse/strata_source.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/hash.hpp"
 
 namespace unisono::data {
 namespace {
@@ -83,133 +81,6 @@ std::size_t bytes_of(const Loaders& loaders) {
   return bytes;
 }
 
-/// Names of a group's datasets of numbers.
-std::vector<std::string> value_datasets(SetKind kind, const SparseGroup& group) {
-  if (kind == SetKind::text) return {"words"};
-  if (kind == SetKind::ratings) return {"users", "items", "ratings"};
-  if (kind == SetKind::cooccurrences) return {"rows", "columns", "counts"};
-  std::vector<std::string> names = {"features/indices"};
-  if (group.has_data) names.emplace_back("features/data");
-  if (group.has_labels) names.emplace_back("labels");
-  if (group.has_targets) names.emplace_back("targets");
-  return names;
-}
-
-/// Of sizes, and of some values at the beginning and end of each group.
-std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
-  constexpr std::int64_t kSampled = 64;
-  std::uint64_t hash = hash_bytes(fmt::format("{} {} {}", name_of(schema.kind), schema.rows, schema.columns));
-  for (const auto& group : schema.groups) {
-    if (!group) continue;
-    hash = hash_bytes(fmt::format("{} {} {}", group->name, group->units, group->values), hash);
-    for (const std::string& name : value_datasets(schema.kind, *group)) {
-      const std::int64_t all = name == "labels" || name == "targets" ? group->units : group->values;
-      const std::int64_t n = std::min(kSampled, all);
-      std::vector<double> values(static_cast<std::size_t>(2 * n));
-      file.read_rows(group->path(name), 0, static_cast<std::uint64_t>(n), values.data());
-      file.read_rows(group->path(name), static_cast<std::uint64_t>(all - n), static_cast<std::uint64_t>(n),
-                     values.data() + n);
-      hash = hash_bytes(std::as_bytes(std::span(values)), hash);
-    }
-  }
-  return hash;
-}
-
-/// The larger of what is known and one more than the largest number of a column.
-Index lines_of(const hdf5::File& file, const SparseSchema& schema, Index known, bool rows) {
-  if (known != 0) return known;
-  std::int64_t most = 0, ratings = 0;
-  for (const auto& group : schema.groups) {
-    if (!group) continue;
-    ratings += group->units;
-    const EntryColumns columns = entry_columns(schema, *group);
-    visit_numbers(file, rows ? columns.rows : columns.columns, {0, group->units},
-                  rows ? columns.row_limit : columns.column_limit,
-                  [&](std::int64_t, std::span<const std::int64_t> values) {
-                    for (const std::int64_t value : values) most = std::max(most, value + 1);
-                  });
-  }
-  const std::int64_t many = 64 * std::max<std::int64_t>(1024, ratings);
-  if (most > many) {
-    throw DataError(
-        fmt::format("{}: has {} ratings, but numbers of {} up to {}, and the model has a row for each number; number "
-                    "them from 0 up without gaps, or use 'unisono data import ratings'",
-                    file.path(), ratings, rows ? "users" : "items", most - 1));
-  }
-  return most;
-}
-
-std::int64_t count_classes(const hdf5::File& file, const SparseSchema& schema) {
-  SetSchema set;
-  set.path = schema.path;
-  set.classes = schema.classes;
-  if (!set.classes && !schema.class_names.empty()) set.classes = static_cast<std::int64_t>(schema.class_names.size());
-  std::array<std::int32_t, 3> largest{-1, -1, -1};
-  bool any = false;
-  for (std::size_t i = 0; i < largest.size(); ++i) {
-    const auto& group = schema.groups[i];
-    if (!group || !group->has_labels) continue;
-    any = true;
-    largest[i] = largest_label(file, group->path("labels"), {0, group->units});
-  }
-  return any ? count_classes(set, largest) : 0;
-}
-
-DatasetInfo info_of(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings) {
-  DatasetInfo info;
-  info.kind = schema.kind;
-  if (schema.kind == SetKind::ratings) {
-    schema.rows = lines_of(file, schema, schema.rows, true);
-    schema.columns = lines_of(file, schema, schema.columns, false);
-  }
-  info.rows = schema.rows;
-  info.columns = schema.columns;
-  if (schema.kind == SetKind::sparse) {
-    info.features = {.channels = schema.columns};
-    info.classes = count_classes(file, schema);
-    const auto& train = schema.group(Split::train);
-    if (train && train->units > 0) {
-      info.row_values = static_cast<double>(train->values) / static_cast<double>(train->units);
-    }
-  }
-  std::array<std::int64_t, 3> examples{};
-  for (std::size_t i = 0; i < examples.size(); ++i) {
-    const auto& group = schema.groups[i];
-    if (!group) continue;
-    examples[i] = group->examples(schema.kind);
-    if (group->has_targets) info.target_size = 1;
-    info.answers[i] = {.labels = group->has_labels, .target_size = group->has_targets ? 1 : 0};
-  }
-  if (settings.validation_fraction > 0) {
-    examples[1] = held_out_examples(examples[0], settings.validation_fraction);
-    examples[0] -= examples[1];
-    info.answers[1] = info.answers[0];
-  }
-  if (schema.kind == SetKind::ratings) info.grid = RatingGrid::side(info.rows, info.columns, examples[0]);
-  info.train = examples[0];
-  info.validation = examples[1];
-  info.test = examples[2];
-  info.identity = identity_of(file, schema);
-  return info;
-}
-
-/// How often each word occurs; empty where the file does not say.
-std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema) {
-  const std::string dataset = "dictionary/counts";
-  std::vector<std::int64_t> counts;
-  if (schema.kind != SetKind::text && schema.kind != SetKind::cooccurrences) return counts;
-  if (!file.exists(dataset)) return counts;
-  const auto words = static_cast<std::uint64_t>(schema.rows);
-  const hdf5::DatasetShape shape = file.shape(dataset);
-  if (!hdf5::is_integer(shape.type) || shape.rows() != words || shape.row_size() != 1) {
-    throw DataError(fmt::format("{}: /{} must hold {} whole numbers, one for each word", file.path(), dataset, words));
-  }
-  visit_numbers(file, dataset, {0, schema.rows}, INT64_MAX, [&](std::int64_t, std::span<const std::int64_t> values) {
-    counts.insert(counts.end(), values.begin(), values.end());
-  });
-  return counts;
-}
-
 class SparseSet final : public Dataset {
  public:
   SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share, const Preprocessing* trained);
@@ -222,8 +93,14 @@ class SparseSet final : public Dataset {
   std::unique_ptr<BatchSource> train(const SourceOptions& options) override;
   std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                              const Delivery& delivery) override;
+  std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
+                                                  const std::vector<float>& class_weights,
+                                                  const Delivery& delivery) override;
 
  private:
+  Loaders prepare(const hdf5::File& file, std::uint64_t seed, const Preprocessing* trained);
+  void load(const hdf5::File& file, const Loaders& loaders, Agreement& agreement);
+  void take_rating_figures(const GroupLoader& training);
   void settle_form(const Preprocessing* trained);
   void split_groups(const Loaders& loaders);
   void weigh_rows(const std::vector<float>& class_weights);
@@ -240,32 +117,6 @@ class SparseSet final : public Dataset {
   std::vector<float> weights_;  ///< of the training rows, once they are wanted
 };
 
-/// The mean of the training ratings, in the order of the memory: the same on every rank.
-double mean_of(const LoadedSplit& split) {
-  const auto entries = std::get<SparseEntries>(split.set);
-  double sum = 0;
-  for (const ExampleRange& chunk : split.chunks) {
-    for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
-      sum += static_cast<double>(entries[static_cast<std::size_t>(i)].value);
-    }
-  }
-  return sum / static_cast<double>(split.examples);
-}
-
-/// Of a set that every rank has all of.
-std::vector<std::int64_t> count_ratings(const LoadedSplit& split, const SparseSchema& schema) {
-  const auto entries = std::get<SparseEntries>(split.set);
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(schema.rows + schema.columns));
-  for (const ExampleRange& chunk : split.chunks) {
-    for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
-      const SparseEntry& entry = entries[static_cast<std::size_t>(i)];
-      ++counts[entry.row];
-      ++counts[static_cast<std::size_t>(schema.rows) + entry.column];
-    }
-  }
-  return counts;
-}
-
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                      const Preprocessing* trained)
     : settings_(trained != nullptr ? without_training(settings) : settings), share_(share) {
@@ -274,20 +125,34 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   Loaders loaders;
   agreement.all_do([&] {
     file.emplace(settings.path, hdf5::File::Mode::read);
-    schema_ = read_sparse_schema(*file, trained != nullptr);
-    // The fraction was of the training set, and this may be another one.
-    if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
-    check_settings(settings_, schema_);
-    info_ = info_of(*file, schema_, settings_);
-    settle_form(trained);
-    for (const Split split : kSplits) {
-      const auto i = static_cast<std::size_t>(split);
-      if (!schema_.groups[i]) continue;
-      loaders[i] =
-          make_loader(*file, schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, info_.grid, share_));
-    }
-    occurrences_ = word_counts(*file, schema_);
+    loaders = prepare(*file, seed, trained);
   });
+  load(*file, loaders, agreement);
+  split_groups(loaders);
+  if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
+}
+
+/// Reads what the file says of itself, and makes the loaders of its groups.
+Loaders SparseSet::prepare(const hdf5::File& file, std::uint64_t seed, const Preprocessing* trained) {
+  schema_ = read_sparse_schema(file, trained != nullptr);
+  // The fraction was of the training set, and this may be another one.
+  if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
+  check_settings(settings_, schema_);
+  info_ = sparse_info(file, schema_, settings_);
+  settle_form(trained);
+  Loaders loaders;
+  for (const Split split : kSplits) {
+    const auto i = static_cast<std::size_t>(split);
+    if (!schema_.groups[i]) continue;
+    loaders[i] =
+        make_loader(file, schema_, *schema_.groups[i], arrangement_of(settings_, seed, split, info_.grid, share_));
+  }
+  occurrences_ = word_counts(file, schema_);
+  return loaders;
+}
+
+/// Reads the values into memory that the ranks of a node share. Collective.
+void SparseSet::load(const hdf5::File& file, const Loaders& loaders, Agreement& agreement) {
   memory_.emplace(settings_.partition == "strata" ? alone_ : share_, bytes_of(loaders));
   const bool shared = agreement.smallest(memory_->shared() || share_.node_size == 1 ? 1 : 0) == 1;
   info_.bytes_per_node = agreement.largest(static_cast<Index>(bytes_of(loaders))) * (shared ? 1 : share_.node_size);
@@ -296,17 +161,17 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
     std::byte* base = memory_->data();
     for (const auto& loader : loaders) {
       if (!loader) continue;
-      loader->read(*file, base, *memory_);
+      loader->read(file, base, *memory_);
       base += loader->bytes();
     }
   });
   memory_->complete();
-  split_groups(loaders);
-  const auto& train = splits_[static_cast<std::size_t>(Split::train)];
-  if (schema_.kind != SetKind::ratings || !train) return;
-  const auto counted = loaders[0]->mean_value();
-  info_.mean_value = counted ? *counted : mean_of(*train);
-  occurrences_ = loaders[0]->counts();
+}
+
+void SparseSet::take_rating_figures(const GroupLoader& training) {
+  const auto counted = training.mean_value();
+  info_.mean_value = counted ? *counted : mean_rating(split(Split::train));
+  occurrences_ = training.counts();
 }
 
 /// How its examples are read: as those that the model was trained on.
@@ -353,28 +218,13 @@ const std::vector<std::int64_t>& SparseSet::occurrences() {
     return occurrences_;
   }
   const LoadedSplit& train = split(Split::train);
-  if (schema_.kind == SetKind::ratings) return occurrences_ = count_ratings(train, schema_);
-  const SparseRows& rows = std::get<LabelledRows>(train.set).rows;
-  occurrences_.assign(static_cast<std::size_t>(schema_.columns), 0);
-  for (const ExampleRange& chunk : train.chunks) {
-    const auto first = rows.offsets[static_cast<std::size_t>(chunk.first)];
-    const auto last = rows.offsets[static_cast<std::size_t>(chunk.last)];
-    for (std::uint64_t i = first; i < last; ++i) ++occurrences_[rows.columns[i]];
-  }
-  return occurrences_;
+  return occurrences_ = schema_.kind == SetKind::ratings ? count_ratings(train, schema_.rows, schema_.columns)
+                                                         : count_features(train, schema_.columns);
 }
 
 std::vector<std::int64_t> SparseSet::class_counts() {
   if (info_.classes == 0) return {};
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(info_.classes));
-  const LoadedSplit& train = split(Split::train);
-  const View answers = std::get<LabelledRows>(train.set).answers;
-  for (const ExampleRange& chunk : train.chunks) {
-    for (std::int64_t row = chunk.first; row < chunk.last; ++row) {
-      ++counts[static_cast<std::size_t>(answers[static_cast<std::size_t>(row)])];
-    }
-  }
-  return counts;
+  return count_labels(split(Split::train), info_.classes);
 }
 
 /// What each row's loss is multiplied with: its class' weight. A weight of its own would be a second factor. All
@@ -399,6 +249,13 @@ std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int
   return std::make_unique<RangeEvaluation>(split(which), rank, size, batch_size);
 }
 
+std::unique_ptr<EvaluationSource> SparseSet::training_part(int part, int parts, Index batch_size,
+                                                           const std::vector<float>& class_weights, const Delivery&) {
+  const LoadedSplit& training = split(Split::train);
+  weigh_rows(class_weights);
+  return std::make_unique<RangeEvaluation>(training, part, parts, batch_size);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
@@ -409,7 +266,7 @@ std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint
 DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file) {
   SparseSchema schema = read_sparse_schema(file, false);
   check_settings(settings, schema);
-  DatasetInfo info = info_of(file, schema, settings);
+  DatasetInfo info = sparse_info(file, schema, settings);
   Loaders loaders;
   for (const Split split : kSplits) {
     const auto i = static_cast<std::size_t>(split);

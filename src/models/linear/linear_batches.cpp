@@ -187,17 +187,38 @@ void LinearModel::require_gradient() const {
       "it to false, or use strategy.kind = \"serial\" or \"hogwild\"");
 }
 
-void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
-                                    kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
-  require_gradient();
-  if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
+double LinearModel::penalty(View parameters) const {
+  double l1 = 0, l2 = 0;
+  for (Index i = weights_.weights; penalised() && i < weights_.weights + features_ * width_; ++i) {
+    const double w = static_cast<double>(parameters[static_cast<std::size_t>(i)]);
+    l1 += std::abs(w);
+    l2 += w * w;
+  }
+  return settings_.l1 * l1 + settings_.l2 / 2 * l2;
+}
+
+/// Adds a batch's losses to the sums. \return the derivatives of its losses with respect to the margins
+std::vector<float> LinearModel::scored(const data::Batch& batch, ModelState state, kernels::LossSums& sums) const {
   std::vector<float> z = margins(batch, weights_, state.parameters);
   if (const std::vector<float> weights = weights_of(batch); weights.empty()) {
     score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
   } else {
     score_weighted(answers_of(batch), weights, z, sums);
   }
-  add_gradient(batch, z, scale, gradient);
+  return z;
+}
+
+void LinearModel::loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
+  require_gradient();
+  scored(batch, state, sums);
+}
+
+void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
+                                    kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
+  require_gradient();
+  if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
+  const std::vector<float> derivatives = scored(batch, state, sums);
+  add_gradient(batch, derivatives, scale, gradient);
   add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
   if (ready) ready(0, layout_.size());
 }

@@ -30,6 +30,8 @@ class LinearModel final : public Model, public InPlace {
 
   void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                          kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
+  void loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
+  double penalty(View parameters) const override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
@@ -88,6 +90,7 @@ class LinearModel final : public Model, public InPlace {
   kernels::SoftmaxWeights softmax_weights(Place at, MutableView parameters) const;
   /// z of every example of a batch. \return [B, 1] or [B, K]
   std::vector<float> margins(const data::Batch& batch, Place at, MutableView parameters) const;
+  std::vector<float> scored(const data::Batch& batch, ModelState state, kernels::LossSums& sums) const;
   /// … by the weights, or where SGD is averaged by their mean.
   std::vector<float> mean_margins(const data::Batch& batch, MutableView parameters) const;
   /// w̄ = w + share · u (see LinearStep); 0 where nothing was averaged.

@@ -1,0 +1,113 @@
+#include "command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <map>
+#include <sstream>
+#include <vector>
+
+namespace unisono::cli {
+namespace {
+
+// Of numbers: CLI11's own checks name both ends of what a double holds.
+const CLI::Validator kPositive(
+    [](std::string& text) { return CLI::PositiveNumber(text).empty() ? std::string() : text + " is not above 0"; },
+    "POSITIVE");
+const CLI::Validator kNotNegative(
+    [](std::string& text) { return CLI::NonNegativeNumber(text).empty() ? std::string() : text + " is below 0"; },
+    "NONNEGATIVE");
+const CLI::Validator kNoSign(
+    [](std::string& text) { return text.starts_with('-') ? text + " is below 0" : std::string(); }, "");
+const CLI::Validator kSize(
+    [](std::string& text) { return text.starts_with('-') ? text + " is below 0" : CLI::AsSizeValue(false)(text); },
+    "SIZE [b, kb(=1024b), ...]");
+
+}  // namespace
+
+Option Option::required() { return Option(option_->required()); }
+Option Option::type_name(const std::string& name) { return Option(option_->type_name(name)); }
+Option Option::capture_default_str() { return Option(option_->capture_default_str()); }
+Option Option::default_str(const std::string& text) { return Option(option_->default_str(text)); }
+
+Option Option::one_of(std::initializer_list<const char*> names) {
+  return Option(option_->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end()))));
+}
+Option Option::between(int least, int most) { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::between(double least, double most) { return Option(option_->check(CLI::Range(least, most))); }
+Option Option::positive() { return Option(option_->check(kPositive)); }
+Option Option::not_negative() { return Option(option_->check(kNotNegative)); }
+Option Option::no_sign() { return Option(option_->check(kNoSign)); }
+Option Option::size() { return Option(option_->transform(kSize)); }
+Option Option::yes_or_no() {
+  const std::map<std::string, bool> values{{"yes", true}, {"no", false}};
+  return Option(option_->transform(CLI::CheckedTransformer(values)));
+}
+
+Option Option::repeated() { return Option(option_->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)); }
+Option Option::separated_by(char delimiter) { return Option(option_->delimiter(delimiter)); }
+Option Option::one_at_a_time() { return Option(option_->allow_extra_args(false)); }
+
+Option Option::needs(Option other) { return Option(option_->needs(other.option_)); }
+Option Option::excludes(Option other) { return Option(option_->excludes(other.option_)); }
+bool Option::is_given() const { return option_->count() > 0; }
+
+Command Command::add_subcommand(const std::string& name, const std::string& meaning) {
+  return Command(app_->add_subcommand(name, meaning));
+}
+
+void Command::require_subcommand() { app_->require_subcommand(1); }
+
+template <typename Value>
+Option Command::add_option(const std::string& names, Value& value, const std::string& meaning) {
+  return Option(app_->add_option(names, value, meaning));
+}
+
+template Option Command::add_option(const std::string&, std::string&, const std::string&);
+template Option Command::add_option(const std::string&, std::vector<std::string>&, const std::string&);
+template Option Command::add_option(const std::string&, bool&, const std::string&);
+template Option Command::add_option(const std::string&, int&, const std::string&);
+template Option Command::add_option(const std::string&, std::int64_t&, const std::string&);
+template Option Command::add_option(const std::string&, std::uint64_t&, const std::string&);
+template Option Command::add_option(const std::string&, double&, const std::string&);
+
+Option Command::add_flag(const std::string& names, bool& value, const std::string& meaning) {
+  return Option(app_->add_flag(names, value, meaning));
+}
+
+void Command::add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning) {
+  app_->add_flag_callback(names, given, meaning);
+}
+
+Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }
+
+Program::Program(const std::string& meaning, const std::string& name, const std::string& version)
+    : app_(std::make_unique<CLI::App>(meaning, name)) {
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", version);
+}
+
+Program::~Program() = default;
+
+Command Program::commands() { return Command(app_.get()); }
+
+std::vector<std::string> Program::names() const {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app_->get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+Parsed Program::parse(int argc, char** argv) {
+  try {
+    app_->parse(argc, argv);
+    return {};
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return {Parsed::Kind::error, error.what()};
+    std::ostringstream text;
+    app_->exit(error, text, text);
+    return {Parsed::Kind::answer, text.str()};
+  }
+}
+
+void Command::callback(const std::function<void()>& given) { app_->callback(given); }
+
+}  // namespace unisono::cli
