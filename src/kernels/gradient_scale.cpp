@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 
 namespace unisono::kernels {
 

@@ -1,4 +1,4 @@
-#include "unisono/kernels/backend.hpp"
+#include "unisono/kernels/loss_kernels.hpp"
 
 namespace unisono::kernels {
 

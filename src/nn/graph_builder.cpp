@@ -78,8 +78,8 @@ void GraphBuilder::sequence(const std::vector<LayerSettings>& layers, const Plac
 void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   const LayerKind* kind = find_layer_kind(settings.kind);
   if (kind == nullptr) throw ConfigError(fmt::format("there is no kind of layer '{}'", settings.kind));
-  if (settings.kind == "residual") return residual(settings, inner);
-  if (settings.kind == "flatten") {
+  if (kind->form == LayerForm::residual) return residual(settings, inner);
+  if (kind->form == LayerForm::flatten) {
     shape_.flat = true;
     graph_.configured.push_back({inner.prefix, settings.kind, shape_, -1, tensor_});
     return;
@@ -94,13 +94,14 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
 void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   const int in_tensor = tensor_;
   const Shape in_shape = shape_;
-  sequence(settings.shortcut, {inner.path + ".shortcut", inner.prefix + ".shortcut."});
+  const auto own = settings.own.of<ResidualSettings>();
+  sequence(own.shortcut, {inner.path + ".shortcut", inner.prefix + ".shortcut."});
   const int shortcut = tensor_;
   const Shape shortcut_shape = shape_;
 
   tensor_ = in_tensor;
   shape_ = in_shape;
-  sequence(settings.layers, {inner.path + ".layers", inner.prefix + "."});
+  sequence(own.layers, {inner.path + ".layers", inner.prefix + "."});
   if (tensor_ == in_tensor) throw ConfigError("its branch is empty; add 'layers'");
   if (shape_.extent != shortcut_shape.extent) {
     throw ConfigError(
@@ -109,7 +110,7 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
                     text_of(shape_), text_of(shortcut_shape)));
   }
   append(std::make_unique<Addition>(shape_), inner.prefix, shortcut);
-  graph_.configured.push_back({inner.prefix, "residual", shape_, tensor_ - 1, tensor_});
+  graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
 /// Of a batch of 2³⁰ examples at most, the bytes can then be counted.

@@ -12,7 +12,7 @@
 
 namespace unisono::nn {
 
-void require_targets(const char* loss, const Shape& out, Index target_size) {
+void require_targets(std::string_view loss, const Shape& out, Index target_size) {
   if (out.extent.size() == target_size) return;
   throw ConfigError(
       fmt::format("model.loss: {} needs one output per target value, but the last layer gives {} and a target has {}; "
@@ -41,17 +41,18 @@ void require_output_for_each_class(const char* loss, const Shape& out, const Tar
 
 std::unique_ptr<Loss> make_loss(const NetworkSettings& settings, const Shape& out, const TargetShape& data) {
   const double smoothing = settings.label_smoothing;
-  if (settings.loss == "softmax_cross_entropy") return std::make_unique<SoftmaxCrossEntropy>(smoothing, out, data);
-  if (settings.loss == "sigmoid_cross_entropy") return std::make_unique<SigmoidCrossEntropy>(smoothing, out, data);
-  if (settings.loss == "multiclass_hinge") {
-    if (smoothing != 0) {
+  switch (settings.loss) {
+    case LossKind::softmax_cross_entropy:
+      return std::make_unique<SoftmaxCrossEntropy>(smoothing, out, data);
+    case LossKind::sigmoid_cross_entropy:
+      return std::make_unique<SigmoidCrossEntropy>(smoothing, out, data);
+    case LossKind::multiclass_hinge:
+      if (smoothing == 0) return std::make_unique<MulticlassHinge>(out, data);
       throw ConfigError(
           "model.label_smoothing: multiclass_hinge does not support it; remove it, or use a cross-entropy loss");
-    }
-    return std::make_unique<MulticlassHinge>(out, data);
+    default:
+      return std::make_unique<ErrorLosses>(settings, out, data);
   }
-  if (is_error_loss(settings.loss)) return std::make_unique<ErrorLosses>(settings, out, data);
-  throw ConfigError("model.loss: there is no loss '" + settings.loss + "'");
 }
 
 }  // namespace unisono::nn

@@ -32,6 +32,7 @@ Network::Network(std::unique_ptr<Graph> graph, const kernels::Backend& backend,
     node.first = parameters_.size();
     node.parameters = -parameters_.parameters();
     node.statistics.first = statistics_.size();
+    node.layer->require_kernels(backend);
     node.layer->declare(node.name, backend, parameters_, statistics_);
     node.last = parameters_.size();
     node.parameters += parameters_.parameters();

@@ -4,16 +4,23 @@
 //     θ ← θ − rate · d / (√a + ε)
 // Duchi, Hazan, Singer, JMLR 12, 2011.
 // Memory a float of θ: 12 bytes read, 8 written. State: accumulator.
+#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {
 
+struct AdagradSettings {
+  double epsilon = 1e-10;
+};
+
+std::vector<std::string> state_names(const OptimizerSettings&) { return {"accumulator"}; }
+
 class Adagrad final : public UpdateRule {
  public:
-  Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, {"accumulator"}),
-        epsilon_(static_cast<float>(settings.adagrad.epsilon)) {}
+  Adagrad(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
+      : UpdateRule(settings, layout, kernels, state_names(settings)),
+        epsilon_(static_cast<float>(settings.own.of<AdagradSettings>().epsilon)) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -24,11 +31,23 @@ class Adagrad final : public UpdateRule {
   float epsilon_;
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  describe_epsilon(visitor, settings.own.of<AdagradSettings>().epsilon);
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Adagrad>(settings, layout, kernels);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        kernels::Backend& backend) {
-  return std::make_unique<Adagrad>(settings, layout, backend);
+OptimizerKind adagrad() {
+  return {.name = "adagrad",
+          .meaning = "a learning rate for each parameter, from the sum of all squared gradients so far",
+          .describe = describe,
+          .state = state_names,
+          .make = make};
 }
 
 }  // namespace unisono::optim

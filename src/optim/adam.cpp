@@ -7,16 +7,25 @@
 // Kingma, Ba, ICLR 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019.
 // Memory a float of θ: 16 bytes read, 12 written. State: first_moment, second_moment.
 #include "adam_step.hpp"
+#include "rule_settings.hpp"
 
 namespace unisono::optim {
 namespace {
 
+/// adam and adamw have the same keys.
+struct AdamSettings {
+  AdamConstants constants{};
+};
+
+std::vector<std::string> state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
+
 class Adam final : public UpdateRule {
  public:
-  Adam(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, {"first_moment", "second_moment"}),
-        adam_(settings.adam),
-        decoupled_(settings.kind == "adamw") {}
+  Adam(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels,
+       bool decoupled)
+      : UpdateRule(settings, layout, kernels, state_names(settings)),
+        adam_(settings.own.of<AdamSettings>().constants),
+        decoupled_(decoupled) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -24,15 +33,48 @@ class Adam final : public UpdateRule {
                           state_vector(0), state_vector(1));
   }
 
-  AdamSettings adam_;
+  AdamConstants adam_;
   bool decoupled_;
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  settings.own.of<AdamSettings>().constants.describe(visitor);
+}
+
+template <bool kDecoupled>
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Adam>(settings, layout, kernels, kDecoupled);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_adam(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::Backend& backend) {
-  return std::make_unique<Adam>(settings, layout, backend);
+void AdamConstants::describe(ConfigVisitor& visitor) {
+  visitor.field(
+      {.name = "beta1", .meaning = "decay rate of the moving average of gradients", .minimum = 0, .maximum = 0.999999},
+      beta1);
+  visitor.field({.name = "beta2",
+                 .meaning = "decay rate of the moving average of squared gradients",
+                 .minimum = 0,
+                 .maximum = 0.999999},
+                beta2);
+  describe_epsilon(visitor, epsilon);
+}
+
+OptimizerKind adam() {
+  return {.name = "adam",
+          .meaning = "moving averages of gradients and squared gradients",
+          .describe = describe,
+          .state = state_names,
+          .make = make</*kDecoupled=*/false>};
+}
+
+OptimizerKind adamw() {
+  return {.name = "adamw",
+          .meaning = "Adam with decoupled weight decay",
+          .describe = describe,
+          .state = state_names,
+          .make = make</*kDecoupled=*/true>};
 }
 
 }  // namespace unisono::optim

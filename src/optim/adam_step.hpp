@@ -6,9 +6,16 @@
 
 namespace unisono::optim {
 
+/// The constants of Adam, AdamW and LAMB.
+struct AdamConstants {
+  double beta1 = 0.9, beta2 = 0.999;
+  double epsilon = 1e-8;
+  void describe(ConfigVisitor& visitor);
+};
+
 /// What Adam, AdamW and LAMB hand to their kernels in their t-th step, t ≥ 1.
 /// \param decoupled λθ is added to the direction and not to the gradient
-inline kernels::AdamStep adam_step(const AdamSettings& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
+inline kernels::AdamStep adam_step(const AdamConstants& adam, const RuleStep& step, std::int64_t t, bool decoupled) {
   // Of β as the kernels see it, rounded to float: the mean square then starts without a bias.
   const auto correction = [t](double beta) {
     const auto rounded = static_cast<double>(static_cast<float>(beta));

@@ -15,6 +15,12 @@
 namespace unisono::optim {
 namespace {
 
+struct LambSettings {
+  AdamConstants constants{.epsilon = 1e-6};
+};
+
+std::vector<std::string> state_names(const OptimizerSettings&) { return {"first_moment", "second_moment"}; }
+
 std::vector<kernels::UpdateRange> some_of(const std::vector<kernels::UpdateRange>& ranges, bool adapted) {
   std::vector<kernels::UpdateRange> some;
   std::ranges::copy_if(ranges, std::back_inserter(some),
@@ -24,13 +30,13 @@ std::vector<kernels::UpdateRange> some_of(const std::vector<kernels::UpdateRange
 
 class Lamb final : public UpdateRule {
  public:
-  Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, {"first_moment", "second_moment"}, /*adapt_weights=*/true),
-        lamb_(settings.lamb),
+  Lamb(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
+      : UpdateRule(settings, layout, kernels, state_names(settings), /*adapt_weights=*/true),
+        lamb_(settings.own.of<LambSettings>().constants),
         adapted_(some_of(ranges(), true)),
         others_(some_of(ranges(), false)),
-        theta_norms_(adapted_.size(), backend),
-        directions_(adapted_.size(), backend) {}
+        theta_norms_(adapted_.size(), kernels),
+        directions_(adapted_.size(), kernels) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -43,16 +49,29 @@ class Lamb final : public UpdateRule {
                          second);
   }
 
-  AdamSettings lamb_;
+  AdamConstants lamb_;
   std::vector<kernels::UpdateRange> adapted_, others_;
   RangeSums theta_norms_, directions_;  ///< squared
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  settings.own.of<LambSettings>().constants.describe(visitor);
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Lamb>(settings, layout, kernels);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::Backend& backend) {
-  return std::make_unique<Lamb>(settings, layout, backend);
+OptimizerKind lamb() {
+  return {.name = "lamb",
+          .meaning = "AdamW with a learning rate for each block of weights; for large batches",
+          .describe = describe,
+          .state = state_names,
+          .make = make,
+          .traits = {.has_block_rates = true}};
 }
 
 }  // namespace unisono::optim

@@ -5,22 +5,29 @@
 // You, Gitman, Ginsburg, "Large batch training of convolutional networks", 2017.
 // The rate is inside v, as in the paper: a change of the rate does not change the momentum already gathered.
 // Memory a float of θ: as SGD with momentum, and 8 bytes read for the norms. State: velocity, where μ > 0.
+#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {
 
-std::vector<std::string> state_names(const LarsSettings& lars) {
-  return lars.momentum > 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{};
+struct LarsSettings {
+  double momentum = 0.9;
+  double trust = 0.001;  ///< η, the trust coefficient
+};
+
+std::vector<std::string> state_names(const OptimizerSettings& settings) {
+  if (settings.own.of<LarsSettings>().momentum > 0) return {"velocity"};
+  return {};
 }
 
 class Lars final : public UpdateRule {
  public:
-  Lars(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, state_names(settings.lars), /*adapt_weights=*/true),
-        lars_(settings.lars),
-        theta_norms_(ranges().size(), backend),
-        g_norms_(ranges().size(), backend) {}
+  Lars(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
+      : UpdateRule(settings, layout, kernels, state_names(settings), /*adapt_weights=*/true),
+        lars_(settings.own.of<LarsSettings>()),
+        theta_norms_(ranges().size(), kernels),
+        g_norms_(ranges().size(), kernels) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -36,11 +43,30 @@ class Lars final : public UpdateRule {
   RangeSums theta_norms_, g_norms_;  ///< squared
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  auto& lars = settings.own.of<LarsSettings>();
+  describe_momentum(visitor, lars.momentum);
+  visitor.field({.name = "trust",
+                 .meaning = "trust coefficient: norm of a step, relative to the norm of the weights that it changes",
+                 .minimum = 0,
+                 .minimum_excluded = true},
+                lars.trust);
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Lars>(settings, layout, kernels);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_lars(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::Backend& backend) {
-  return std::make_unique<Lars>(settings, layout, backend);
+OptimizerKind lars() {
+  return {.name = "lars",
+          .meaning = "SGD with momentum and a learning rate for each block of weights; for large batches",
+          .describe = describe,
+          .state = state_names,
+          .make = make,
+          .traits = {.has_block_rates = true}};
 }
 
 }  // namespace unisono::optim

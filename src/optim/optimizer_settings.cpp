@@ -1,7 +1,7 @@
-#include "unisono/optim/optimizer.hpp"
+#include "rule_settings.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {
-namespace {
 
 void describe_momentum(ConfigVisitor& visitor, double& momentum) {
   visitor.field({.name = "momentum",
@@ -18,60 +18,15 @@ void describe_epsilon(ConfigVisitor& visitor, double& epsilon) {
       epsilon);
 }
 
-void describe_sgd(ConfigVisitor& visitor, SgdSettings& sgd) {
-  describe_momentum(visitor, sgd.momentum);
-  visitor.field({.name = "nesterov", .meaning = "use Nesterov momentum"}, sgd.nesterov);
-  visitor.require("nesterov", !sgd.nesterov || sgd.momentum > 0,
-                  "nesterov = true needs momentum above 0: set momentum (0.9 is common), or remove nesterov");
-}
-
-void describe_rmsprop(ConfigVisitor& visitor, RmspropSettings& rmsprop) {
-  visitor.field({.name = "smoothing",
-                 .meaning = "decay rate of the moving average of squared gradients",
-                 .minimum = 0,
-                 .maximum = 0.999999},
-                rmsprop.smoothing);
-  describe_epsilon(visitor, rmsprop.epsilon);
-}
-
-void describe_adam(ConfigVisitor& visitor, AdamSettings& adam) {
-  visitor.field(
-      {.name = "beta1", .meaning = "decay rate of the moving average of gradients", .minimum = 0, .maximum = 0.999999},
-      adam.beta1);
-  visitor.field({.name = "beta2",
-                 .meaning = "decay rate of the moving average of squared gradients",
-                 .minimum = 0,
-                 .maximum = 0.999999},
-                adam.beta2);
-  describe_epsilon(visitor, adam.epsilon);
-}
-
-void describe_lars(ConfigVisitor& visitor, LarsSettings& lars) {
-  describe_momentum(visitor, lars.momentum);
-  visitor.field({.name = "trust",
-                 .meaning = "trust coefficient: norm of a step, relative to the norm of the weights that it changes",
-                 .minimum = 0,
-                 .minimum_excluded = true},
-                lars.trust);
-}
-
-}  // namespace
-
 void OptimizerSettings::describe(ConfigVisitor& visitor) {
-  visitor.variant({.name = "kind", .meaning = "update rule"}, kind,
-                  {{"sgd", "stochastic gradient descent, plain or with momentum",
-                    [this](ConfigVisitor& v) { describe_sgd(v, sgd); }},
-                   {"adagrad", "a learning rate for each parameter, from the sum of all squared gradients so far",
-                    [this](ConfigVisitor& v) { describe_epsilon(v, adagrad.epsilon); }},
-                   {"rmsprop", "a learning rate for each parameter, from a moving average of squared gradients",
-                    [this](ConfigVisitor& v) { describe_rmsprop(v, rmsprop); }},
-                   {"adam", "moving averages of gradients and squared gradients",
-                    [this](ConfigVisitor& v) { describe_adam(v, adam); }},
-                   {"adamw", "Adam with decoupled weight decay", [this](ConfigVisitor& v) { describe_adam(v, adam); }},
-                   {"lars", "SGD with momentum and a learning rate for each block of weights; for large batches",
-                    [this](ConfigVisitor& v) { describe_lars(v, lars); }},
-                   {"lamb", "AdamW with a learning rate for each block of weights; for large batches",
-                    [this](ConfigVisitor& v) { describe_adam(v, lamb); }}});
+  std::vector<Variant> variants;
+  for (const OptimizerKind& one : optimizer_kinds()) {
+    variants.push_back({one.name, one.meaning, {}});
+    if (one.describe != nullptr) {
+      variants.back().describe = [this, &one](ConfigVisitor& inner) { one.describe(*this, inner); };
+    }
+  }
+  visitor.variant({.name = "kind", .meaning = "update rule"}, kind, variants);
   visitor.field({.name = "learning_rate",
                  .meaning = "base learning rate, which the schedule multiplies by a factor",
                  .minimum = 0,

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "unisono/kernels/specs.hpp"
+#include "unisono/kernels/vector_kernels.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::optim {

@@ -4,15 +4,23 @@
 //     θ ← θ − rate · d / (√s + ε)
 // Tieleman, Hinton, "Neural networks for machine learning", lecture 6.5, 2012.
 // Memory a float of θ: 12 bytes read, 8 written. State: mean_square.
+#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {
 
+struct RmspropSettings {
+  double smoothing = 0.99;  ///< α, of the mean square
+  double epsilon = 1e-8;
+};
+
+std::vector<std::string> state_names(const OptimizerSettings&) { return {"mean_square"}; }
+
 class Rmsprop final : public UpdateRule {
  public:
-  Rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, {"mean_square"}), rmsprop_(settings.rmsprop) {}
+  Rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
+      : UpdateRule(settings, layout, kernels, state_names(settings)), rmsprop_(settings.own.of<RmspropSettings>()) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -26,11 +34,29 @@ class Rmsprop final : public UpdateRule {
   RmspropSettings rmsprop_;
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  auto& rmsprop = settings.own.of<RmspropSettings>();
+  visitor.field({.name = "smoothing",
+                 .meaning = "decay rate of the moving average of squared gradients",
+                 .minimum = 0,
+                 .maximum = 0.999999},
+                rmsprop.smoothing);
+  describe_epsilon(visitor, rmsprop.epsilon);
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Rmsprop>(settings, layout, kernels);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                        kernels::Backend& backend) {
-  return std::make_unique<Rmsprop>(settings, layout, backend);
+OptimizerKind rmsprop() {
+  return {.name = "rmsprop",
+          .meaning = "a learning rate for each parameter, from a moving average of squared gradients",
+          .describe = describe,
+          .state = state_names,
+          .make = make};
 }
 
 }  // namespace unisono::optim

@@ -12,24 +12,15 @@
 // 1; that of step goes on by its milestones.
 #include "unisono/optim/schedule.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-
-#include "unisono/base/errors.hpp"
 
 namespace unisono::optim {
 namespace {
 
 std::int64_t steps_of(double epochs, std::int64_t steps_per_epoch) {
   return std::llround(std::min(epochs * static_cast<double>(steps_per_epoch), 0x1p53));
-}
-
-bool is_kind(const std::string& kind) {
-  const auto kinds = {"constant", "step", "linear", "cosine", "polynomial", "exponential"};
-  return std::ranges::find(kinds, kind) != kinds.end();
 }
 
 }  // namespace
@@ -40,12 +31,7 @@ Schedule::Schedule(const ScheduleSettings& settings, double base_rate, std::int6
       base_rate_(base_rate),
       total_steps_(total_steps),
       steps_per_epoch_(steps_per_epoch),
-      warmup_steps_(steps_of(settings.warmup_epochs, steps_per_epoch)) {
-  if (!is_kind(settings.kind)) {
-    throw ConfigError(fmt::format(
-        "schedule.kind is '{}'; it must be constant, step, linear, cosine, polynomial or exponential", settings.kind));
-  }
-}
+      warmup_steps_(steps_of(settings.warmup_epochs, steps_per_epoch)) {}
 
 double Schedule::rate(std::int64_t step) const {
   if (step < warmup_steps_) {
@@ -59,16 +45,24 @@ double Schedule::curve(std::int64_t step) const {
   const double x = std::min(1.0, static_cast<double>(step - warmup_steps_) / decaying);
   const double f = settings_.final_factor;
 
-  if (settings_.kind == "step") {
-    const auto reached = std::ranges::count_if(
-        settings_.milestones, [&](double epochs) { return step >= steps_of(epochs, steps_per_epoch_); });
-    return std::pow(settings_.factor, static_cast<double>(reached));
+  switch (settings_.kind) {
+    case ScheduleKind::constant:
+      return 1;
+    case ScheduleKind::step: {
+      const auto reached = std::ranges::count_if(
+          settings_.milestones, [&](double epochs) { return step >= steps_of(epochs, steps_per_epoch_); });
+      return std::pow(settings_.factor, static_cast<double>(reached));
+    }
+    case ScheduleKind::linear:
+      return 1 - (1 - f) * x;
+    case ScheduleKind::cosine:
+      return f + (1 - f) * (1 + std::cos(std::numbers::pi * x)) / 2;
+    case ScheduleKind::polynomial:
+      return f + (1 - f) * std::pow(1 - x, settings_.power);
+    case ScheduleKind::exponential:
+      return std::pow(settings_.exponential_final_factor, x);
   }
-  if (settings_.kind == "linear") return 1 - (1 - f) * x;
-  if (settings_.kind == "cosine") return f + (1 - f) * (1 + std::cos(std::numbers::pi * x)) / 2;
-  if (settings_.kind == "polynomial") return f + (1 - f) * std::pow(1 - x, settings_.power);
-  if (settings_.kind == "exponential") return std::pow(settings_.exponential_final_factor, x);
-  return 1;  // constant
+  return 1;
 }
 
 }  // namespace unisono::optim

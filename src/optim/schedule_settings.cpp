@@ -66,16 +66,15 @@ void describe_exponential(ConfigVisitor& visitor, ScheduleSettings& settings) {
 }  // namespace
 
 void ScheduleSettings::describe(ConfigVisitor& visitor) {
-  visitor.variant(
-      {.name = "kind", .meaning = "how the learning rate changes over the run"}, kind,
-      {{"constant", "the base learning rate throughout", {}},
-       {"step", "multiplied by factor at each milestone", [this](auto& v) { describe_step(v, *this); }},
-       {"linear", "decreases linearly to final_factor", [this](auto& v) { describe_fall(v, *this); }},
-       {"cosine", "decreases along half a cosine to final_factor", [this](auto& v) { describe_fall(v, *this); }},
-       {"polynomial", "decreases to final_factor with a power of the remaining share of the run",
-        [this](auto& v) { describe_polynomial(v, *this); }},
-       {"exponential", "decreases to final_factor by the same ratio at every step",
-        [this](auto& v) { describe_exponential(v, *this); }}});
+  const auto of_this = [this](void (*fields)(ConfigVisitor&, ScheduleSettings&)) {
+    return [this, fields](ConfigVisitor& inner) { fields(inner, *this); };
+  };
+  visitor.variant({.name = "kind", .meaning = "how the learning rate changes over the run"}, kind, kScheduleKinds,
+                  {{ScheduleKind::step, of_this(describe_step)},
+                   {ScheduleKind::linear, of_this(describe_fall)},
+                   {ScheduleKind::cosine, of_this(describe_fall)},
+                   {ScheduleKind::polynomial, of_this(describe_polynomial)},
+                   {ScheduleKind::exponential, of_this(describe_exponential)}});
   visitor.field({.name = "warmup_epochs",
                  .meaning = "linear warm-up to the base learning rate, before the schedule begins",
                  .unit = "epochs",

@@ -5,19 +5,26 @@
 //     nesterov    v ← μ v + d,  θ ← θ − rate · (d + μ v)
 //                                                     Nesterov 1983; in this form Sutskever et al., ICML 2013
 // Memory a float of θ: plain reads 8 bytes and writes 4; with velocity 12 and 8. State: velocity, where μ > 0.
+#include "rule_settings.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {
 namespace {
 
-std::vector<std::string> state_names(const SgdSettings& sgd) {
-  return sgd.momentum > 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{};
+struct SgdSettings {
+  double momentum = 0;  ///< μ; 0: plain SGD
+  bool nesterov = false;
+};
+
+std::vector<std::string> state_names(const OptimizerSettings& settings) {
+  if (settings.own.of<SgdSettings>().momentum > 0) return {"velocity"};
+  return {};
 }
 
 class Sgd final : public UpdateRule {
  public:
-  Sgd(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend)
-      : UpdateRule(settings, layout, backend, state_names(settings.sgd)), sgd_(settings.sgd) {}
+  Sgd(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& kernels)
+      : UpdateRule(settings, layout, kernels, state_names(settings)), sgd_(settings.own.of<SgdSettings>()) {}
 
  private:
   void update(const RuleStep& step) override {
@@ -31,11 +38,28 @@ class Sgd final : public UpdateRule {
   SgdSettings sgd_;
 };
 
+void describe(OptimizerSettings& settings, ConfigVisitor& visitor) {
+  auto& sgd = settings.own.of<SgdSettings>();
+  describe_momentum(visitor, sgd.momentum);
+  visitor.field({.name = "nesterov", .meaning = "use Nesterov momentum"}, sgd.nesterov);
+  visitor.require("nesterov", !sgd.nesterov || sgd.momentum > 0,
+                  "nesterov = true needs momentum above 0: set momentum (0.9 is common), or remove nesterov");
+}
+
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                kernels::UpdateKernels& kernels) {
+  return std::make_unique<Sgd>(settings, layout, kernels);
+}
+
 }  // namespace
 
-std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                    kernels::Backend& backend) {
-  return std::make_unique<Sgd>(settings, layout, backend);
+OptimizerKind sgd() {
+  return {.name = "sgd",
+          .meaning = "stochastic gradient descent, plain or with momentum",
+          .describe = describe,
+          .state = state_names,
+          .make = make,
+          .traits = {.is_gradient_descent = true}};
 }
 
 }  // namespace unisono::optim

@@ -7,8 +7,8 @@
 
 namespace unisono::optim {
 
-UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend,
-                       const std::vector<std::string>& state_names, bool adapt_weights)
+UpdateRule::UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout,
+                       kernels::UpdateKernels& backend, const std::vector<std::string>& state_names, bool adapt_weights)
     : backend_(backend),
       ranges_(make_ranges(layout, {.decay = settings.weight_decay != 0,
                                    .decay_biases_and_norms = settings.decay_biases_and_norms,

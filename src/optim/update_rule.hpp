@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ranges.hpp"
-#include "unisono/optim/optimizer.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {
 
@@ -33,19 +33,19 @@ class UpdateRule : public Optimizer {
 
  protected:
   /// \param adapt_weights each block of weights is a range of its own
-  UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::Backend& backend,
+  UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& backend,
              const std::vector<std::string>& state_names, bool adapt_weights = false);
 
   /// Updates θ and the state in all ranges; steps() counts this step already.
   virtual void update(const RuleStep& step) = 0;
 
-  kernels::Backend& backend() { return backend_; }
+  kernels::UpdateKernels& backend() { return backend_; }
   const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }
   /// Empty where the rule keeps no such vector.
   MutableView state_vector(std::size_t which);
 
  private:
-  kernels::Backend& backend_;
+  kernels::UpdateKernels& backend_;
   std::vector<kernels::UpdateRange> ranges_, whole_;  ///< whole: one of all
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< vectors of these that are the rule's
@@ -55,23 +55,15 @@ class UpdateRule : public Optimizer {
   std::int64_t steps_ = 0;
 };
 
-/// A number for each of some ranges, in the backend's memory.
+/// A number for each of some ranges, in the device's memory.
 class RangeSums {
  public:
-  RangeSums(std::size_t ranges, kernels::Backend& backend)
+  RangeSums(std::size_t ranges, kernels::UpdateKernels& backend)
       : numbers_(2 * static_cast<Index>(ranges), backend.memory()) {}
   std::span<double> view() { return as_doubles(numbers_.view()); }
 
  private:
   Buffer numbers_;
 };
-
-// One file each in this folder.
-std::unique_ptr<Optimizer> make_sgd(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
-std::unique_ptr<Optimizer> make_adagrad(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
-std::unique_ptr<Optimizer> make_rmsprop(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
-std::unique_ptr<Optimizer> make_adam(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);  // and AdamW
-std::unique_ptr<Optimizer> make_lars(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
-std::unique_ptr<Optimizer> make_lamb(const OptimizerSettings&, const ParameterLayout&, kernels::Backend&);
 
 }  // namespace unisono::optim

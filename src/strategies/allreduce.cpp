@@ -18,6 +18,8 @@ class Allreduce final : public Strategy {
   void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
 };
 
+std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Allreduce>(); }
+
 }  // namespace
 
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
@@ -34,10 +36,16 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
   return go_on;
 }
 
-std::unique_ptr<Strategy> make_allreduce(const StrategySettings&) { return std::make_unique<Allreduce>(); }
-
 std::string relief_of_allreduce(const StrategySettings&, bool) {
   return "a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+}
+
+StrategyKind allreduce_strategy() {
+  return {.name = "allreduce",
+          .meaning = "all ranks make every step together, with the mean gradient over the global batch",
+          .make = make,
+          .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true},
+          .relief = relief_of_allreduce};
 }
 
 }  // namespace unisono::strategies

@@ -7,7 +7,6 @@
 
 namespace unisono::strategies {
 
-std::unique_ptr<Strategy> make_allreduce(const StrategySettings& settings);
 std::string relief_of_allreduce(const StrategySettings& settings, bool in_place);
 
 /// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on

@@ -92,9 +92,7 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer.reset();
 }
 
-}  // namespace
-
-void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<AveragingSettings>();
   visitor.field({.name = "period",
                  .meaning = "steps between two averages; parameters are also averaged at the end of every epoch",
@@ -113,14 +111,26 @@ void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
                 own.allreduce_epochs);
 }
 
-void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   visitor.require("strategy", settings.own.of<AveragingSettings>().allreduce_epochs <= terms.epochs,
                   "strategy.allreduce_epochs is larger than train.epochs, so nothing would ever be averaged; use kind "
                   "= \"allreduce\", or more epochs");
 }
 
-std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make(const StrategySettings& settings) {
   return std::make_unique<Averaging>(settings.own.of<AveragingSettings>());
+}
+
+}  // namespace
+
+StrategyKind averaging_strategy() {
+  return {.name = "averaging",
+          .meaning = "local SGD: ranks make steps on their own and average their parameters at intervals",
+          .describe = describe,
+          .check = check,
+          .make = make,
+          .traits = {.has_one_model = true},
+          .relief = relief_of_averages};
 }
 
 }  // namespace unisono::strategies

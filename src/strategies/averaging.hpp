@@ -17,8 +17,4 @@ struct AveragingSettings {
   std::int64_t allreduce_epochs = 0;  ///< post-local SGD
 };
 
-void describe_averaging(StrategySettings& settings, ConfigVisitor& visitor);
-void check_averaging(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor);
-std::unique_ptr<Strategy> make_averaging(const StrategySettings& settings);
-
 }  // namespace unisono::strategies

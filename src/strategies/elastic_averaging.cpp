@@ -97,8 +97,6 @@ class ElasticAveraging final : public Strategy {
   ElasticSettings own_;
 };
 
-}  // namespace
-
 /// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
 std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
   const Roles roles = roles_of(settings_, ranks);
@@ -136,7 +134,7 @@ void ElasticAveraging::train(TrainContext& run) {
   Serving(run, std::move(plan)).train();
 }
 
-void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<ElasticSettings>();
   settings.describe_servers(visitor);
   visitor.field({.name = "period",
@@ -152,12 +150,22 @@ void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visit
                 own.elasticity);
 }
 
-std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make(const StrategySettings& settings) {
   return std::make_unique<ElasticAveraging>(settings);
 }
 
-std::string relief_of_elastic_averaging(const StrategySettings& settings, bool) {
-  return relief_by_servers(settings) + "a longer period";
+std::string relief(const StrategySettings& settings, bool) { return relief_by_servers(settings) + "a longer period"; }
+
+}  // namespace
+
+StrategyKind elastic_averaging_strategy() {
+  return {.name = "elastic_averaging",
+          .meaning = "workers train on their own, and at intervals each is drawn towards a center that servers hold",
+          .describe = describe,
+          .make = make,
+          .traits = {.needs_gradient = true, .has_servers = true},
+          .waiting = "workers waited for messages",
+          .relief = relief};
 }
 
 }  // namespace unisono::strategies

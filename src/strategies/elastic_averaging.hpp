@@ -12,8 +12,4 @@ struct ElasticSettings {
   double elasticity = 0;     ///< α; 0: 0.9 / workers
 };
 
-void describe_elastic_averaging(StrategySettings& settings, ConfigVisitor& visitor);
-std::unique_ptr<Strategy> make_elastic_averaging(const StrategySettings& settings);
-std::string relief_of_elastic_averaging(const StrategySettings& settings, bool in_place);
-
 }  // namespace unisono::strategies

@@ -52,8 +52,6 @@ class Hogwild final : public Strategy {
   std::optional<models::RowLocks> locks_;
 };
 
-}  // namespace
-
 bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const {
   return run.communicator.size() > 1 &&
          (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 || steps == run.total_steps);
@@ -101,7 +99,7 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
   }
 }
 
-void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor) {
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
   auto& own = settings.own.of<HogwildSettings>();
   settings.describe_threads(visitor);
   visitor.choice({.name = "locking", .meaning = "what a thread locks during an update"}, own.locking, kLockings);
@@ -115,8 +113,22 @@ void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor) {
   own.merge.describe(visitor);
 }
 
-std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings) {
+std::unique_ptr<Strategy> make(const StrategySettings& settings) {
   return std::make_unique<Hogwild>(settings.own.of<HogwildSettings>());
+}
+
+}  // namespace
+
+StrategyKind hogwild_strategy() {
+  return {
+      .name = "hogwild",
+      .meaning =
+          "lock-free: threads of a rank train on the same parameters without waiting for each other; ranks average at "
+          "intervals",
+      .describe = describe,
+      .make = make,
+      .traits = {.shares_model = true},
+      .relief = relief_of_averages};
 }
 
 }  // namespace unisono::strategies

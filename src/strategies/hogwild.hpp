@@ -16,7 +16,4 @@ struct HogwildSettings {
   RowMergeSettings merge{};
 };
 
-void describe_hogwild(StrategySettings& settings, ConfigVisitor& visitor);
-std::unique_ptr<Strategy> make_hogwild(const StrategySettings& settings);
-
 }  // namespace unisono::strategies

@@ -52,7 +52,7 @@ std::string relief_of_averages(const StrategySettings&, bool) {
 }
 
 bool sums_changes(const models::InPlace& model, RowMerge merge) {
-  return merge == RowMerge::by_model ? model.usual_merge() == "sum" : merge == RowMerge::sum;
+  return merge == RowMerge::by_model ? model.usual_merge() == models::RowMerging::sum : merge == RowMerge::sum;
 }
 
 ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings)

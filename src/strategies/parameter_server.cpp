@@ -23,6 +23,7 @@
 #include "server/serving.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -53,6 +54,8 @@ class ParameterServer final : public Strategy {
   StrategySettings settings_;
   ParameterServerSettings own_;
 };
+
+std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<ParameterServer>(settings); }
 
 }  // namespace
 
@@ -132,9 +135,8 @@ ServingPlan ParameterServer::plan(const TrainContext& run) const {
 ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
   ServingPlan plan{.roles = roles_of(settings_, run.communicator.size())};
   plan.serves_optimizer = true;
-  const std::string& rule = run.optimizer_settings.kind;
   plan.places = cut_into_shards(run.model.layout(), plan.roles.servers(),
-                                rule == "lars" || rule == "lamb" ? Cut::blocks : Cut::lines);
+                                optim::traits_of(run.optimizer_settings).has_block_rates ? Cut::blocks : Cut::lines);
   plan.make_worker = [places = plan.places, settings = worker_settings(run, plan.roles)](const TrainContext& own,
                                                                                          Client client) {
     return make_gradient_worker(own, std::move(client), settings, places);
@@ -173,8 +175,17 @@ ServingPlan ParameterServer::plan_for_rows(const TrainContext& run) const {
 
 void ParameterServer::train(TrainContext& run) { Serving(run, plan(run)).train(); }
 
-std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings) {
-  return std::make_unique<ParameterServer>(settings);
+StrategyKind parameter_server_strategy() {
+  return {.name = "parameter_server",
+          .meaning =
+              "workers compute gradients at their own pace; servers hold shards of the parameters and update them "
+              "as gradients arrive",
+          .describe = describe_parameter_server,
+          .check = check_parameter_server,
+          .make = make,
+          .traits = {.has_servers = true},
+          .waiting = "workers waited for messages",
+          .relief = relief_of_parameter_server};
 }
 
 }  // namespace unisono::strategies

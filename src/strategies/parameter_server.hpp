@@ -25,7 +25,6 @@ struct ParameterServerSettings {
 
 void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visitor);
 void check_parameter_server(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor);
-std::unique_ptr<Strategy> make_parameter_server(const StrategySettings& settings);
 std::string relief_of_parameter_server(const StrategySettings& settings, bool in_place);
 
 }  // namespace unisono::strategies

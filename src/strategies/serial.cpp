@@ -3,8 +3,6 @@
 //   Any other:                       for each batch:                             θ ← θ − rate · direction(g)
 //   Robbins & Monro, Ann. Math. Stat. 22(3), 1951.
 // Cost: no message.
-#include "serial.hpp"
-
 #include "allreduce.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -39,8 +37,16 @@ void Serial::train(TrainContext& run) {
   }
 }
 
+std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Serial>(); }
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_serial(const StrategySettings&) { return std::make_unique<Serial>(); }
+StrategyKind serial_strategy() {
+  return {.name = "serial",
+          .meaning = "one rank, one step after the other; the reference for the other strategies",
+          .make = make,
+          .traits = {.steps_together = true, .has_one_model = true},
+          .relief = relief_of_allreduce};
+}
 
 }  // namespace unisono::strategies

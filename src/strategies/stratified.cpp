@@ -12,8 +12,6 @@
 //   Teflioudi et al., ICDM 2012, for ranks; for threads Zhuang et al., RecSys 2013, whose blocks are whichever are
 //   free.
 // Cost: an epoch sends every item once from rank to rank, round the ring: 4 · items · stride bytes a rank.
-#include "stratified.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -103,18 +101,31 @@ void Stratified::train(TrainContext& run) {
   }
 }
 
-}  // namespace
+void describe(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
 
-void describe_stratified(StrategySettings& settings, ConfigVisitor& visitor) { settings.describe_threads(visitor); }
-
-void check_stratified(const StrategySettings&, const StrategyTerms& terms, ConfigVisitor& visitor) {
+void check(const StrategySettings&, const StrategyTerms& terms, ConfigVisitor& visitor) {
   visitor.require(
       "data", terms.shuffle,
       "shuffle = false does not work with strategy.kind = \"stratified\", which has its own order; remove it");
 }
 
-std::unique_ptr<Strategy> make_stratified(const StrategySettings&) { return std::make_unique<Stratified>(); }
+std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Stratified>(); }
 
-std::string relief_of_stratified(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
+std::string relief(const StrategySettings&, bool) { return "fewer ranks with more threads send fewer"; }
+
+}  // namespace
+
+StrategyKind stratified_strategy() {
+  return {.name = "stratified",
+          .meaning =
+              "for factorization: all threads and ranks work on blocks of ratings that share neither users nor "
+              "items; each rank holds a part of the data and of the parameters",
+          .describe = describe,
+          .check = check,
+          .make = make,
+          .traits = {.divides_model = true, .shares_model = true},
+          .waiting = "ranks waited for items from each other",
+          .relief = relief};
+}
 
 }  // namespace unisono::strategies

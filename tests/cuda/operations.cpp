@@ -690,11 +690,13 @@ void add_algebra(Table& table) {
                        backend.axpby(-2, itself.view(), 0, itself.view());
                        backend.clear(cleared.view());
                        const auto norm = static_cast<float>(backend.squared_norm(x.view()));
+                       const auto product = static_cast<float>(backend.dot(x.view(), sum.view()));
                        return {{"sum", device.values(sum), 2, false},
                                {"scaled", device.values(scaled), 1, false},
                                {"itself", device.values(itself), 1, false},
                                {"cleared", device.values(cleared), 1, false},
-                               {"norm", {norm}, 1, false}};
+                               {"norm", {norm}, 1, false},
+                               {"dot product", {product}, 1, false}};
                      }});
   }
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "nn/reference_backend.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/kernels/optional.hpp"
 
 namespace unisono {
 namespace {
@@ -55,6 +57,21 @@ TEST_CASE("layers and losses on the device equal the reference", "[gpu]") {
 TEST_CASE("vectors and update rules on the device equal the CPU's", "[gpu]") {
   const auto cpu = kernels::make_cpu_backend(1);
   compare(vector_operations(), *cpu, kernels::Precision::fp32);
+}
+
+class RareKernels {
+ public:
+  static constexpr std::string_view kOwner = "layer 'rare'";
+  virtual void run() = 0;
+
+ protected:
+  ~RareKernels() = default;
+};
+
+TEST_CASE("a kernel that the device lacks is refused by its owner's name", "[gpu]") {
+  const auto device = kernels::make_cuda_backend(0, kernels::Precision::fp32);
+  CHECK_THROWS_WITH(kernels::kernels_of<RareKernels>(*device),
+                    "layer 'rare' has no CUDA kernel yet: train on the CPU, with device = \"cpu\"");
 }
 
 TEST_CASE("norms of no ranges are nothing to do", "[gpu]") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "unisono/base/errors.hpp"
+#include "value_of.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -16,7 +17,7 @@ Config config_of(std::int64_t epochs, std::int64_t schedule_epochs, const std::s
   config.name = "run";
   config.optimizer.learning_rate = 1;
   config.train.epochs = epochs;
-  config.schedule.kind = kind;
+  config.schedule.kind = value_of(kind, optim::kScheduleKinds);
   config.schedule.epochs = schedule_epochs;
   return config;
 }

@@ -28,6 +28,33 @@ TEST_CASE("a squared norm is summed in double, in an order that depends on the s
   }
 }
 
+TEST_CASE("a dot product is summed in double, in an order that depends on the size alone", "[algebra]") {
+  for (Index size : {0, 1, 31, 32, 33, 1000, 16384, 100003}) {
+    INFO(size);
+    const Floats x = random_floats(size, 96), y = random_floats(size, 97);
+    double expected = 0, magnitude = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double product = static_cast<double>(x[i]) * static_cast<double>(y[i]);
+      expected += product;
+      magnitude += std::abs(product);
+    }
+    everywhere(
+        [&](CpuBackend& backend) {
+          CHECK(backend.dot(x, y) == backend.dot(y, x));
+          CHECK(backend.dot(x, x) == backend.squared_norm(x));
+          return Outputs{{}, {backend.dot(x, y)}};
+        },
+        [&](const Outputs& outputs) {
+          // Products of floats are exact in double; n roundings at most on either side.
+          CHECK(std::abs(outputs.sums[0] - expected) <= 2 * static_cast<double>(size) * 0x1p-53 * magnitude);
+        });
+    Floats moved(3, 0.0F);  // the same numbers elsewhere in memory
+    moved.insert(moved.end(), x.begin(), x.end());
+    CpuBackend backend({.threads = 2});
+    CHECK(backend.dot(View(moved).subspan(3), y) == backend.dot(x, y));
+  }
+}
+
 TEST_CASE("y ← a x + b y, and with b = 0 y is not read", "[algebra]") {
   for (Index size : {0, 1, 17, 40001}) {
     const Floats x = random_floats(size, 92), y = random_floats(size, 93);

@@ -139,7 +139,7 @@ TEST_CASE("an update of one rating, by its formula", "[factorization]") {
 
 TEST_CASE("a penalty of a whole row is shared by its ratings", "[factorization]") {
   const FactorizationSettings shared{.dimension = 3, .user_l2 = 0.5, .item_l2 = 0.25},
-      own{.dimension = 3, .user_l2 = 4 * 0.5, .item_l2 = 2 * 0.25, .l2_per = "user_and_item"};
+      own{.dimension = 3, .user_l2 = 4 * 0.5, .item_l2 = 2 * 0.25, .l2_per = PenaltyPer::user_and_item};
   // User 2 has 4 ratings and item 1 has 2; of nothing is nothing known.
   FactorTrial a(shared, 4, 5, "adagrad"), b(own, 4, 5, "adagrad", 7, {1, 0, 4, 1, 1, 2, 3, 0, 0});
   CHECK(b.read("users.l2") == std::vector<float>{2, 2, 0.5F, 2});

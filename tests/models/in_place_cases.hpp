@@ -9,6 +9,7 @@
 #include "unisono/base/random.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/models/in_place.hpp"
+#include "value_of.hpp"
 
 // A model of each kind that is updated in place, with a small set of its own.
 
@@ -139,7 +140,8 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
     InPlaceTrial& trial = trials.emplace_back();
     trial.name = std::move(name);
     trial.settings.kind = "linear";
-    trial.settings.linear = {.loss = loss, .l1 = averaged ? 0 : 1e-3, .l2 = 1e-3, .averaged = averaged};
+    trial.settings.linear = {
+        .loss = value_of(loss, kLinearLosses), .l1 = averaged ? 0 : 1e-3, .l2 = 1e-3, .averaged = averaged};
     trial.inputs = {.kind = table ? data::SetKind::table : data::SetKind::sparse,
                     .features = {.channels = SmallSets::kFeatures},
                     .classes = loss == "softmax"   ? 3
@@ -172,7 +174,10 @@ inline std::vector<InPlaceTrial> in_place_trials(const SmallSets& sets) {
       InPlaceTrial& trial = trials.emplace_back();
       trial.name = architecture + ", " + output;
       trial.settings.kind = "word2vec";
-      trial.settings.word2vec = {.architecture = architecture, .output = output, .dimension = 7, .subsample = 0.5};
+      trial.settings.word2vec = {.architecture = value_of(architecture, kWordArchitectures),
+                                 .output = value_of(output, kWordOutputs),
+                                 .dimension = 7,
+                                 .subsample = 0.5};
       trial.inputs = {.kind = data::SetKind::text, .rows = SmallSets::kWords, .columns = SmallSets::kWords};
       trial.set = Text{.words = sets.words, .sentences = sets.sentences};
       for (int i = 0; i < SmallSets::kWords; ++i) trial.occurrences.push_back(120 - 9 * i);

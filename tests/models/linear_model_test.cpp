@@ -10,6 +10,7 @@
 #include "network_model.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/random.hpp"
+#include "value_of.hpp"
 
 namespace unisono::models {
 namespace {
@@ -46,7 +47,7 @@ struct Examples {
 class LinearTrial {
  public:
   LinearTrial(const LinearSettings& settings, bool table, std::vector<std::int64_t> occurrences = {})
-      : loss_(settings.loss), table_(table), occurrences_(std::move(occurrences)) {
+      : loss_(name_of(settings.loss, kLinearLosses)), table_(table), occurrences_(std::move(occurrences)) {
     const ModelInputs inputs{.kind = table ? data::SetKind::table : data::SetKind::sparse,
                              .features = {.channels = kFeatures},
                              .classes = loss_ == "softmax"   ? 4
@@ -185,7 +186,7 @@ double loss_of(const std::string& loss, const Examples& examples, std::size_t ro
 double objective(const LinearSettings& settings, const LinearTrial& trial, const std::vector<double>& w, double scale) {
   double sum = 0;
   for (const std::size_t row : trial.rows()) {
-    sum += loss_of(settings.loss, trial.examples, row, w, trial.outputs());
+    sum += loss_of(std::string(name_of(settings.loss, kLinearLosses)), trial.examples, row, w, trial.outputs());
     for (std::size_t i = 0; i < kFeatures * trial.outputs(); ++i)
       sum += settings.l1 * std::abs(w[i]) + settings.l2 / 2 * w[i] * w[i];
   }
@@ -208,7 +209,7 @@ TEST_CASE("a linear model's gradient is that of its objective", "[linear]") {
     for (const double penalty : {0.0, 0.03}) {
       for (const bool table : {false, true}) {
         CAPTURE(loss, penalty, table);
-        const LinearSettings settings{.loss = loss, .l1 = penalty, .l2 = 2 * penalty};
+        const LinearSettings settings{.loss = value_of(loss, kLinearLosses), .l1 = penalty, .l2 = 2 * penalty};
         LinearTrial trial(settings, table);
         trial.randomise();
         kernels::LossSums sums;
@@ -251,7 +252,7 @@ TEST_CASE("an update of one example is a step along its gradient", "[linear]") {
         CAPTURE(loss, table, row);
         // Of twelve examples so many have each feature: the penalties of those that an example has weigh 12 / n_j.
         const std::vector<std::int64_t> occurrences = {1, 2, 3, 4, 6, 12, 24};
-        const LinearSettings settings{.loss = loss, .l1 = 0.01, .l2 = 0.02};
+        const LinearSettings settings{.loss = value_of(loss, kLinearLosses), .l1 = 0.01, .l2 = 0.02};
         LinearTrial trial(settings, table, occurrences);
         trial.randomise();
         const std::size_t outputs = trial.outputs();
@@ -293,7 +294,8 @@ TEST_CASE("a linear model's gradient takes each example as often as its weight s
   for (const std::string& loss : kLosses) {
     for (const bool table : {false, true}) {
       CAPTURE(loss, table);
-      LinearTrial weighted({.loss = loss, .l2 = 0.03}, table), repeated({.loss = loss}, table);
+      LinearTrial weighted({.loss = value_of(loss, kLinearLosses), .l2 = 0.03}, table),
+          repeated({.loss = value_of(loss, kLinearLosses)}, table);
       weighted.randomise();
       repeated.randomise();
       weighted.weigh({2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1});
@@ -333,7 +335,8 @@ TEST_CASE("in place, an example's weight multiplies its step and its loss, and n
         CAPTURE(loss, table, locked);
         // Weights that are powers of two: rate · weight is exact, and so the same as another rate.
         const std::vector<float> weights = {2, 0, 0.5F, 1, 4, 0.25F, 2, 1, 0.5F, 4, 2, 1};
-        LinearTrial weighted({.loss = loss}, table), plain({.loss = loss}, table);
+        LinearTrial weighted({.loss = value_of(loss, kLinearLosses)}, table),
+            plain({.loss = value_of(loss, kLinearLosses)}, table);
         weighted.randomise();
         plain.randomise();
         weighted.weigh(weights);
@@ -362,7 +365,7 @@ TEST_CASE("in place, an example's weight multiplies its step and its loss, and n
     }
   }
   // With weights of 0 nothing is left but the penalty.
-  LinearTrial shrunk({.loss = "logistic", .l2 = 0.5}, true, std::vector<std::int64_t>(kFeatures, 12));
+  LinearTrial shrunk({.loss = LinearLoss::logistic, .l2 = 0.5}, true, std::vector<std::int64_t>(kFeatures, 12));
   shrunk.randomise();
   shrunk.weigh(std::vector<float>(12, 0.0F));
   const std::vector<double> before = shrunk.read(shrunk.theta.view());
@@ -380,7 +383,8 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
   for (const std::string& loss : kLosses) {
     for (const bool table : {false, true}) {
       CAPTURE(loss, table);
-      LinearTrial plain({.loss = loss}, table), averaged({.loss = loss, .averaged = true}, table);
+      LinearTrial plain({.loss = value_of(loss, kLinearLosses)}, table),
+          averaged({.loss = value_of(loss, kLinearLosses), .averaged = true}, table);
       const auto scratch = averaged.model->make_scratch();
       const auto own = plain.model->make_scratch();
       std::vector<double> sum;
@@ -417,19 +421,18 @@ TEST_CASE("averaged SGD predicts with the plain mean of all iterates", "[linear]
 }
 
 TEST_CASE("an averaged model that was never updated is what it began as", "[linear]") {
-  LinearTrial trial({.loss = "logistic", .averaged = true}, false);
+  LinearTrial trial({.loss = LinearLoss::logistic, .averaged = true}, false);
   kernels::LossSums sums;
   trial.model->evaluate(trial.batch(), trial.state(), sums);
   CHECK(sums.loss == Approx(9 * std::log(2.0)));
 }
 
 TEST_CASE("a softmax model on a table is a network of one dense layer", "[linear]") {
-  LinearTrial linear({.loss = "softmax"}, true);
+  LinearTrial linear({.loss = LinearLoss::softmax}, true);
   nn::ReferenceBackend backend;
   LocalReducer reducer;
-  nn::LayerSettings layer = nn::dense(4);
-  layer.initialiser = "zeros";
-  NetworkModel network({.loss = "softmax_cross_entropy", .label_smoothing = 0, .layers = {layer}},
+  const nn::LayerSettings layer = nn::dense(4, "initialiser = 'zeros'");
+  NetworkModel network({.loss = nn::LossKind::softmax_cross_entropy, .label_smoothing = 0, .layers = {layer}},
                        {.features = {.channels = kFeatures}, .classes = 4}, {.backend = backend, .reducer = reducer});
   Buffer theta(network.layout().size()), gradient(network.layout().size());
   const ModelState state{theta.view(), {}};
@@ -470,7 +473,7 @@ TEST_CASE("predictions of a linear model", "[linear]") {
   for (const std::string& loss : kLosses) {
     for (const bool table : {false, true}) {
       CAPTURE(loss, table);
-      LinearTrial trial({.loss = loss}, table);
+      LinearTrial trial({.loss = value_of(loss, kLinearLosses)}, table);
       trial.randomise();
       const auto outputs = static_cast<std::size_t>(trial.model->output_size());
       CHECK(outputs == (loss == "squared" ? 1 : loss == "softmax" ? 4 : 2));
@@ -509,7 +512,7 @@ TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear
   for (const std::string loss : {"logistic", "hinge", "softmax"}) {
     for (const bool table : {false, true}) {
       CAPTURE(loss, table);
-      LinearTrial trial({.loss = loss}, table);  // all weights are 0
+      LinearTrial trial({.loss = value_of(loss, kLinearLosses)}, table);  // all weights are 0
       const auto outputs = static_cast<std::size_t>(trial.model->output_size());
       std::vector<float> predictions(9 * outputs);
       trial.model->predict(trial.batch(), trial.state(), predictions);
@@ -531,7 +534,7 @@ TEST_CASE("a score of 0 is of the first class, wherever it is counted", "[linear
 
 TEST_CASE("scores for the area under the curve are collected where there are two classes", "[linear]") {
   for (const std::string& loss : kLosses) {
-    LinearTrial trial({.loss = loss}, false);
+    LinearTrial trial({.loss = value_of(loss, kLinearLosses)}, false);
     trial.randomise();
     kernels::LossSums sums;
     trial.model->evaluate(trial.batch(), trial.state(), sums);
@@ -548,7 +551,7 @@ TEST_CASE("scores for the area under the curve are collected where there are two
 
 TEST_CASE("the loss decides between labels and targets of a table", "[linear]") {
   for (const std::string loss : {"squared", "logistic"}) {
-    LinearTrial trial({.loss = loss}, true);
+    LinearTrial trial({.loss = value_of(loss, kLinearLosses)}, true);
     data::Batch one = trial.batch(), both = one;
     const std::vector<std::int32_t> labels = {1, 0, 1, 1, 0, 0, 1, 0, 1};
     if (loss == "squared") both.labels = labels;
@@ -566,7 +569,7 @@ TEST_CASE("the loss decides between labels and targets of a table", "[linear]") 
 
 TEST_CASE("a batch of no examples has no loss, and a gradient of zeros", "[linear]") {
   for (const bool table : {false, true}) {
-    LinearTrial trial({.loss = "logistic", .l2 = 0.1}, table);
+    LinearTrial trial({.loss = LinearLoss::logistic, .l2 = 0.1}, table);
     trial.randomise();
     std::fill(trial.gradient.view().begin(), trial.gradient.view().end(), 9.0F);
     data::Batch none = trial.batch();
@@ -584,7 +587,7 @@ TEST_CASE("a batch of no examples has no loss, and a gradient of zeros", "[linea
 }
 
 TEST_CASE("without a bias there is none", "[linear]") {
-  LinearTrial trial({.loss = "logistic", .bias = false}, false);
+  LinearTrial trial({.loss = LinearLoss::logistic, .bias = false}, false);
   CHECK(trial.model->layout().blocks().size() == 1);
   CHECK(trial.model->layout().parameters() == kFeatures);
   const auto scratch = trial.model->make_scratch();
@@ -599,7 +602,8 @@ TEST_CASE("losses that the data cannot serve are refused, and auto takes one tha
   nn::ReferenceBackend backend;
   LocalReducer reducer;
   const auto make = [&](const std::string& loss, Index classes, Index targets) {
-    const LinearModel model({.loss = loss}, {.features = {.channels = 3}, .classes = classes, .target_size = targets},
+    const LinearModel model({.loss = value_of(loss, kLinearLosses)},
+                            {.features = {.channels = 3}, .classes = classes, .target_size = targets},
                             {.backend = backend, .reducer = reducer});
     return model.summary(1).at(0).kind;
   };
@@ -647,7 +651,7 @@ TEST_CASE("the area under the curve, by hand", "[linear]") {
 }
 
 TEST_CASE("metrics of a linear model", "[linear]") {
-  LinearTrial classifier({.loss = "logistic"}, false), regression({.loss = "squared"}, false);
+  LinearTrial classifier({.loss = LinearLoss::logistic}, false), regression({.loss = LinearLoss::squared}, false);
   const kernels::LossSums sums{
       .loss = 6, .examples = 12, .correct = 9, .squared_error = 3, .absolute_error = 24, .values = 12};
   CHECK(metric(classifier.model->metrics(sums), "loss") == 0.5);

@@ -8,13 +8,14 @@
 #include "../nn/network_trial.hpp"
 #include "../nn/reference_backend.hpp"
 #include "unisono/base/errors.hpp"
+#include "value_of.hpp"
 
 namespace unisono::models {
 namespace {
 
 ModelSettings settings_of(std::vector<nn::LayerSettings> layers, const std::string& loss = "softmax_cross_entropy") {
   ModelSettings settings;
-  settings.network = {.loss = loss, .label_smoothing = 0, .layers = std::move(layers)};
+  settings.network = {.loss = value_of(loss, nn::kLossKinds), .label_smoothing = 0, .layers = std::move(layers)};
   return settings;
 }
 
@@ -74,8 +75,7 @@ double metric(const std::vector<Metric>& metrics, const std::string& name) {
 TEST_CASE("a linear softmax model's first gradient is worked out by hand", "[model]") {
   // W = 0: p = ½ for both classes. Two examples x = 1, 3 with labels 0, 1: dW = Σ (p − t) x / 2 = (1 − 1·½ …):
   // class 0: (½ − 1)·1 + (½ − 0)·3 = 1, halved ½; class 1: −½. db: (½ − 1) + ½ = 0.
-  nn::LayerSettings zero = nn::dense(2);
-  zero.initialiser = "zeros";
+  const nn::LayerSettings zero = nn::dense(2, "initialiser = 'zeros'");
   Setup setup(settings_of({zero}), {.features = {1, 1, 1}, .classes = 2}, 2);
   setup.features = {1, 3};
   setup.labels = {0, 1};
@@ -235,8 +235,7 @@ TEST_CASE("independent answers have a metric of their own, and a range", "[model
 
 TEST_CASE("metrics of a regression, by hand", "[model]") {
   // Outputs 1, 2, 3 for targets 1, 4, 4: errors 0, 2, 1; squares sum to 5; Σ(t − 3)² = 6.
-  nn::LayerSettings identity = nn::dense(1);
-  identity.initialiser = "ones";
+  const nn::LayerSettings identity = nn::dense(1, "initialiser = 'ones'");
   Setup setup(settings_of({identity}, "mean_squared_error"), {.features = {1, 1, 1}, .target_size = 1}, 3);
   setup.features = {1, 2, 3};
   setup.targets = {1, 4, 4};
@@ -305,8 +304,8 @@ TEST_CASE("a model is read from a config", "[model]") {
        .text = "kind = \"network\"\nloss = \"mean_squared_error\"\nlayers = [ { kind = \"dense\", units = 3 } ]",
        .overrides = {}},
       [&](ConfigVisitor& visitor) { settings.describe(visitor); });
-  CHECK(settings.network.loss == "mean_squared_error");
-  CHECK(settings.network.layers.at(0).units == 3);
+  CHECK(settings.network.loss == nn::LossKind::mean_squared_error);
+  CHECK(settings.network.layers.at(0).kind == "dense");
 }
 
 TEST_CASE("an example of weight 2 counts as if it were there twice", "[model]") {

@@ -59,7 +59,7 @@ ModelSettings network(std::vector<nn::LayerSettings> layers) {
 ModelSettings linear(double l1, double l2) {
   ModelSettings settings;
   settings.kind = "linear";
-  settings.linear.loss = "softmax";
+  settings.linear.loss = LinearLoss::softmax;
   settings.linear.l1 = l1;
   settings.linear.l2 = l2;
   return settings;

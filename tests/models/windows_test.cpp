@@ -7,6 +7,7 @@
 #include <set>
 
 #include "unisono/base/errors.hpp"
+#include "value_of.hpp"
 
 namespace unisono::models {
 namespace {
@@ -36,7 +37,10 @@ bool draw(const WindowSampler& sampler, const std::vector<std::int32_t>& words, 
 TEST_CASE("negatives are shared where that is wanted and possible", "[windows]") {
   const std::vector<std::int64_t> counts(9, 1);
   const auto group = [&](const std::string& architecture, const std::string& output) {
-    return WindowSampler({.architecture = architecture, .output = output, .window = 5, .negatives_shared_by = 3},
+    return WindowSampler({.architecture = value_of(architecture, kWordArchitectures),
+                          .output = value_of(output, kWordOutputs),
+                          .window = 5,
+                          .negatives_shared_by = 3},
                          counts)
         .group();
   };
@@ -148,7 +152,7 @@ TEST_CASE("subsampling keeps a word with its probability", "[windows]") {
 
 TEST_CASE("hierarchical softmax has a word's path for its outputs", "[windows]") {
   const std::vector<std::int64_t> counts = {7, 4, 2, 1};
-  const WindowSampler sampler({.output = "hierarchical_softmax", .window = 1, .subsample = 0}, counts);
+  const WindowSampler sampler({.output = WordOutput::hierarchical_softmax, .window = 1, .subsample = 0}, counts);
   const HuffmanTree tree(counts);
   FastRandom random = random_at(6);
   Window window;
@@ -164,9 +168,9 @@ TEST_CASE("a path that is too long is refused", "[windows]") {
   std::vector<std::int64_t> fibonacci = {1, 1};  // the counts with the deepest tree
   while (fibonacci.size() < 70) fibonacci.push_back(fibonacci.back() + fibonacci[fibonacci.size() - 2]);
   CHECK_THROWS_WITH(
-      WindowSampler({.output = "hierarchical_softmax"}, fibonacci),
+      WindowSampler({.output = WordOutput::hierarchical_softmax}, fibonacci),
       Catch::Contains("the longest path has 69 nodes, more than 64") && Catch::Contains("--minimum-count"));
-  CHECK_NOTHROW(WindowSampler({.output = "negative_sampling"}, fibonacci));
+  CHECK_NOTHROW(WindowSampler({.output = WordOutput::negative_sampling}, fibonacci));
 }
 
 }  // namespace unisono::models

@@ -73,7 +73,8 @@ TEST_CASE("word2vec's initial vectors are ±½/D, its outputs 0", "[word2vec]") 
     const Block& input = one.model->layout().block("words.input");
     const Block& output = one.model->layout().block("words.output");
     CHECK(input.shape == std::vector<Index>{12, 7});
-    CHECK(output.shape == std::vector<Index>{trial.settings.word2vec.output == "negative_sampling" ? 12 : 11, 7});
+    CHECK(output.shape ==
+          std::vector<Index>{trial.settings.word2vec.output == WordOutput::negative_sampling ? 12 : 11, 7});
     float largest = 0;
     for (const float value : part(View(one.theta.view()), input)) largest = std::max(largest, std::abs(value));
     CHECK(largest <= 0.5F / 7);

@@ -93,8 +93,7 @@ void check_close(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TrialSettings with_norms(const std::string& statistics) {
-  LayerSettings norm = layer("batch_norm");
-  norm.statistics = statistics;
+  const LayerSettings norm = layer("batch_norm", "statistics = '" + statistics + "'");
   const LayerSettings same = convolution(2, {3}, {1});
   return {.layers = {same, norm, layer("relu"), residual({same, norm}), layer("relu"), dense(3)},
           .in = {2, 3, 3},
@@ -160,9 +159,7 @@ TEST_CASE("auto statistics are global where the ranks step together, else local;
 TEST_CASE("running statistics follow the batch: mean and unbiased variance", "[batch_norm]") {
   ReferenceBackend backend;
   LocalReducer reducer;
-  LayerSettings norm = layer("batch_norm");
-  norm.momentum = 0.25;
-  norm.epsilon = 0x1p-10;
+  const LayerSettings norm = layer("batch_norm", "momentum = 0.25, epsilon = 0.0009765625");  // 2⁻¹⁰
   Trial trial(backend, {.layers = {norm}, .in = {1, 1, 1}, .batch = 2}, reducer);
   trial.features = {1, 3};
   const ParameterLayout& statistics = trial.network.statistics();

@@ -68,10 +68,7 @@ TEST_CASE("a small LeNet on the CPU equals the reference", "[cpu]") {
 TEST_CASE("a small residual network on the CPU equals the reference", "[cpu]") {
   const LayerSettings norm = layer("batch_norm"), relu = layer("relu");
   const auto bare = [](std::int64_t channels, std::int64_t kernel, std::int64_t stride) {
-    LayerSettings settings = convolution(channels, {kernel}, {kernel / 2});
-    settings.stride = {stride};
-    settings.bias = false;
-    return settings;
+    return convolution(channels, {kernel}, {kernel / 2}, "bias = false" + numbers("stride", {stride}));
   };
   const std::vector<LayerSettings> layers = {
       bare(16, 3, 1), norm,
@@ -85,11 +82,8 @@ TEST_CASE("a small residual network on the CPU equals the reference", "[cpu]") {
 }
 
 TEST_CASE("all kinds of layers on the CPU equal the reference", "[cpu]") {
-  LayerSettings grouped = convolution(6, {3, 2}, {1, 1});
-  grouped.groups = 3;
-  grouped.dilation = {1, 2};
-  LayerSettings padded = pool("average_pool", {3}, {2});
-  padded.padding = {1};
+  const LayerSettings grouped = convolution(6, {3, 2}, {1, 1}, "groups = 3, dilation = [1, 2]");
+  const LayerSettings padded = pool("average_pool", {3}, {2}, "padding = 1");
   // Grouped convolution 6, pool 9, layer norm 120, dense 72 and 9; gradients over up to 90 pixels.
   compare({.layers = {grouped, layer("gelu"), padded, layer("layer_norm"), dropout(0.25), residual({layer("tanh")}),
                       pool("max_pool", {2}, {1}), layer("flatten"), dense(9), layer("sigmoid"), dropout(0.5), dense(4)},

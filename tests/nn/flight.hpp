@@ -117,9 +117,7 @@ inline std::vector<Piece> pieces_between(const Network& network, const std::vect
 /// Each kind of layer that keeps or carries something, batch statistics and dropout among them.
 inline TrialSettings image_network() {
   const auto norm = [](const std::string& statistics) {
-    LayerSettings settings = layer("batch_norm");
-    settings.statistics = statistics;
-    return settings;
+    return layer("batch_norm", "statistics = '" + statistics + "'");
   };
   const LayerSettings same = convolution(3, {3}, {1});
   return {.layers = {same, pool("max_pool", {2}), layer("relu"),

@@ -99,4 +99,13 @@ class GradientCheck {
   double largest_ = 0;
 };
 
+inline constexpr double kSmooth = 0x1p-5;  // for networks without kinks
+inline constexpr double kKinked = 0x1p-9;  // the data are chosen so that no step of twice this crosses a kink
+
+inline void check_gradient(kernels::Backend& backend, const TrialSettings& settings, double h = kSmooth) {
+  LocalReducer reducer;
+  Trial trial(backend, settings, reducer);
+  GradientCheck(trial, h).run();
+}
+
 }  // namespace unisono::nn

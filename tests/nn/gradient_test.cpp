@@ -5,14 +5,9 @@
 namespace unisono::nn {
 namespace {
 
-constexpr double kSmooth = 0x1p-5;  // for networks without kinks
-constexpr double kKinked = 0x1p-9;  // the data are chosen so that no step of twice this crosses a kink
-
 void check(const TrialSettings& settings, double h = kSmooth) {
   ReferenceBackend backend;
-  LocalReducer reducer;
-  Trial trial(backend, settings, reducer);
-  GradientCheck(trial, h).run();
+  check_gradient(backend, settings, h);
 }
 
 LayerSettings named(LayerSettings settings, const std::string& name) {
@@ -23,8 +18,7 @@ LayerSettings named(LayerSettings settings, const std::string& name) {
 TEST_CASE("gradients of dense layers are those of central differences", "[gradient]") {
   check({.layers = {dense(3)}, .in = {4, 1, 1}});
   check({.layers = {dense(3), layer("tanh"), dense(2)}, .in = {4, 1, 1}});
-  LayerSettings bare = dense(3);
-  bare.bias = false;
+  const LayerSettings bare = dense(3, "bias = false");
   check({.layers = {bare, layer("tanh"), dense(2)}, .in = {2, 2, 2}});
 }
 
@@ -32,9 +26,7 @@ TEST_CASE("gradients of activations are those of central differences", "[gradien
   for (const char* kind : {"gelu", "tanh", "sigmoid", "silu", "softplus"}) {
     check({.layers = {dense(4), layer(kind), dense(2)}, .in = {3, 1, 1}});
   }
-  LayerSettings leaky = layer("leaky_relu"), elu = layer("elu");
-  leaky.slope = 0.2;
-  elu.alpha = 0.7;
+  const LayerSettings leaky = layer("leaky_relu", "slope = 0.2"), elu = layer("elu", "alpha = 0.7");
   for (const LayerSettings& kinked : {leaky, layer("leaky_relu"), elu, layer("elu")}) {
     check({.layers = {dense(4), kinked, dense(2)}, .in = {3, 1, 1}}, kKinked);
   }
@@ -47,18 +39,14 @@ TEST_CASE("gradients of convolutions are those of central differences", "[gradie
   const LayerSettings plain = convolution(2, {3}, {1});
   check({.layers = {plain, layer("tanh"), plain}, .in = {2, 3, 4}, .batch = 2});
 
-  LayerSettings all = convolution(4, {2, 3}, {1, 2});
-  all.stride = {2, 1};
-  all.dilation = {1, 2};
-  all.groups = 2;
+  const LayerSettings all = convolution(4, {2, 3}, {1, 2}, "stride = [2, 1], dilation = [1, 2], groups = 2");
   check({.layers = {all, layer("tanh"), all}, .in = {2, 4, 5}, .batch = 2});
   check({.layers = {plain, layer("relu"), plain}, .in = {2, 3, 3}, .batch = 2, .data = 3}, kKinked);
 }
 
 TEST_CASE("gradients through pooling are those of central differences", "[gradient]") {
   const LayerSettings first = convolution(2, {3}, {1}), last = dense(2);
-  LayerSettings overlapping = pool("average_pool", {3}, {2});
-  overlapping.padding = {1};
+  LayerSettings overlapping = pool("average_pool", {3}, {2}, "padding = 1");
   check({.layers = {first, overlapping, layer("tanh"), last}, .in = {1, 5, 4}, .batch = 2});
   check({.layers = {first, layer("tanh"), layer("global_average_pool"), last}, .in = {1, 3, 4}, .batch = 2});
   overlapping.kind = "max_pool";

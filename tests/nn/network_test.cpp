@@ -138,8 +138,7 @@ TEST_CASE("dropout masks depend on the example, not on how the batch is cut", "[
 TEST_CASE("dropout masks differ between epochs, seeds and layers, and there are none outside training", "[network]") {
   ReferenceBackend backend;
   LocalReducer reducer;
-  LayerSettings one = dense(50);
-  one.initialiser = "ones";
+  const LayerSettings one = dense(50, "initialiser = 'ones'");
   const TrialSettings settings{.layers = {one, dropout(0.5), dropout(0.5)}, .in = {1, 1, 1}, .batch = 1};
   Trial trial(backend, settings, reducer);
   const std::vector<float> first = trial.outputs(true);
@@ -208,10 +207,7 @@ TEST_CASE("LeNet has 431,080 parameters and the flops of its products", "[networ
 TEST_CASE("ResNet-20 has 272,474 parameters", "[network]") {
   LayerSettings norm = layer("batch_norm");
   const auto bare = [](std::int64_t channels, std::int64_t kernel, std::int64_t stride) {
-    LayerSettings settings = convolution(channels, {kernel}, {kernel / 2});
-    settings.stride = {stride};
-    settings.bias = false;
-    return settings;
+    return convolution(channels, {kernel}, {kernel / 2}, "bias = false" + numbers("stride", {stride}));
   };
   std::vector<LayerSettings> layers = {bare(16, 3, 1), norm, layer("relu")};
   for (const std::int64_t channels : {16, 32, 64}) {

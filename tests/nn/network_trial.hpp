@@ -5,49 +5,13 @@
 #include <limits>
 #include <vector>
 
+#include "layers.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
+#include "value_of.hpp"
 
 namespace unisono::nn {
-
-// Settings of single layers, as a config would give them.
-inline LayerSettings layer(const std::string& kind) {
-  LayerSettings settings;
-  settings.kind = kind;
-  return settings;
-}
-inline LayerSettings dense(std::int64_t units) {
-  LayerSettings settings = layer("dense");
-  settings.units = units;
-  return settings;
-}
-inline LayerSettings convolution(std::int64_t channels, std::vector<std::int64_t> kernel,
-                                 std::vector<std::int64_t> padding = {}) {
-  LayerSettings settings = layer("convolution");
-  settings.channels = channels;
-  settings.kernel = std::move(kernel);
-  settings.padding = std::move(padding);
-  return settings;
-}
-inline LayerSettings pool(const std::string& kind, std::vector<std::int64_t> size,
-                          std::vector<std::int64_t> stride = {}) {
-  LayerSettings settings = layer(kind);
-  settings.size = std::move(size);
-  settings.stride = std::move(stride);
-  return settings;
-}
-inline LayerSettings dropout(double rate) {
-  LayerSettings settings = layer("dropout");
-  settings.rate = rate;
-  return settings;
-}
-inline LayerSettings residual(std::vector<LayerSettings> branch, std::vector<LayerSettings> shortcut = {}) {
-  LayerSettings settings = layer("residual");
-  settings.layers = std::move(branch);
-  settings.shortcut = std::move(shortcut);
-  return settings;
-}
 
 /// Data and settings of a small network; what a Trial runs.
 struct TrialSettings {
@@ -108,7 +72,7 @@ struct Trial {
   Trial(kernels::Backend& b, const TrialSettings& s, Reducer& r, Index first, Index last)
       : backend(b),
         reducer(r),
-        network({s.loss, s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
+        network({value_of(s.loss, kLossKinds), s.label_smoothing, s.layers}, s.in, b, s.steps_together, s.freeze),
         batch(last - first),
         theta(network.parameters().size()),
         statistics(network.statistics().size()),
@@ -116,7 +80,7 @@ struct Trial {
     const Index outputs = network.out().extent.size();
     const bool labels_wanted = s.loss == "softmax_cross_entropy" || s.loss == "multiclass_hinge" || s.classes > 0;
     const Index classes = s.classes > 0 ? s.classes : outputs;
-    loss = make_loss({s.loss, s.label_smoothing, {}}, network.out(),
+    loss = make_loss({value_of(s.loss, kLossKinds), s.label_smoothing, {}}, network.out(),
                      {labels_wanted ? classes : 0, labels_wanted ? 0 : outputs});
     const auto slice = [&](std::vector<float> all, Index size) {
       return std::vector<float>(all.begin() + first * size, all.begin() + last * size);

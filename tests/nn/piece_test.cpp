@@ -125,9 +125,7 @@ void check_all_cuts(const TrialSettings& settings, std::size_t most_cuts = 3) {
 }
 
 LayerSettings norm(const std::string& statistics = "auto") {
-  LayerSettings settings = layer("batch_norm");
-  settings.statistics = statistics;
-  return settings;
+  return layer("batch_norm", "statistics = '" + statistics + "'");
 }
 
 const LayerSettings kSame = convolution(3, {3}, {1});

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <stdexcept>
 
 #include "reference_norms.hpp"
@@ -17,6 +16,7 @@ namespace unisono::nn {
 /// Slow, and easy to believe. Update rules are no part of a network, and not of this.
 class ReferenceBackend final : public kernels::Backend {
  public:
+  std::string_view platform() const override { return "reference"; }
   std::string description() const override { return "reference"; }
   int threads() const override { return 1; }
   double measure_peak_flops_per_second() override { return 0; }
@@ -144,9 +144,12 @@ class ReferenceBackend final : public kernels::Backend {
                   const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) override;
 
   void clear(MutableView x) override { std::fill(x.begin(), x.end(), 0.0F); }
-  double squared_norm(View x) override {
-    return std::accumulate(x.begin(), x.end(), 0.0, [](double sum, double value) { return sum + value * value; });
+  double dot(View x, View y) override {
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += static_cast<double>(x[i]) * y[i];
+    return sum;
   }
+  double squared_norm(View x) override { return dot(x, x); }
   void squared_norms(View x, std::span<const kernels::UpdateRange> ranges, std::span<double> norms) override {
     for (std::size_t i = 0; i < ranges.size(); ++i) {
       norms[i] = squared_norm(x.subspan(static_cast<std::size_t>(ranges[i].first),

@@ -38,13 +38,10 @@ TEST_CASE("LeNet's shapes are inferred", "[shapes]") {
 }
 
 TEST_CASE("stride, padding, dilation and rectangular kernels count in shapes", "[shapes]") {
-  LayerSettings wide = convolution(4, {3, 5}, {1, 0});
-  wide.stride = {2, 3};
-  wide.dilation = {1, 2};
+  const LayerSettings wide = convolution(4, {3, 5}, {1, 0}, "stride = [2, 3], dilation = [1, 2]");
   // height (9 + 2 − 2 − 1)/2 + 1 = 5; width (20 − 2·4 − 1)/3 + 1 = ⌊11/3⌋ + 1 = 4
   CHECK(shapes({wide}, {2, 9, 20}) == std::vector<std::string>{"4×5×4"});
-  LayerSettings padded = pool("average_pool", {3}, {2});
-  padded.padding = {1};
+  const LayerSettings padded = pool("average_pool", {3}, {2}, "padding = 1");
   // (8 + 2 − 3)/2 + 1 = ⌊7/2⌋ + 1 = 4
   CHECK(shapes({padded}, {2, 8, 8}) == std::vector<std::string>{"2×4×4"});
   CHECK(shapes({pool("max_pool", {2, 3})}, {2, 8, 9}) == std::vector<std::string>{"2×4×3"});
@@ -89,16 +86,14 @@ TEST_CASE("an error names the layer, its place and what to do", "[shapes]") {
                     "of 36 values; put it above the flatten"));
   CHECK_THAT(error_of({layer("flatten"), layer("batch_norm")}, image),
              Catch::StartsWith("model.layers[1] 'batch_norm1'"));
-  LayerSettings grouped = convolution(4, {1});
-  grouped.groups = 2;
+  const LayerSettings grouped = convolution(4, {1}, {}, "groups = 2");
   CHECK_THAT(error_of({grouped}, {3, 4, 4}),
              Equals("model.layers[0] 'convolution1': 2 groups do not divide both 3 input and 4 output channels; make "
                     "both multiples of the groups"));
-  LayerSettings cube = convolution(4, {1, 2, 3});
+  const LayerSettings cube = convolution(4, {1, 2, 3});
   CHECK_THAT(error_of({cube}, image),
              Equals("model.layers[0] 'convolution1': 'kernel' has 3 numbers; use one, or [height, width]"));
-  LayerSettings thick = pool("max_pool", {2});
-  thick.padding = {2};
+  const LayerSettings thick = pool("max_pool", {2}, {}, "padding = 2");
   CHECK_THAT(error_of({thick}, image), Equals("model.layers[0] 'max_pool1': padding 2×2 is more than half of the "
                                               "window 2×2; use less padding"));
 }
@@ -128,8 +123,7 @@ TEST_CASE("names must be plain and unique", "[shapes]") {
 }
 
 TEST_CASE("global batch statistics are refused where ranks drift apart", "[shapes]") {
-  LayerSettings norm = layer("batch_norm");
-  norm.statistics = "global";
+  const LayerSettings norm = layer("batch_norm", "statistics = 'global'");
   CHECK(error_of({norm}, {4, 1, 1}, true) == "none");
   CHECK_THAT(error_of({norm}, {4, 1, 1}, false),
              Equals("model.layers[0] 'batch_norm1': statistics = \"global\" needs a strategy that keeps the "
@@ -140,7 +134,9 @@ TEST_CASE("a network needs layers, and something to train", "[shapes]") {
   ReferenceBackend backend;
   CHECK_THAT(error_of({}, {4, 1, 1}), Equals("model.layers: the network has no layers; give it at least one"));
   CHECK_THROWS_AS(Network({.layers = {layer("relu")}}, {4, 1, 1}, backend, true), ConfigError);
-  CHECK_THAT(error_of({layer("densee")}, {4, 1, 1}), Catch::Contains("there is no kind of layer 'densee'"));
+  LayerSettings unknown;
+  unknown.kind = "densee";
+  CHECK_THAT(error_of({unknown}, {4, 1, 1}), Catch::Contains("there is no kind of layer 'densee'"));
 }
 
 }  // namespace

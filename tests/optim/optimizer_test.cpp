@@ -1,12 +1,13 @@
-#include "unisono/optim/optimizer.hpp"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 
 #include "golden/golden.hpp"
+#include "optimizers.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {
 namespace {
@@ -14,32 +15,24 @@ namespace {
 const std::map<std::string, OptimizerSettings> golden_cases = {
     {"sgd", {.kind = "sgd", .learning_rate = 0.0625}},
     {"sgd, decay, clipping", {.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.25, .clip_norm = 1.5}},
-    {"momentum", {.kind = "sgd", .learning_rate = 0.0625, .sgd = {.momentum = 0.9}}},
+    {"momentum", with({.kind = "sgd", .learning_rate = 0.0625}, "momentum = 0.9")},
     {"momentum, decay of all",
-     {.kind = "sgd",
-      .learning_rate = 0.0625,
-      .weight_decay = 0.125,
-      .decay_biases_and_norms = true,
-      .sgd = {.momentum = 0.9}}},
-    {"nesterov",
-     {.kind = "sgd",
-      .learning_rate = 0.0625,
-      .weight_decay = 0.125,
-      .clip_norm = 1.5,
-      .sgd = {.momentum = 0.9, .nesterov = true}}},
+     with({.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125, .decay_biases_and_norms = true},
+          "momentum = 0.9")},
+    {"nesterov", with({.kind = "sgd", .learning_rate = 0.0625, .weight_decay = 0.125, .clip_norm = 1.5},
+                      "momentum = 0.9, nesterov = true")},
     {"adagrad", {.kind = "adagrad", .learning_rate = 0.0625, .weight_decay = 0.125}},
     {"rmsprop", {.kind = "rmsprop", .learning_rate = 0.015625, .weight_decay = 0.125}},
     {"adam", {.kind = "adam", .learning_rate = 0.015625}},
     {"adam, decay, clipping", {.kind = "adam", .learning_rate = 0.015625, .weight_decay = 0.125, .clip_norm = 1.5}},
     {"adamw", {.kind = "adamw", .learning_rate = 0.015625, .weight_decay = 0.5}},
-    {"lars", {.kind = "lars", .learning_rate = 0.25, .weight_decay = 0.125, .lars = {.trust = 0.125}}},
-    {"lars, clipping",
-     {.kind = "lars",
-      .learning_rate = 0.25,
-      .weight_decay = 0.125,
-      .decay_biases_and_norms = true,
-      .clip_norm = 1.5,
-      .lars = {.trust = 0.125}}},
+    {"lars", with({.kind = "lars", .learning_rate = 0.25, .weight_decay = 0.125}, "trust = 0.125")},
+    {"lars, clipping", with({.kind = "lars",
+                             .learning_rate = 0.25,
+                             .weight_decay = 0.125,
+                             .decay_biases_and_norms = true,
+                             .clip_norm = 1.5},
+                            "trust = 0.125")},
     {"lamb", {.kind = "lamb", .learning_rate = 0.015625, .weight_decay = 0.5}},
     {"lamb, decay of all",
      {.kind = "lamb",
@@ -47,6 +40,16 @@ const std::map<std::string, OptimizerSettings> golden_cases = {
       .weight_decay = 0.5,
       .decay_biases_and_norms = true,
       .clip_norm = 1.5}}};
+
+/// These, and every rule of the table with its defaults.
+std::map<std::string, OptimizerSettings> all_cases() {
+  std::map<std::string, OptimizerSettings> cases = golden_cases;
+  for (const OptimizerKind& kind : optimizer_kinds()) {
+    const std::string name(kind.name);
+    cases[name + ", defaults"] = {.kind = name, .learning_rate = 0.015625, .weight_decay = 0.125, .clip_norm = 1.5};
+  }
+  return cases;
+}
 
 /// The blocks of the golden values: each starts at a multiple of 16, so there is padding behind each.
 ParameterLayout golden_layout() {
@@ -141,6 +144,14 @@ TEST_CASE("every update rule makes the golden values of an independent implement
       ++row;
     }
     CHECK(row == golden::shown_steps.size());
+  }
+}
+
+TEST_CASE("what lies between blocks stays zero, in θ and in every rule's state", "[optimizer]") {
+  for (const auto& [name, settings] : all_cases()) {
+    INFO(name);
+    Trainee trainee(settings);
+    for (int t = 0; t < 3; ++t) trainee.step();
     CHECK(padding_is_zero(trainee.layout, trainee.theta.view()));
     for (const OptimizerState& state : trainee.optimizer->state()) {
       INFO(state.name);
@@ -150,7 +161,7 @@ TEST_CASE("every update rule makes the golden values of an independent implement
 }
 
 TEST_CASE("an optimizer keeps as many vectors as is predicted, each of θ's size", "[optimizer]") {
-  for (const auto& [name, settings] : golden_cases) {
+  for (const auto& [name, settings] : all_cases()) {
     INFO(name);
     Trainee trainee(settings);
     CHECK(static_cast<int>(trainee.optimizer->state().size()) == optimizer_state_vectors(settings));
@@ -162,7 +173,7 @@ TEST_CASE("an optimizer keeps as many vectors as is predicted, each of θ's size
 }
 
 TEST_CASE("state and steps carried over to another optimizer continue the run bit for bit", "[optimizer]") {
-  for (const auto& [name, settings] : golden_cases) {
+  for (const auto& [name, settings] : all_cases()) {
     INFO(name);
     Trainee whole(settings), stopped(settings), resumed(settings);
     for (int t = 0; t < 6; ++t) whole.step();
@@ -178,7 +189,7 @@ TEST_CASE("state and steps carried over to another optimizer continue the run bi
 }
 
 TEST_CASE("after a reset an optimizer is as new", "[optimizer]") {
-  for (const auto& [name, settings] : golden_cases) {
+  for (const auto& [name, settings] : all_cases()) {
     INFO(name);
     Trainee trainee(settings), fresh(settings);
     for (int t = 0; t < 3; ++t) trainee.step();

@@ -3,6 +3,7 @@
 
 #include "../data/support.hpp"
 #include "least_squares.hpp"
+#include "optimizers.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"
 #include "unisono/data/dataset.hpp"
@@ -12,17 +13,11 @@ namespace unisono::strategies {
 namespace {
 
 optim::OptimizerSettings momentum_sgd(double rate) {
-  optim::OptimizerSettings settings{.kind = "sgd", .learning_rate = rate};
-  settings.sgd.momentum = 0.9;
-  return settings;
+  return optim::with({.kind = "sgd", .learning_rate = rate}, "momentum = 0.9");
 }
 
 /// ε lies far above the rounding of g, so that a gradient of nearly zero is no coin toss.
-optim::OptimizerSettings tame_adam() {
-  optim::OptimizerSettings settings{.kind = "adam", .learning_rate = 0.02};
-  settings.adam.epsilon = 1e-3;
-  return settings;
-}
+optim::OptimizerSettings tame_adam() { return optim::with({.kind = "adam", .learning_rate = 0.02}, "epsilon = 1e-3"); }
 
 /// 23 examples in batches of 7: the last step of an epoch has 2 examples, fewer than there may be ranks.
 void check_ranks_equal_one(const Examples& examples, Training training) {
@@ -142,13 +137,12 @@ TEST_CASE("allreduce on any number of ranks equals one: dropout, global batch no
     training.optimizer = momentum_sgd(0.05);
     training.optimizer.clip_norm = 0.5;
     training.optimizer.weight_decay = 0.01;
-    training.schedule = {.kind = "cosine", .warmup_epochs = 0.5};
+    training.schedule = {.kind = optim::ScheduleKind::cosine, .warmup_epochs = 0.5};
     training.bucket_bytes = 0;
     check_ranks_equal_one(examples, training);
   }
   SECTION("LAMB") {
-    training.optimizer = {.kind = "lamb", .learning_rate = 0.02};
-    training.optimizer.lamb.epsilon = 1e-3;
+    training.optimizer = optim::with({.kind = "lamb", .learning_rate = 0.02}, "epsilon = 1e-3");
     check_ranks_equal_one(examples, training);
   }
 }

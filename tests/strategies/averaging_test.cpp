@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "least_squares.hpp"
+#include "optimizers.hpp"
 #include "rounding.hpp"
 #include "small_network.hpp"
 
@@ -55,7 +56,8 @@ TEST_CASE("averaging every step with momentum equals allreduce where the momentu
   for (const bool nesterov : {false, true}) {
     Training training{
         .model = least_squares(), .optimizer = {.kind = "sgd", .learning_rate = 0.03125}, .batch_size = 7, .epochs = 2};
-    training.optimizer.sgd = {.momentum = 0.75, .nesterov = nesterov};
+    training.optimizer =
+        optim::with(training.optimizer, nesterov ? "momentum = 0.75, nesterov = true" : "momentum = 0.75");
     check_equals_allreduce(training);
   }
 }
@@ -156,7 +158,7 @@ TEST_CASE("a rank without examples in a step keeps its parameters and its state 
                     .ranks = 2,
                     .batch_size = 3,
                     .shuffle = false};
-  training.optimizer.sgd.momentum = 0.5;
+  training.optimizer = optim::with(training.optimizer, "momentum = 0.5");
   const auto outcome = train(targets_alone({4, 2, 4, 1}), training);
   REQUIRE(outcome[0].records.size() == 2);
   CHECK(outcome[0].parameters[kBias] == 2);
@@ -170,7 +172,7 @@ TEST_CASE("a run stopped at an average and resumed on as many ranks goes on bit 
     Training training{.model = small_network(true),
                       .strategy = averaging(3, optimizer_state, 1),
                       .optimizer = {.kind = "adam", .learning_rate = 0.02},
-                      .schedule = {.kind = "linear"},
+                      .schedule = {.kind = optim::ScheduleKind::linear},
                       .ranks = 3,
                       .batch_size = 7,
                       .epochs = 4};

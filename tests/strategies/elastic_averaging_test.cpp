@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "least_squares.hpp"
+#include "optimizers.hpp"
 #include "small_network.hpp"
 
 namespace unisono::strategies {
@@ -46,7 +47,7 @@ TEST_CASE("workers keep their optimizers, and all come to the center", "[elastic
                     .batch_size = 6,
                     .epochs = 12,
                     .due_every = 6};
-  training.optimizer.sgd.momentum = 0.5;
+  training.optimizer = optim::with(training.optimizer, "momentum = 0.5");
   const auto ranks = train(examples, training);
   CHECK(ranks_agree(ranks));
   CHECK(ranks[0].optimizer_state.front().values.size() == ranks[1].optimizer_state.front().values.size());

@@ -94,7 +94,7 @@ TEST_CASE("threads that lock lose no update", "[hogwild]") {
   const CountedRows rows(kRows, 2);
   InPlaceCase counting{.name = "counting"};
   counting.model.kind = "linear";
-  counting.model.linear.loss = "hinge";
+  counting.model.linear.loss = models::LinearLoss::hinge;
   counting.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(kRate)};
   counting.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 2}, .classes = 2};
   counting.set = rows.set;
@@ -215,7 +215,7 @@ struct HingeRows {
   InPlaceCase trial(float rate, bool bias) const {
     InPlaceCase one{.name = "hinge"};
     one.model.kind = "linear";
-    one.model.linear.loss = "hinge";
+    one.model.linear.loss = models::LinearLoss::hinge;
     one.model.linear.bias = bias;
     one.optimizer = {.kind = "sgd", .learning_rate = static_cast<double>(rate)};
     one.inputs = {.kind = data::SetKind::sparse, .features = {.channels = 4}, .classes = 2};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optimizers.hpp"
 #include "training.hpp"
 
 namespace unisono::strategies {
@@ -25,7 +26,7 @@ inline double rounding_of(const Outcome& run, const Training& training, Index in
   const double of_gradient = 2 * terms * kUnitRoundoff * 2 * std::sqrt(largest_loss);
   const double of_parameters = 2 * 4 * kUnitRoundoff * static_cast<double>(largest_parameter);
   const double a_step = training.optimizer.learning_rate * of_gradient + of_parameters;
-  return static_cast<double>(run.records.size()) * a_step / (1 - training.optimizer.sgd.momentum);
+  return static_cast<double>(run.records.size()) * a_step / (1 - optim::number_of(training.optimizer, "momentum"));
 }
 
 }  // namespace unisono::strategies

@@ -3,38 +3,23 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers.hpp"
 #include "training.hpp"
 
 namespace unisono::strategies {
-
-/// A layer of this kind; `change` sets what differs from the defaults.
-template <typename Change>
-nn::LayerSettings layer(const std::string& kind, Change change) {
-  nn::LayerSettings settings;
-  settings.kind = kind;
-  change(settings);
-  return settings;
-}
-inline nn::LayerSettings layer(const std::string& kind) {
-  return layer(kind, [](nn::LayerSettings&) {});
-}
 
 /// Convolution, batch norm where wanted, dropout and two dense layers; a few hundred parameters.
 inline MakeModel small_network(bool batch_norm, const std::string& statistics = "auto") {
   models::ModelSettings settings;
   const auto add = [&](nn::LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
-  add(layer("convolution", [](nn::LayerSettings& l) {
-    l.channels = 4;
-    l.kernel = {3};
-    l.bias = false;
-  }));
-  if (batch_norm) add(layer("batch_norm", [&](nn::LayerSettings& l) { l.statistics = statistics; }));
-  add(layer("relu"));
-  add(layer("flatten"));
-  add(layer("dropout", [](nn::LayerSettings& l) { l.rate = 0.25; }));
-  add(layer("dense", [](nn::LayerSettings& l) { l.units = 8; }));
-  add(layer("tanh"));
-  add(layer("dense", [](nn::LayerSettings& l) { l.units = 3; }));
+  add(nn::convolution(4, {3}, {}, "bias = false"));
+  if (batch_norm) add(nn::layer("batch_norm", "statistics = '" + statistics + "'"));
+  add(nn::layer("relu"));
+  add(nn::layer("flatten"));
+  add(nn::dropout(0.25));
+  add(nn::dense(8));
+  add(nn::layer("tanh"));
+  add(nn::dense(3));
   return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
     return models::make_model(settings, inputs, context);
   };

@@ -7,6 +7,7 @@
 #include "training.hpp"
 #include "unisono/base/random.hpp"
 #include "unisono/data/dataset.hpp"
+#include "value_of.hpp"
 
 // Small sets that are no tables, in memory, for models that are updated in place.
 
@@ -144,8 +145,8 @@ inline std::vector<InPlaceCase> in_place_cases(const InPlaceMemory& memory) {
   for (const std::string architecture : {"skip_gram", "cbow"}) {
     for (const std::string output : {"negative_sampling", "hierarchical_softmax"}) {
       auto& words = add(architecture + " with " + output, "word2vec", "sgd", architecture == "cbow" ? 0.1 : 0.025);
-      words.model.word2vec.architecture = architecture;
-      words.model.word2vec.output = output;
+      words.model.word2vec.architecture = value_of(architecture, models::kWordArchitectures);
+      words.model.word2vec.output = value_of(output, models::kWordOutputs);
       words.model.word2vec.dimension = 7;
       words.model.word2vec.subsample = 0.2;
       words.inputs = {.kind = data::SetKind::text, .rows = 12, .columns = 12};

@@ -140,7 +140,7 @@ Result train(const Job& job) {
     const auto source = data->train({.rank = communicator.rank(), .size = communicator.size(), .seed = kSeed});
     source->seek({job.first_step / source->steps_per_epoch(), job.first_step % source->steps_per_epoch()});
     const std::int64_t steps = job.epochs * source->steps_per_epoch();
-    const optim::Schedule schedule({.kind = "linear"}, 0.05, steps, source->steps_per_epoch());
+    const optim::Schedule schedule({.kind = optim::ScheduleKind::linear}, 0.05, steps, source->steps_per_epoch());
     kernels::LossSums sums;
     Seconds seconds;
     StrategyCounters counters;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <span>
-
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::kernels {
@@ -93,46 +91,6 @@ struct NormSpec {
   Extent extent;
   double epsilon = 1e-5;
   Activation activation = Activation::none;  ///< none or relu
-};
-
-// What an update rule needs beside its vectors, for one step.
-// -------------------------------------------------------------------------
-
-/// Floats [first, last) of θ that an update rule treats alike; both are multiples of 16.
-struct UpdateRange {
-  Index first = 0, last = 0;
-  bool decays = false;
-  bool adapted = false;  ///< has a rate of its own (LARS, LAMB)
-  bool operator==(const UpdateRange&) const = default;
-};
-
-/// A number for each range of a list, in the backend's memory.
-struct RangeNorms {
-  std::span<const double> theta, other;
-};
-
-struct SgdStep {
-  float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient, in ranges that decay
-  bool nesterov = false;
-};
-
-struct AdagradStep {
-  float rate = 0, decay = 0, epsilon = 0;
-};
-
-struct RmspropStep {
-  float rate = 0, decay = 0, smoothing = 0, epsilon = 0;
-};
-
-struct AdamStep {
-  float rate = 0, decay = 0, beta1 = 0, beta2 = 0, epsilon = 0;
-  float correction1 = 1, correction2 = 1;  ///< 1 / (1 − βᵗ)
-  bool decoupled = false;                  ///< AdamW: λθ is added to the direction, not to the gradient
-};
-
-struct LarsStep {
-  float rate = 0, momentum = 0, decay = 0;
-  double trust = 0;
 };
 
 }  // namespace unisono::kernels

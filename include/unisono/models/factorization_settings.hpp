@@ -1,17 +1,25 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "unisono/base/config.hpp"
 
 namespace unisono::models {
 
+/// How often the penalties count.
+enum class PenaltyPer { rating, user_and_item };
+
+inline constexpr Named<PenaltyPer> kPenaltiesPer[] = {
+    {PenaltyPer::rating, "rating", "once for each rating of the user and of the item"},
+    {PenaltyPer::user_and_item, "user_and_item",
+     "once for each user and each item, so that those with few ratings stay closer to the mean than those with "
+     "many; values from 3 to 10 fit most sets"}};
+
 /// `[model] kind = "factorization"`
 struct FactorizationSettings {
   std::int64_t dimension = 32;  ///< K
   double user_l2 = 0.02, item_l2 = 0.02;
-  std::string l2_per = "rating";  ///< how often the penalties count: rating, user_and_item
+  PenaltyPer l2_per = PenaltyPer::rating;
   bool biases = true;
   double initial_range = 0.1;  ///< factors begin in ±range/√K
   void describe(ConfigVisitor& visitor);

@@ -100,6 +100,10 @@ class Bipartite {
   virtual void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const = 0;
 };
 
+/// What becomes of a row that several ranks changed: the sum of their changes, where an example touches few of many
+/// rows, or the mean, where it touches a good part of them.
+enum class RowMerging { sum, mean };
+
 /// What a model offers whose examples touch few parameters: each example is a step of its own, made on θ itself, by any
 /// number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
 class InPlace {
@@ -114,9 +118,8 @@ class InPlace {
   /// Marks the rows that `update_in_place` would touch, and changes nothing.
   virtual void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                          TouchedRows& touched) const = 0;
-  /// How the rows that several ranks changed become one, where the config leaves it open: "sum" of the changes where an
-  /// example touches few of many rows, "mean" where it touches a good part of them.
-  virtual std::string_view usual_merge() const { return "sum"; }
+  /// How the rows that several ranks changed become one, where the config leaves it open.
+  virtual RowMerging usual_merge() const { return RowMerging::sum; }
   /// All that `update_in_place` touches, but for some numbers that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
   /// Null: its examples touch more than a row of each of two tables.

@@ -1,14 +1,21 @@
 #pragma once
 
-#include <string>
-
 #include "unisono/base/config.hpp"
 
 namespace unisono::models {
 
+enum class LinearLoss { automatic, logistic, hinge, squared, softmax };
+
+inline constexpr Named<LinearLoss> kLinearLosses[] = {
+    {LinearLoss::automatic, "auto", "logistic for two classes, softmax for more, squared for numeric targets"},
+    {LinearLoss::logistic, "logistic", "ln(1 + e^−yz), for two classes: logistic regression"},
+    {LinearLoss::hinge, "hinge", "max(0, 1 − yz), for two classes: a linear support vector machine"},
+    {LinearLoss::squared, "squared", "½ (z − t)², for a numeric target: least squares"},
+    {LinearLoss::softmax, "softmax", "cross-entropy, for any number of classes"}};
+
 /// `[model] kind = "linear"`
 struct LinearSettings {
-  std::string loss = "auto";  ///< auto, logistic, hinge, squared, softmax
+  LinearLoss loss = LinearLoss::automatic;
   double l1 = 0, l2 = 0;
   bool bias = true;
   bool averaged = false;

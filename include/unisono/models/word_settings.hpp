@@ -1,16 +1,27 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "unisono/base/config.hpp"
 
 namespace unisono::models {
 
+enum class WordArchitecture { skip_gram, cbow };
+
+inline constexpr Named<WordArchitecture> kWordArchitectures[] = {
+    {WordArchitecture::skip_gram, "skip_gram", "each word of the window predicts the word in its middle"},
+    {WordArchitecture::cbow, "cbow", "the mean of the words of the window predicts the word in its middle"}};
+
+enum class WordOutput { negative_sampling, hierarchical_softmax };
+
+inline constexpr Named<WordOutput> kWordOutputs[] = {
+    {WordOutput::negative_sampling, "negative_sampling", "the word against some words that are drawn at random"},
+    {WordOutput::hierarchical_softmax, "hierarchical_softmax", "the path to the word in a Huffman tree"}};
+
 /// `[model] kind = "word2vec"`
 struct Word2vecSettings {
-  std::string architecture = "skip_gram";    ///< skip_gram, cbow
-  std::string output = "negative_sampling";  ///< negative_sampling, hierarchical_softmax
+  WordArchitecture architecture = WordArchitecture::skip_gram;
+  WordOutput output = WordOutput::negative_sampling;
   std::int64_t dimension = 100;
   std::int64_t window = 5;
   std::int64_t negatives = 5;

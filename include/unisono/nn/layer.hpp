@@ -97,6 +97,9 @@ class Layer {
   const Shape& out() const { return out_; }
   virtual LayerTraits traits() const = 0;
 
+  /// Asks for kernels that not every device has (kernels::kernels_of), before anything else is asked of the layer.
+  /// \throws ConfigError where this one lacks them
+  virtual void require_kernels(const kernels::Backend& /*backend*/) const {}
   /// Adds the layer's blocks, "name.weight" for instance, and remembers where they lie. Called once.
   virtual void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                        ParameterLayout& statistics);

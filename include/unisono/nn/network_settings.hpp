@@ -1,38 +1,53 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "unisono/base/config.hpp"
+#include "unisono/base/own_settings.hpp"
 
 namespace unisono::nn {
 
-/// One table of `[model] layers = [ … ]`. Which members count depends on `kind`.
+/// One table of `[model] layers = [ … ]`: what all layers have, and the settings of each one's own.
 struct LayerSettings {
-  std::string kind;
-  std::string name;                                                   ///< default: kind and number, "convolution1"
-  std::int64_t units = 0;                                             ///< dense
-  std::int64_t channels = 0;                                          ///< convolution
-  std::vector<std::int64_t> kernel, stride, padding, dilation, size;  ///< one number or [height, width]
-  std::int64_t groups = 1;
-  bool bias = true;
-  std::string initialiser = "he_normal";
-  std::string statistics = "auto";  ///< batch_norm: auto, global, local
-  double momentum = 0.1;            ///< batch_norm: of the running statistics
-  double epsilon = 1e-5;
-  double rate = 0.5;                            ///< dropout
-  double slope = 0.01;                          ///< leaky_relu
-  double alpha = 1;                             ///< elu
-  std::vector<LayerSettings> layers, shortcut;  ///< residual: the branch, and what replaces the identity
-  bool inside_residual = false;                 ///< the config offers no residual block inside another
+  std::string kind;              ///< a name of layer_kinds()
+  std::string name;              ///< default: kind and number, "convolution1"
+  bool inside_residual = false;  ///< the config offers no residual block inside another
+  OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
 };
 
+/// A residual block's own.
+struct ResidualSettings {
+  std::vector<LayerSettings> layers, shortcut;  ///< the branch, and what replaces the identity
+};
+
+/// What a network's outputs are compared by.
+enum class LossKind {
+  softmax_cross_entropy,
+  sigmoid_cross_entropy,
+  multiclass_hinge,
+  mean_squared_error,
+  mean_absolute_error,
+  huber
+};
+
+inline constexpr Named<LossKind> kLossKinds[] = {
+    {LossKind::softmax_cross_entropy, "softmax_cross_entropy",
+     "−log of the predicted probability of the label, for mutually exclusive classes"},
+    {LossKind::sigmoid_cross_entropy, "sigmoid_cross_entropy",
+     "binary cross-entropy, averaged over independent outputs, for targets in [0, 1] or labels; for two "
+     "classes, one output is enough: the probability of the second class"},
+    {LossKind::multiclass_hinge, "multiclass_hinge",
+     "max(0, 1 + the largest output of another class − the output of the label) (Crammer & Singer 2001)"},
+    {LossKind::mean_squared_error, "mean_squared_error", "(y − t)², averaged over the outputs of an example"},
+    {LossKind::mean_absolute_error, "mean_absolute_error", "|y − t|, averaged over the outputs of an example"},
+    {LossKind::huber, "huber",
+     "½ (y − t)² up to |y − t| = delta and linear beyond, averaged over the outputs of an example"}};
+
 /// A network's part of `[model]`.
 struct NetworkSettings {
-  /// softmax_cross_entropy, sigmoid_cross_entropy, multiclass_hinge, mean_squared_error, mean_absolute_error, huber
-  std::string loss = "softmax_cross_entropy";
+  LossKind loss = LossKind::softmax_cross_entropy;
   double label_smoothing = 0;
   std::vector<LayerSettings> layers;
   double delta = 1;  ///< huber

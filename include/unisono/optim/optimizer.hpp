@@ -6,62 +6,34 @@
 #include <vector>
 
 #include "unisono/base/config.hpp"
-#include "unisono/kernels/backend.hpp"
+#include "unisono/base/own_settings.hpp"
+#include "unisono/kernels/update_kernels.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::optim {
 
-// What only one kind of update rule has. Formulas and papers stand on top of the rules' files in src/optim.
+/// The first of optimizer_kinds().
+std::string default_optimizer();
 
-struct SgdSettings {
-  double momentum = 0;  ///< μ; 0: plain SGD
-  bool nesterov = false;
-};
-
-struct AdagradSettings {
-  double epsilon = 1e-10;
-};
-
-struct RmspropSettings {
-  double smoothing = 0.99;  ///< α, of the mean square
-  double epsilon = 1e-8;
-};
-
-/// Adam, AdamW and LAMB.
-struct AdamSettings {
-  double beta1 = 0.9, beta2 = 0.999;
-  double epsilon = 1e-8;
-};
-
-struct LarsSettings {
-  double momentum = 0.9;
-  double trust = 0.001;  ///< η, the trust coefficient
-};
-
-/// `[optimizer]`
+/// `[optimizer]`: what all update rules have, and the settings of each one's own.
 struct OptimizerSettings {
-  std::string kind = "sgd";  ///< sgd, adagrad, rmsprop, adam, adamw, lars, lamb
+  std::string kind = default_optimizer();  ///< a name of optimizer_kinds()
   double learning_rate = 0.01;
   double weight_decay = 0;              ///< λ
   bool decay_biases_and_norms = false;  ///< blocks of Role::bias and Role::norm are left out of the decay by default
   double clip_norm = 0;                 ///< largest norm of the whole gradient; 0: no clipping
-  SgdSettings sgd{};
-  AdagradSettings adagrad{};
-  RmspropSettings rmsprop{};
-  AdamSettings adam{};  ///< adam and adamw
-  LarsSettings lars{};
-  AdamSettings lamb{.epsilon = 1e-6};
+  OwnSettings own = {};
   void describe(ConfigVisitor& visitor);
 };
 
-/// A vector of θ's size that an update rule keeps in the backend's memory, e.g. {"velocity", …}.
+/// A vector of θ's size that an update rule keeps in the device's memory, e.g. {"velocity", …}.
 struct OptimizerState {
   std::string name;
   Buffer values;
 };
 
 /// An update rule: θ ← θ − rate · direction(g, state). The floats between the blocks of θ stay zero, as those of g are.
-/// All vectors lie in the backend's memory.
+/// All vectors lie in the device's memory.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -80,11 +52,11 @@ class Optimizer {
   virtual double last_gradient_norm() const = 0;
 };
 
-/// \throws ConfigError for a kind that does not exist
+/// \throws ConfigError for a kind that does not exist, or that has no kernels on this device
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                          kernels::Backend& backend);
+                                          kernels::UpdateKernels& kernels);
 
-/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the backend's memory.
+/// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
 
 }  // namespace unisono::optim

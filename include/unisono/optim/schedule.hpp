@@ -1,16 +1,27 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "unisono/base/config.hpp"
 
 namespace unisono::optim {
 
+/// How the learning rate changes over the run. Formulas in src/optim/schedule.cpp.
+enum class ScheduleKind { constant, step, linear, cosine, polynomial, exponential };
+
+inline constexpr Named<ScheduleKind> kScheduleKinds[] = {
+    {ScheduleKind::constant, "constant", "the base learning rate throughout"},
+    {ScheduleKind::step, "step", "multiplied by factor at each milestone"},
+    {ScheduleKind::linear, "linear", "decreases linearly to final_factor"},
+    {ScheduleKind::cosine, "cosine", "decreases along half a cosine to final_factor"},
+    {ScheduleKind::polynomial, "polynomial",
+     "decreases to final_factor with a power of the remaining share of the run"},
+    {ScheduleKind::exponential, "exponential", "decreases to final_factor by the same ratio at every step"}};
+
 /// `[schedule]`
 struct ScheduleSettings {
-  std::string kind = "constant";           ///< constant, step, linear, cosine, polynomial, exponential
+  ScheduleKind kind = ScheduleKind::constant;
   std::int64_t epochs = 0;                 ///< those that fall: their length; 0: that of the run
   double warmup_epochs = 0;                ///< linear, up to the base rate
   double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
@@ -20,16 +31,15 @@ struct ScheduleSettings {
   double power = 2;                        ///< polynomial
   void describe(ConfigVisitor& visitor);
   /// Whether the rate of a step depends on how long the schedule is.
-  bool depends_on_length() const { return kind != "constant" && kind != "step"; }
+  bool depends_on_length() const { return kind != ScheduleKind::constant && kind != ScheduleKind::step; }
   /// Epochs that the schedule spans, in a run of so many.
   std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
 };
 
-/// The learning rate as a function of the step: settings × base rate × length of the schedule. Formulas in
-/// src/optim/schedule.cpp.
+/// The learning rate as a function of the step: settings × base rate × length of the schedule.
 class Schedule {
  public:
-  /// \param total_steps that the schedule spans \throws ConfigError for a kind that does not exist
+  /// \param total_steps that the schedule spans
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
   /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
   double rate(std::int64_t step) const;

@@ -1,32 +1,12 @@
 #pragma once
 
-#include <any>
 #include <cstdint>
-#include <map>
 #include <string>
-#include <typeindex>
 
 #include "unisono/base/config.hpp"
+#include "unisono/base/own_settings.hpp"
 
 namespace unisono::strategies {
-
-/// Settings structs of the strategies' own files, found by their type: only the file that has a struct knows what is
-/// in it. One that nobody has changed has its defaults.
-class OwnSettings {
- public:
-  template <typename Settings>
-  Settings& of() {
-    return std::any_cast<Settings&>(by_type_.try_emplace(typeid(Settings), Settings{}).first->second);
-  }
-  template <typename Settings>
-  Settings of() const {
-    const auto found = by_type_.find(typeid(Settings));
-    return found == by_type_.end() ? Settings{} : std::any_cast<const Settings&>(found->second);
-  }
-
- private:
-  std::map<std::type_index, std::any> by_type_;
-};
 
 /// The first of strategy_kinds().
 std::string default_kind();

@@ -10,6 +10,7 @@
 #include "run/weight_average.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/device.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
 
@@ -61,7 +62,7 @@ std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, k
 
 /// A model that is updated in place has a rule of its own, which knows nothing of these.
 optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given, const std::string& model) {
-  if (model == "linear" && given.kind != "sgd") {
+  if (model == "linear" && !optim::traits_of(given).is_gradient_descent) {
     throw ConfigError(
         fmt::format("optimizer.kind = \"{}\": with this strategy, model.kind = \"linear\" is updated in place, which "
                     "supports only sgd; use sgd, or strategy.kind = \"allreduce\", which trains with any optimizer",
@@ -74,8 +75,8 @@ optim::OptimizerSettings settings_in_place(const optim::OptimizerSettings& given
   };
   refuse(given.weight_decay != 0, "weight_decay");
   refuse(given.clip_norm != 0, "clip_norm");
-  refuse(given.kind == "sgd" && given.sgd.momentum != 0, "momentum");
-  return {.kind = "sgd", .learning_rate = given.learning_rate};
+  refuse(optim::traits_of(given).is_gradient_descent && optim::optimizer_state_vectors(given) > 0, "momentum");
+  return {.learning_rate = given.learning_rate};
 }
 
 }  // namespace

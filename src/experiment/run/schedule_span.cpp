@@ -45,13 +45,13 @@ void require_chosen_span(const Config& config, const ResumedAt& at) {
   const double last = last_rate(config, before, at.steps_per_epoch);
   const std::string later =
       now > before ? fmt::format(" (it stays at {:.3g} after epoch {})", last, before) : std::string();
-  throw ConfigError(
-      fmt::format("{}: train.epochs = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); "
-                  "use --set schedule.epochs={} to continue from {:.3g} as planned{}, or --set schedule.epochs={} to "
-                  "let it fall over {} and continue from {:.3g}, or start a new run with --output DIR",
-                  config.run_folder(), now, count_of(before, "epoch"), config.schedule.kind, before,
-                  schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, now, count_of(now, "epoch"),
-                  schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
+  throw ConfigError(fmt::format(
+      "{}: train.epochs = {} would change the learning rate, which falls over {} (schedule.kind = \"{}\"); "
+      "use --set schedule.epochs={} to continue from {:.3g} as planned{}, or --set schedule.epochs={} to "
+      "let it fall over {} and continue from {:.3g}, or start a new run with --output DIR",
+      config.run_folder(), now, count_of(before, "epoch"), name_of(config.schedule.kind, optim::kScheduleKinds), before,
+      schedule_over(config, before, at.steps_per_epoch).rate(at.step), later, now, count_of(now, "epoch"),
+      schedule_over(config, now, at.steps_per_epoch).rate(at.step)));
 }
 
 std::string change_of_span(const Config& config, const ResumedAt& at) {

@@ -352,8 +352,9 @@ EventFileHeader Run::events_header() const {
           .data_identity = header_.data_identity,
           .build = header_.build,
           .layout = header_.layout,
-          .schedule_steps =
-              config_.schedule.kind == "constant" ? 0 : config_.schedule_epochs() * source_->steps_per_epoch(),
+          .schedule_steps = config_.schedule.kind == optim::ScheduleKind::constant
+                                ? 0
+                                : config_.schedule_epochs() * source_->steps_per_epoch(),
           .config = header_.config};
 }
 

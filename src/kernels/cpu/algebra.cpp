@@ -12,6 +12,16 @@ void CpuBackend::clear(MutableView x) {
                   [&](Index first, Index length) { std::fill_n(x.data() + first, length, 0.0F); });
 }
 
+double CpuBackend::dot(View x, View y) {
+  assert(x.size() == y.size());
+  const auto size = static_cast<Index>(x.size());
+  double* sums = partials_.doubles(chunks_of(size));
+  parallel_chunks(settings_.threads, size, [&](Index first, Index length) {
+    sums[first / kChunk] = loops_.algebra.dot(x.data() + first, y.data() + first, length);
+  });
+  return std::accumulate(sums, sums + chunks_of(size), 0.0);
+}
+
 double CpuBackend::squared_norm(View x) {
   const auto size = static_cast<Index>(x.size());
   double* sums = partials_.doubles(chunks_of(size));

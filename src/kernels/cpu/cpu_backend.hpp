@@ -19,6 +19,7 @@ class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuSettings& settings);
 
+  std::string_view platform() const override { return "CPU"; }
   std::string description() const override;
   int threads() const override;
   double measure_peak_flops_per_second() override;
@@ -97,6 +98,7 @@ class CpuBackend final : public Backend {
   // Vector algebra on θ, g and optimizer state; one pass over memory each
 
   void clear(MutableView x) override;
+  double dot(View x, View y) override;
   double squared_norm(View x) override;
   void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override;
   void axpby(float a, View x, float b, MutableView y) override;

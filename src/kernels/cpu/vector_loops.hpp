@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "unisono/kernels/specs.hpp"
+#include "unisono/kernels/update_steps.hpp"
 
 // The inner loops of vector algebra and update rules; see loops.hpp for what holds of all loops. Vectors need no
 // alignment and do not overlap, but for axpby's, where y may be x.
@@ -13,6 +13,8 @@ using Count = std::ptrdiff_t;
 
 struct AlgebraLoops {
   double (*squared_norm)(const float* x, Count n);
+  /// x may be y.
+  double (*dot)(const float* x, const float* y, Count n);
   /// y = a x + b y; with b = 0 y is not read.
   void (*axpby)(float a, const float* x, float b, float* y, Count n);
 };

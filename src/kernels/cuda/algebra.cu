@@ -11,12 +11,12 @@ __global__ void sum_of_scaled(std::int64_t n, float a, const float* x, float b, 
   }
 }
 
-/// Block i sums the squares of chunk i.
-__global__ void square_chunks(const RangeChunk* chunks, const float* x, double* partial) {
+/// Block i sums the products of chunk i.
+__global__ void multiply_chunks(const RangeChunk* chunks, const float* x, const float* y, double* partial) {
   const RangeChunk chunk = chunks[blockIdx.x];
   double sum = 0;
   for (std::int64_t i = chunk.first + threadIdx.x; i < chunk.last; i += blockDim.x) {
-    sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    sum += static_cast<double>(x[i]) * static_cast<double>(y[i]);
   }
   sum = block_sum(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
@@ -46,25 +46,34 @@ void CudaBackend::axpby(float a, View x, float b, MutableView y) {
   if (n > 0) queue().launch(sum_of_scaled, grid_for(n), n, a, x.data(), b, y.data());
 }
 
-double CudaBackend::squared_norm(View x) {
-  const UpdateRange all{.first = 0, .last = static_cast<Index>(x.size())};
-  const std::span<double> norm(values_.take<double>(1), 1);
-  squared_norms(x, {&all, 1}, norm);
-  double result = 0;
-  const auto* const from = reinterpret_cast<const float*>(norm.data());
-  memory().copy({from, 2}, {reinterpret_cast<float*>(&result), 2});
-  return result;
+double CudaBackend::value_at(const double* number) {
+  double value = 0;
+  memory().copy({reinterpret_cast<const float*>(number), 2}, {reinterpret_cast<float*>(&value), 2});
+  return value;
 }
 
+double CudaBackend::dot(View x, View y) {
+  const UpdateRange all{.first = 0, .last = static_cast<Index>(x.size())};
+  const std::span<double> sum(values_.take<double>(1), 1);
+  sum_products(x, y, {&all, 1}, sum);
+  return value_at(sum.data());
+}
+
+double CudaBackend::squared_norm(View x) { return dot(x, x); }
+
 void CudaBackend::squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) {
+  sum_products(x, x, ranges, norms);
+}
+
+void CudaBackend::sum_products(View x, View y, std::span<const UpdateRange> ranges, std::span<double> sums) {
   if (ranges.empty()) return;
   const RangeChunks cut(ranges);
   const auto chunks = static_cast<Index>(cut.chunks.size());
   double* const partial = partials_.take<double>(chunks);
   const RangeChunk* const staged = queue().stage(std::span<const RangeChunk>(cut.chunks));
-  queue().launch(square_chunks, {.blocks = static_cast<unsigned>(chunks), .threads = kBlock}, staged, x.data(),
-                 partial);
-  add_chunks(cut, partial, norms);
+  queue().launch(multiply_chunks, {.blocks = static_cast<unsigned>(chunks), .threads = kBlock}, staged, x.data(),
+                 y.data(), partial);
+  add_chunks(cut, partial, sums);
 }
 
 void CudaBackend::add_chunks(const RangeChunks& cut, const double* partial, std::span<double> sums) {

@@ -26,6 +26,7 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, Precision precision);
 
+  std::string_view platform() const override { return "CUDA"; }
   std::string description() const override;
   int threads() const override { return 1; }
   double measure_peak_flops_per_second() override;
@@ -117,6 +118,7 @@ class CudaBackend final : public Backend {
   // Vector algebra: algebra.cu
 
   void clear(MutableView x) override;
+  double dot(View x, View y) override;
   double squared_norm(View x) override;
   void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override;
   void axpby(float a, View x, float b, MutableView y) override;
@@ -162,6 +164,10 @@ class CudaBackend final : public Backend {
   void add_found(const struct Found* found, Index blocks, Index batch, LossSums& sums);
   /// gradient (+)= result, which holds floats, or values of activations. elements.cu
   void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
+  /// A number in the device's memory. Waits. algebra.cu
+  double value_at(const double* number);
+  /// sums[r] = Σ x y over range r. algebra.cu
+  void sum_products(View x, View y, std::span<const UpdateRange> ranges, std::span<double> sums);
   /// sums[r] = Σ over the chunks of range r. algebra.cu
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
   /// Where kernels add to the losses of these sums. losses.cu

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "unisono/kernels/specs.hpp"
+#include "unisono/kernels/vector_kernels.hpp"
 
 namespace unisono::kernels::cuda {
 

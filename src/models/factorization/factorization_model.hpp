@@ -49,7 +49,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
  private:
   kernels::FactorRows rows_at(float* first) const;
   kernels::FactorStep step_at(double rate) const;
-  bool has_own_l2() const { return settings_.l2_per == "user_and_item"; }
+  bool has_own_l2() const { return settings_.l2_per == PenaltyPer::user_and_item; }
   Index declare(const std::string& name, Index rows);
   void take_counts(std::span<const std::int64_t> counts);
 

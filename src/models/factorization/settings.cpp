@@ -10,12 +10,7 @@ void FactorizationSettings::describe(ConfigVisitor& visitor) {
                 user_l2);
   visitor.field({.name = "item_l2", .meaning = "L2 regularisation of items: item_l2/2 · (‖q_i‖² + c_i²)", .minimum = 0},
                 item_l2);
-  visitor.choice(
-      {.name = "l2_per", .meaning = "how often the regularisation is applied"}, l2_per,
-      {{"rating", "once for each rating of the user and of the item"},
-       {"user_and_item",
-        "once for each user and each item, so that those with few ratings stay closer to the mean than those with "
-        "many; values from 3 to 10 fit most sets"}});
+  visitor.choice({.name = "l2_per", .meaning = "how often the regularisation is applied"}, l2_per, kPenaltiesPer);
   visitor.field({.name = "biases", .meaning = "give each user and each item a bias"}, biases);
   visitor.field({.name = "initial_range",
                  .meaning = "initial factors are random within ±initial_range/√dimension; biases start at 0",

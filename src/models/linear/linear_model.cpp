@@ -22,30 +22,30 @@ float* pointer_at(Index offset, MutableView values) { return offset < 0 ? nullpt
 
 }  // namespace
 
-LinearModel::Kind LinearModel::kind_of(const std::string& loss, const ModelInputs& inputs) {
+LinearModel::Kind LinearModel::kind_of(LinearLoss loss, const ModelInputs& inputs) {
   const auto refuse = [&](std::string_view why) {
-    throw ConfigError(fmt::format("model.loss = \"{}\": {}", loss, why));
+    throw ConfigError(fmt::format("model.loss = \"{}\": {}", name_of(loss, kLinearLosses), why));
   };
   if (inputs.kind != data::SetKind::table && inputs.kind != data::SetKind::sparse) {
     throw ConfigError(fmt::format("model.kind = \"linear\" needs sparse rows or a table, but the data set holds {}",
                                   data::name_of(inputs.kind)));
   }
   const bool classes = inputs.classes > 0;
-  if (loss == "auto") {
+  if (loss == LinearLoss::automatic) {
     if (classes) return inputs.classes == 2 ? Kind::logistic : Kind::softmax;
     if (inputs.target_size == 1) return Kind::squared;
     refuse("the data set has neither labels nor one target per example");
   }
-  if (loss == "squared") {
+  if (loss == LinearLoss::squared) {
     if (inputs.target_size != 1) refuse("it needs one target per example, but the data set has none or several");
     return Kind::squared;
   }
   if (!classes) refuse("it needs labels, but the data set has none; use \"squared\" for targets");
-  if (loss == "softmax") return Kind::softmax;
+  if (loss == LinearLoss::softmax) return Kind::softmax;
   if (inputs.classes != 2) {
     refuse(fmt::format("it needs two classes, but the data set has {}; use \"softmax\"", inputs.classes));
   }
-  return loss == "hinge" ? Kind::hinge : Kind::logistic;
+  return loss == LinearLoss::hinge ? Kind::hinge : Kind::logistic;
 }
 
 LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context)

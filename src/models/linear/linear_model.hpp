@@ -49,7 +49,7 @@ class LinearModel final : public Model, public InPlace {
   std::vector<RowSpace> row_spaces() const override;
   /// "features", and "bias": of averaged SGD the means.
   std::vector<VectorTable> vectors(View parameters) const override;
-  std::string_view usual_merge() const override { return "mean"; }
+  RowMerging usual_merge() const override { return RowMerging::mean; }
 
   std::vector<Metric> metrics(const kernels::LossSums& sums) const override;
   std::vector<LayerSummary> summary(Index batch) const override;
@@ -58,7 +58,7 @@ class LinearModel final : public Model, public InPlace {
 
  private:
   enum class Kind { logistic, hinge, squared, softmax };
-  static Kind kind_of(const std::string& loss, const ModelInputs& inputs);
+  static Kind kind_of(LinearLoss loss, const ModelInputs& inputs);
   void declare();
   void prepare_penalties(const ModelContext& context);
 

@@ -3,12 +3,7 @@
 namespace unisono::models {
 
 void LinearSettings::describe(ConfigVisitor& visitor) {
-  visitor.choice({.name = "loss", .meaning = "loss function that is minimised"}, loss,
-                 {{"auto", "logistic for two classes, softmax for more, squared for numeric targets"},
-                  {"logistic", "ln(1 + e^−yz), for two classes: logistic regression"},
-                  {"hinge", "max(0, 1 − yz), for two classes: a linear support vector machine"},
-                  {"squared", "½ (z − t)², for a numeric target: least squares"},
-                  {"softmax", "cross-entropy, for any number of classes"}});
+  visitor.choice({.name = "loss", .meaning = "loss function that is minimised"}, loss, kLinearLosses);
   visitor.field(
       {.name = "l1", .meaning = "L1 regularisation l1 · Σ |w|, which makes some weights exactly 0", .minimum = 0}, l1);
   visitor.field({.name = "l2", .meaning = "L2 regularisation l2/2 · Σ w²", .minimum = 0}, l2);

@@ -11,12 +11,8 @@ void describe_dimension(ConfigVisitor& visitor, std::int64_t& dimension) {
 }  // namespace
 
 void Word2vecSettings::describe(ConfigVisitor& visitor) {
-  visitor.choice({.name = "architecture", .meaning = "which words predict which"}, architecture,
-                 {{"skip_gram", "each word of the window predicts the word in its middle"},
-                  {"cbow", "the mean of the words of the window predicts the word in its middle"}});
-  visitor.choice({.name = "output", .meaning = "approximation of the softmax over all words"}, output,
-                 {{"negative_sampling", "the word against some words that are drawn at random"},
-                  {"hierarchical_softmax", "the path to the word in a Huffman tree"}});
+  visitor.choice({.name = "architecture", .meaning = "which words predict which"}, architecture, kWordArchitectures);
+  visitor.choice({.name = "output", .meaning = "approximation of the softmax over all words"}, output, kWordOutputs);
   describe_dimension(visitor, dimension);
   visitor.field(
       {.name = "window",

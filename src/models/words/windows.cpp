@@ -28,9 +28,9 @@ std::vector<std::uint32_t> keep_thresholds(std::span<const std::int64_t> counts,
 }  // namespace
 
 WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const std::int64_t> counts)
-    : settings_(settings), hierarchical_(settings.output == "hierarchical_softmax") {
+    : settings_(settings), hierarchical_(settings.output == WordOutput::hierarchical_softmax) {
   // CBOW's context is one mean, and a path of the tree is not drawn.
-  const bool grouped = settings.architecture == "skip_gram" && !hierarchical_;
+  const bool grouped = settings.architecture == WordArchitecture::skip_gram && !hierarchical_;
   group_ = static_cast<std::size_t>(grouped ? settings.negatives_shared_by : 2 * settings.window);
   if (settings.subsample > 0) keep_ = keep_thresholds(counts, settings.subsample);
   first_is_right_[0] = 1;

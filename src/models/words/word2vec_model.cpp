@@ -35,14 +35,14 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
       words_(inputs.rows),
       dimension_(settings.dimension),
       width_(round_up_to_line(settings.dimension)),
-      cbow_(settings.architecture == "cbow") {
+      cbow_(settings.architecture == WordArchitecture::cbow) {
   if (inputs.kind != data::SetKind::text) {
     throw ConfigError(
         fmt::format("model.kind = \"word2vec\" needs text, but the data set holds {}", data::name_of(inputs.kind)));
   }
   require_rule(context.update_rule, {"sgd"}, kind_);
   inputs_ = layout_.add_rows({{row_block("words.input", words_, dimension_, Role::weight), 0}}, width_);
-  const Index outputs = settings.output == "hierarchical_softmax" ? std::max<Index>(1, words_ - 1) : words_;
+  const Index outputs = settings.output == WordOutput::hierarchical_softmax ? std::max<Index>(1, words_ - 1) : words_;
   outputs_ = layout_.add_rows({{row_block("words.output", outputs, dimension_, Role::weight), 0}}, width_);
   const auto counts = context.occurrences ? context.occurrences() : std::span<const std::int64_t>();
   if (context.occurrences && counts.empty()) {
@@ -161,13 +161,13 @@ void Word2vecModel::evaluate(const data::Batch& batch, ModelState state, kernels
 
 std::vector<LayerSummary> Word2vecModel::summary(Index) const {
   return {{.name = "words.input",
-           .kind = settings_.architecture,
+           .kind = std::string(name_of(settings_.architecture, kWordArchitectures)),
            .output = std::to_string(dimension_),
            .parameters = words_ * dimension_,
            .flops_per_example = flops_per_example(),
            .activation_bytes = 0},
           {.name = "words.output",
-           .kind = settings_.output,
+           .kind = std::string(name_of(settings_.output, kWordOutputs)),
            .output = std::to_string(dimension_),
            .parameters = layout_.parameters() - words_ * dimension_,
            .flops_per_example = 0,

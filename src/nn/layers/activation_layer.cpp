@@ -1,5 +1,7 @@
 #include "layers/activation_layer.hpp"
 
+#include "layers/catalog.hpp"
+
 namespace unisono::nn {
 
 // Most derivatives are functions of y, so that the layer can work in place; those of GELU and SiLU are ones of x.
@@ -16,22 +18,81 @@ void ActivationLayer::backward(const Pass& pass, const BackwardViews& views) con
   pass.backend.activation_backward(activation_, out().extent, pass.batch, views.x, views.y, views.dy, views.dx);
 }
 
-void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "slope", .meaning = "what negative values are multiplied by", .minimum = 0}, settings.slope);
-}
+namespace {
 
-std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<ActivationLayer>(
-      kernels::ActivationSpec(kernels::Activation::leaky_relu, static_cast<float>(settings.slope)), in);
+struct LeakyReluSettings {
+  double slope = 0.01;
+};
+
+struct EluSettings {
+  double alpha = 1;
+};
+
+void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor) {
+  visitor.field({.name = "slope", .meaning = "what negative values are multiplied by", .minimum = 0},
+                settings.own.of<LeakyReluSettings>().slope);
 }
 
 void describe_elu(LayerSettings& settings, ConfigVisitor& visitor) {
-  visitor.field({.name = "alpha", .meaning = "negative values go down to −alpha", .minimum = 0}, settings.alpha);
+  visitor.field({.name = "alpha", .meaning = "negative values go down to −alpha", .minimum = 0},
+                settings.own.of<EluSettings>().alpha);
+}
+
+template <kernels::Activation activation>
+std::unique_ptr<Layer> make(const LayerSettings&, const Shape& in, const LayerContext&) {
+  return std::make_unique<ActivationLayer>(activation, in);
+}
+
+std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  const auto slope = static_cast<float>(settings.own.of<LeakyReluSettings>().slope);
+  return std::make_unique<ActivationLayer>(kernels::ActivationSpec(kernels::Activation::leaky_relu, slope), in);
 }
 
 std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<ActivationLayer>(
-      kernels::ActivationSpec(kernels::Activation::elu, static_cast<float>(settings.alpha)), in);
+  const auto alpha = static_cast<float>(settings.own.of<EluSettings>().alpha);
+  return std::make_unique<ActivationLayer>(kernels::ActivationSpec(kernels::Activation::elu, alpha), in);
+}
+
+}  // namespace
+
+LayerKind relu_layer() { return {.name = "relu", .meaning = "max(x, 0)", .make = make<kernels::Activation::relu>}; }
+
+LayerKind gelu_layer() {
+  return {.name = "gelu",
+          .meaning = "x Φ(x), Φ the standard normal distribution (Hendrycks & Gimpel 2016)",
+          .make = make<kernels::Activation::gelu>};
+}
+
+LayerKind silu_layer() {
+  return {.name = "silu",
+          .meaning = "x / (1 + exp(−x)), also called swish (Elfwing et al. 2018)",
+          .make = make<kernels::Activation::silu>};
+}
+
+LayerKind softplus_layer() {
+  return {.name = "softplus", .meaning = "ln(1 + exp(x))", .make = make<kernels::Activation::softplus>};
+}
+
+LayerKind tanh_layer() {
+  return {.name = "tanh", .meaning = "hyperbolic tangent", .make = make<kernels::Activation::tanh>};
+}
+
+LayerKind sigmoid_layer() {
+  return {.name = "sigmoid", .meaning = "1 / (1 + exp(−x))", .make = make<kernels::Activation::sigmoid>};
+}
+
+LayerKind leaky_relu_layer() {
+  return {.name = "leaky_relu",
+          .meaning = "x where x > 0, else slope · x (Maas et al. 2013)",
+          .describe = describe_leaky_relu,
+          .make = make_leaky_relu};
+}
+
+LayerKind elu_layer() {
+  return {.name = "elu",
+          .meaning = "x where x > 0, else alpha · (exp(x) − 1) (Clevert et al. 2016)",
+          .describe = describe_elu,
+          .make = make_elu};
 }
 
 }  // namespace unisono::nn

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <memory>
-
-#include "layers/catalog.hpp"
+#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 
@@ -19,16 +17,5 @@ class ActivationLayer final : public Layer {
  private:
   kernels::ActivationSpec activation_;
 };
-
-template <kernels::Activation activation>
-std::unique_ptr<Layer> make_activation(const LayerSettings&, const Shape& in, const LayerContext&) {
-  return std::make_unique<ActivationLayer>(activation, in);
-}
-
-void describe_leaky_relu(LayerSettings& settings, ConfigVisitor& visitor);
-std::unique_ptr<Layer> make_leaky_relu(const LayerSettings& settings, const Shape& in, const LayerContext& context);
-
-void describe_elu(LayerSettings& settings, ConfigVisitor& visitor);
-std::unique_ptr<Layer> make_elu(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
 }  // namespace unisono::nn

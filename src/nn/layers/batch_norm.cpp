@@ -1,9 +1,11 @@
 #include "layers/batch_norm.hpp"
 
+#include "layers/catalog.hpp"
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {
+
 BatchNorm::BatchNorm(const Options& options, const Shape& in)
     : Layer(in), options_(options), spec_{.extent = in.extent, .epsilon = options.epsilon} {}
 
@@ -141,33 +143,57 @@ void BatchNorm::input_gradient(const Pass& pass, const BackwardViews& views, con
                                    pass.parameter(gamma_), views.dy, kept.sums, views.dx);
 }
 
-void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor) {
+namespace {
+
+/// Over which examples mean and variance are computed during training.
+enum class Statistics { automatic, global, local };
+
+constexpr Named<Statistics> kStatistics[] = {
+    {Statistics::automatic, "auto", "global if the strategy keeps the ranks in step, otherwise local"},
+    {Statistics::global, "global",
+     "the micro-batch of all ranks, so that P ranks give the result of one (synchronised batch normalisation)"},
+    {Statistics::local, "local", "only this rank's part of the micro-batch"}};
+
+struct BatchNormSettings {
+  Statistics statistics = Statistics::automatic;
+  double momentum = 0.1;  ///< of the running statistics
+  double epsilon = 1e-5;
+};
+
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<BatchNormSettings>();
   visitor.choice(
       {.name = "statistics", .meaning = "over which examples mean and variance are computed during training"},
-      settings.statistics,
-      {{"auto", "global if the strategy keeps the ranks in step, otherwise local"},
-       {"global",
-        "the micro-batch of all ranks, so that P ranks give the result of one (synchronised batch normalisation)"},
-       {"local", "only this rank's part of the micro-batch"}});
+      own.statistics, kStatistics);
   visitor.field({.name = "momentum",
                  .meaning = "weight of the newest micro-batch in the running statistics",
                  .minimum = 0,
                  .maximum = 1},
-                settings.momentum);
+                own.momentum);
   visitor.field({.name = "epsilon", .meaning = "small number that is added to the variance", .minimum = 1e-30},
-                settings.epsilon);
+                own.epsilon);
 }
 
-std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
   require_image({in.extent, in.flat && in.extent.height * in.extent.width > 1}, "batch_norm");
-  if (settings.statistics == "global" && !context.steps_together) {
+  const auto own = settings.own.of<BatchNormSettings>();
+  if (own.statistics == Statistics::global && !context.steps_together) {
     throw ConfigError(
         "statistics = \"global\" needs a strategy that keeps the ranks in step, and this one does not; use \"auto\" or "
         "\"local\"");
   }
-  const bool global = settings.statistics == "global" || (settings.statistics == "auto" && context.steps_together);
+  const bool global = own.statistics != Statistics::local && context.steps_together;
   return std::make_unique<BatchNorm>(
-      BatchNorm::Options{.global = global, .momentum = settings.momentum, .epsilon = settings.epsilon}, in);
+      BatchNorm::Options{.global = global, .momentum = own.momentum, .epsilon = own.epsilon}, in);
+}
+
+}  // namespace
+
+LayerKind batch_norm_layer() {
+  return {.name = "batch_norm",
+          .meaning = "normalises each channel over the micro-batch (Ioffe & Szegedy 2015)",
+          .describe = describe,
+          .make = make};
 }
 
 }  // namespace unisono::nn

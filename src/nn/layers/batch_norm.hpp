@@ -1,10 +1,9 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 
-#include "layers/catalog.hpp"
+#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 
@@ -64,9 +63,5 @@ class BatchNorm final : public Layer {
   bool adds_residual_ = false, frozen_ = false;
   Block gamma_, beta_, mean_, variance_;
 };
-
-void describe_batch_norm(LayerSettings& settings, ConfigVisitor& visitor);
-/// \throws ConfigError for global statistics where the ranks do not step together
-std::unique_ptr<Layer> make_batch_norm(const LayerSettings& settings, const Shape& in, const LayerContext& context);
 
 }  // namespace unisono::nn

@@ -18,11 +18,19 @@ struct LayerContext {
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
                                              const LayerContext& context);
 
+/// What the builder of a network makes of a kind.
+enum class LayerForm {
+  operation,  ///< the layer that `make` gives
+  flatten,    ///< nothing but another shape
+  residual    ///< its branch and its shortcut, and an addition where they meet
+};
+
 /// A value of `kind` in `layers = [ … ]`.
 struct LayerKind {
   std::string_view name, meaning;
-  void (*describe)(LayerSettings& settings, ConfigVisitor& visitor);  ///< its fields
-  MakeLayer make;  ///< nullptr: the builder sees to it. \throws ConfigError, to which the builder adds the place
+  void (*describe)(LayerSettings& settings, ConfigVisitor& visitor) = nullptr;  ///< its keys; null: it has none
+  MakeLayer make = nullptr;  ///< of an operation. \throws ConfigError, to which the builder adds the place
+  LayerForm form = LayerForm::operation;
 };
 
 /// Every kind of layer. A new one needs a row here, and nothing else outside its own file.

@@ -1,14 +1,45 @@
-#include "layers/convolution.hpp"
-
 #include <fmt/format.h>
 
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "layers/catalog.hpp"
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {
 namespace {
+
+struct ConvolutionSettings {
+  std::int64_t channels = 0;
+  std::vector<std::int64_t> kernel, stride, padding, dilation;  ///< one number or [height, width]
+  std::int64_t groups = 1;
+  bool bias = true;
+  std::string initialiser = "he_normal";
+};
+
+/// y[o, i, j] = b[o] + Σ_{c, k, l} W[o, c, k, l] x[c, i·s − p + k·d, j·s − p + l·d], with a ReLU where one follows.
+/// x [B, I, H, W], W [O, I/groups, KH, KW], b [O], y [B, O, H', W'] with H' = ⌊(H + 2p − d(KH − 1) − 1)/s⌋ + 1.
+/// 2·B·O·H'·W'·(I/groups)·KH·KW flops forward, twice that backward.
+class Convolution final : public Layer {
+ public:
+  Convolution(const kernels::ConvolutionSpec& spec, bool bias, std::string initialiser);
+
+  LayerTraits traits() const override;
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  double products() const override;
+  bool absorb_relu() override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  kernels::ConvolutionSpec spec_;
+  bool has_bias_;
+  std::string initialiser_;
+  Block weight_, bias_;
+};
 
 void check_groups(const kernels::ConvolutionSpec& spec) {
   if (spec.in.channels % spec.groups == 0 && spec.channels % spec.groups == 0) return;
@@ -26,7 +57,7 @@ void check_fit(const kernels::ConvolutionSpec& spec) {
       width, text_of(Shape{spec.in}), text_of(Pair{spec.padding_height, spec.padding_width})));
 }
 
-kernels::ConvolutionSpec spec_of(const LayerSettings& settings, const kernels::Extent& in) {
+kernels::ConvolutionSpec spec_of(const ConvolutionSettings& settings, const kernels::Extent& in) {
   const Pair kernel = pair_of(settings.kernel, {1, 1}, "kernel");
   const Pair stride = pair_of(settings.stride, {1, 1}, "stride");
   const Pair padding = pair_of(settings.padding, {0, 0}, "padding");
@@ -43,8 +74,6 @@ kernels::ConvolutionSpec spec_of(const LayerSettings& settings, const kernels::E
           .dilation_width = dilation.width,
           .groups = settings.groups};
 }
-
-}  // namespace
 
 Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, std::string initialiser)
     : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(std::move(initialiser)) {}
@@ -95,52 +124,63 @@ void Convolution::backward(const Pass& pass, const BackwardViews& views) const {
                                     pass.gradient(views.gradient, weight_), db, views.write);
 }
 
-void describe_convolution(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<ConvolutionSettings>();
   visitor.field({.name = "channels",
                  .meaning = "number of output channels",
                  .minimum = 1,
                  .maximum = kLargestSize,
                  .required = true},
-                settings.channels);
+                own.channels);
   visitor.field({.name = "kernel",
                  .meaning = "size of the kernel: one number, or [height, width]",
                  .minimum = 1,
                  .maximum = kLargestSize,
                  .required = true},
-                settings.kernel);
+                own.kernel);
   visitor.field({.name = "stride",
                  .meaning = "stride: one number, or [height, width]; 1 if left out",
                  .minimum = 1,
                  .maximum = kLargestSize},
-                settings.stride);
+                own.stride);
   visitor.field({.name = "padding",
                  .meaning = "zeros that are added on each side: one number, or [height, width]; 0 if left out",
                  .minimum = 0,
                  .maximum = kLargestSize},
-                settings.padding);
+                own.padding);
   visitor.field(
       {.name = "dilation",
        .meaning = "distance between the elements of the kernel: one number, or [height, width]; 1 if left out",
        .minimum = 1,
        .maximum = kLargestSize},
-      settings.dilation);
+      own.dilation);
   visitor.field({.name = "groups",
                  .meaning = "number of groups of channels that are convolved separately; must divide the numbers of "
                             "input and output channels",
                  .minimum = 1,
                  .maximum = kLargestSize},
-                settings.groups);
-  visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, settings.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, settings.initialiser,
+                own.groups);
+  visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, own.bias);
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser,
                  initialiser_choices());
 }
 
-std::unique_ptr<Layer> make_convolution(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   require_image(in, "convolution");
-  const kernels::ConvolutionSpec spec = spec_of(settings, in.extent);
+  const auto own = settings.own.of<ConvolutionSettings>();
+  const kernels::ConvolutionSpec spec = spec_of(own, in.extent);
   check_groups(spec);
   check_fit(spec);
-  return std::make_unique<Convolution>(spec, settings.bias, settings.initialiser);
+  return std::make_unique<Convolution>(spec, own.bias, own.initialiser);
+}
+
+}  // namespace
+
+LayerKind convolution_layer() {
+  return {.name = "convolution",
+          .meaning = "2D convolution (a cross-correlation, as in other frameworks)",
+          .describe = describe,
+          .make = make};
 }
 
 }  // namespace unisono::nn

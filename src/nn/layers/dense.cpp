@@ -1,10 +1,40 @@
-#include "layers/dense.hpp"
+#include <memory>
+#include <string>
 
+#include "layers/catalog.hpp"
 #include "layers/common.hpp"
 
 namespace unisono::nn {
+namespace {
 
-Dense::Dense(const LayerSettings& settings, const Shape& in)
+struct DenseSettings {
+  std::int64_t units = 0;
+  bool bias = true;
+  std::string initialiser = "he_normal";
+};
+
+/// y = x Wᵀ + b, with a ReLU where one follows.
+/// x [B, in], W [units, in], b [units], y [B, units]; 2·B·in·units flops forward, twice that backward.
+class Dense final : public Layer {
+ public:
+  Dense(const DenseSettings& settings, const Shape& in);
+
+  LayerTraits traits() const override;
+  void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
+               ParameterLayout& statistics) override;
+  double products() const override { return static_cast<double>(spec_.in.size() * spec_.units); }
+  bool absorb_relu() override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  kernels::DenseSpec spec_;
+  bool has_bias_;
+  std::string initialiser_;
+  Block weight_, bias_;
+};
+
+Dense::Dense(const DenseSettings& settings, const Shape& in)
     : Layer({{settings.units, 1, 1}}),
       spec_{.in = in.extent, .units = settings.units},
       has_bias_(settings.bias),
@@ -50,17 +80,27 @@ void Dense::backward(const Pass& pass, const BackwardViews& views) const {
                               pass.gradient(views.gradient, weight_), db, views.write);
 }
 
-void describe_dense(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<DenseSettings>();
   visitor.field(
       {.name = "units", .meaning = "number of outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
-      settings.units);
-  visitor.field({.name = "bias", .meaning = "add the bias b"}, settings.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, settings.initialiser,
+      own.units);
+  visitor.field({.name = "bias", .meaning = "add the bias b"}, own.bias);
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser,
                  initialiser_choices());
 }
 
-std::unique_ptr<Layer> make_dense(const LayerSettings& settings, const Shape& in, const LayerContext&) {
-  return std::make_unique<Dense>(settings, in);
+std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+  return std::make_unique<Dense>(settings.own.of<DenseSettings>(), in);
+}
+
+}  // namespace
+
+LayerKind dense_layer() {
+  return {.name = "dense",
+          .meaning = "fully connected layer: y = x Wᵀ + b; an image is flattened",
+          .describe = describe,
+          .make = make};
 }
 
 }  // namespace unisono::nn

@@ -1,6 +1,31 @@
-#include "layers/dropout.hpp"
+#include <memory>
+
+#include "layers/catalog.hpp"
 
 namespace unisono::nn {
+namespace {
+
+struct DropoutSettings {
+  double rate = 0.5;
+};
+
+/// While training y = mask ⊙ x / (1 − rate), else y = x. The mask depends on seed, epoch, example and element alone, so
+/// that it is the same however the batch is cut. Srivastava et al., JMLR 2014.
+class Dropout final : public Layer {
+ public:
+  Dropout(double rate, std::uint32_t number, const Shape& in)
+      : Layer(in), rate_(static_cast<float>(rate)), number_(number) {}
+
+  LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true}; }
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  void mask(const Pass& pass, View from, MutableView to) const;
+
+  float rate_;
+  std::uint32_t number_;
+};
 
 void Dropout::mask(const Pass& pass, View from, MutableView to) const {
   const kernels::DropoutKey key{
@@ -18,13 +43,22 @@ void Dropout::forward(const Pass& pass, const ForwardViews& views) const {
 
 void Dropout::backward(const Pass& pass, const BackwardViews& views) const { mask(pass, views.dy, views.dx); }
 
-void describe_dropout(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "rate", .meaning = "probability that a value is zeroed", .minimum = 0, .maximum = 0.999999},
-                settings.rate);
+                settings.own.of<DropoutSettings>().rate);
 }
 
-std::unique_ptr<Layer> make_dropout(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
-  return std::make_unique<Dropout>(settings.rate, context.number, in);
+std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext& context) {
+  return std::make_unique<Dropout>(settings.own.of<DropoutSettings>().rate, context.number, in);
+}
+
+}  // namespace
+
+LayerKind dropout_layer() {
+  return {.name = "dropout",
+          .meaning = "during training, sets random values to zero and scales up the others (Srivastava et al. 2014)",
+          .describe = describe,
+          .make = make};
 }
 
 }  // namespace unisono::nn

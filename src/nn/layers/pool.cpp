@@ -1,12 +1,30 @@
-#include "layers/pool.hpp"
-
 #include <fmt/format.h>
 
+#include <memory>
+
+#include "layers/catalog.hpp"
 #include "layers/common.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::nn {
 namespace {
+
+struct PoolSettings {
+  std::vector<std::int64_t> size, stride, padding;  ///< one number or [height, width]
+};
+
+/// y = the largest value, or the mean, of each window. Padding never wins a maximum and does not count in a mean.
+class Pool final : public Layer {
+ public:
+  explicit Pool(const kernels::PoolSpec& spec) : Layer({spec.out()}), spec_(spec) {}
+
+  LayerTraits traits() const override;
+  void forward(const Pass& pass, const ForwardViews& views) const override;
+  void backward(const Pass& pass, const BackwardViews& views) const override;
+
+ private:
+  kernels::PoolSpec spec_;
+};
 
 // A window that lies in the padding alone would have no values: padding is at most half a window.
 void check_fit(const kernels::PoolSpec& spec) {
@@ -24,9 +42,10 @@ void check_fit(const kernels::PoolSpec& spec) {
 
 std::unique_ptr<Layer> make_pool(kernels::PoolKind kind, const LayerSettings& settings, const Shape& in) {
   require_image(in, "pooling");
-  const Pair size = pair_of(settings.size, {2, 2}, "size");
-  const Pair stride = pair_of(settings.stride, size, "stride");
-  const Pair padding = pair_of(settings.padding, {0, 0}, "padding");
+  const auto own = settings.own.of<PoolSettings>();
+  const Pair size = pair_of(own.size, {2, 2}, "size");
+  const Pair stride = pair_of(own.stride, size, "stride");
+  const Pair padding = pair_of(own.padding, {0, 0}, "padding");
   const kernels::PoolSpec spec{.kind = kind,
                                .in = in.extent,
                                .height = size.height,
@@ -38,8 +57,6 @@ std::unique_ptr<Layer> make_pool(kernels::PoolKind kind, const LayerSettings& se
   check_fit(spec);
   return std::make_unique<Pool>(spec);
 }
-
-}  // namespace
 
 // Where the maximum was is found again from the values themselves; a mean needs only its gradient.
 LayerTraits Pool::traits() const {
@@ -55,32 +72,46 @@ void Pool::backward(const Pass& pass, const BackwardViews& views) const {
   pass.backend.pool_backward(spec_, pass.batch, views.x, views.y, views.dy, views.dx);
 }
 
-void describe_pool(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<PoolSettings>();
   visitor.field({.name = "size",
                  .meaning = "size of the window: one number, or [height, width]; 2 if left out",
                  .minimum = 1,
                  .maximum = kLargestSize},
-                settings.size);
+                own.size);
   visitor.field(
       {.name = "stride",
        .meaning = "stride between windows: one number, or [height, width]; the size of the window if left out",
        .minimum = 1,
        .maximum = kLargestSize},
-      settings.stride);
+      own.stride);
   visitor.field(
       {.name = "padding",
        .meaning = "padding on each side, at most half a window: one number, or [height, width]; 0 if left out",
        .minimum = 0,
        .maximum = kLargestSize},
-      settings.padding);
+      own.padding);
 }
 
-std::unique_ptr<Layer> make_max_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_max(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   return make_pool(kernels::PoolKind::max, settings, in);
 }
 
-std::unique_ptr<Layer> make_average_pool(const LayerSettings& settings, const Shape& in, const LayerContext&) {
+std::unique_ptr<Layer> make_average(const LayerSettings& settings, const Shape& in, const LayerContext&) {
   return make_pool(kernels::PoolKind::average, settings, in);
+}
+
+}  // namespace
+
+LayerKind max_pool_layer() {
+  return {.name = "max_pool", .meaning = "maximum of each window", .describe = describe, .make = make_max};
+}
+
+LayerKind average_pool_layer() {
+  return {.name = "average_pool",
+          .meaning = "mean of each window, without the padding",
+          .describe = describe,
+          .make = make_average};
 }
 
 }  // namespace unisono::nn

@@ -1,5 +1,7 @@
 #include "layers/residual.hpp"
 
+#include "layers/catalog.hpp"
+
 namespace unisono::nn {
 
 void Addition::forward(const Pass& pass, const ForwardViews& views) const {
@@ -20,16 +22,24 @@ void describe_inner(const Field& field, std::vector<LayerSettings>& layers, Conf
       });
 }
 
-}  // namespace
-
-void describe_residual(LayerSettings& settings, ConfigVisitor& visitor) {
+void describe(LayerSettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<ResidualSettings>();
   describe_inner(
       {.name = "layers", .meaning = "layers of the branch, whose output is added to the input", .required = true},
-      settings.layers, visitor);
+      own.layers, visitor);
   describe_inner(
       {.name = "shortcut",
        .meaning = "layers that replace the identity, for branches that change the shape; if empty, the identity"},
-      settings.shortcut, visitor);
+      own.shortcut, visitor);
+}
+
+}  // namespace
+
+LayerKind residual_block() {
+  return {.name = "residual",
+          .meaning = "layers whose outputs are added to their inputs (He et al. 2016)",
+          .describe = describe,
+          .form = LayerForm::residual};
 }
 
 }  // namespace unisono::nn

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "layers/catalog.hpp"
+#include "unisono/nn/layer.hpp"
 
 namespace unisono::nn {
 
@@ -14,7 +14,5 @@ class Addition final : public Layer {
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass&, const BackwardViews&) const override {}
 };
-
-void describe_residual(LayerSettings& settings, ConfigVisitor& visitor);
 
 }  // namespace unisono::nn

@@ -8,30 +8,27 @@
 namespace unisono::nn {
 namespace {
 
-kernels::ErrorLoss kind_of(const std::string& name) {
-  if (name == "mean_absolute_error") return kernels::ErrorLoss::absolute;
-  return name == "huber" ? kernels::ErrorLoss::huber : kernels::ErrorLoss::squared;
+kernels::ErrorLoss kind_of(LossKind loss) {
+  if (loss == LossKind::mean_absolute_error) return kernels::ErrorLoss::absolute;
+  return loss == LossKind::huber ? kernels::ErrorLoss::huber : kernels::ErrorLoss::squared;
 }
 
 }  // namespace
 
-bool is_error_loss(std::string_view name) {
-  return name == "mean_squared_error" || name == "mean_absolute_error" || name == "huber";
-}
-
 ErrorLosses::ErrorLosses(const NetworkSettings& settings, const Shape& out, const TargetShape& data)
     : spec_{.extent = out.extent, .loss = kind_of(settings.loss), .delta = static_cast<float>(settings.delta)} {
+  const std::string_view name = name_of(settings.loss, kLossKinds);
   if (settings.label_smoothing != 0) {
-    throw ConfigError(fmt::format(
-        "model.label_smoothing: {} has no labels to smooth; remove it, or use a cross-entropy loss", settings.loss));
+    throw ConfigError(
+        fmt::format("model.label_smoothing: {} has no labels to smooth; remove it, or use a cross-entropy loss", name));
   }
   if (data.target_size == 0) {
     throw ConfigError(
         fmt::format("model.loss: {} needs targets, but the data have none; use softmax_cross_entropy for labels, or "
                     "data.targets = \"features\" for an autoencoder",
-                    settings.loss));
+                    name));
   }
-  require_targets(settings.loss.c_str(), out, data.target_size);
+  require_targets(name, out, data.target_size);
 }
 
 }  // namespace unisono::nn

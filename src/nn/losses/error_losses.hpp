@@ -23,7 +23,4 @@ class ErrorLosses final : public Loss {
   kernels::ErrorSpec spec_;
 };
 
-/// Whether it is a loss of errors.
-bool is_error_loss(std::string_view name);
-
 }  // namespace unisono::nn

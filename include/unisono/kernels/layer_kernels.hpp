@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "unisono/kernels/specs.hpp"
+
+namespace unisono::kernels {
+
+/// Whether a gradient replaces what its buffer holds or is added to it.
+enum class Write { overwrite, add };
+
+/// What a dropout mask depends on, beside the example and the element.
+struct DropoutKey {
+  std::uint64_t seed = 0;
+  std::uint32_t epoch = 0;
+  std::uint32_t layer = 0;
+  float rate = 0;  ///< probability that an element is zeroed; the others are scaled by 1/(1 − rate)
+};
+
+/// Forward and backward passes of layers, on batches of activations (see Activations). Parameters are views into θ,
+/// ordered inside a block as the `…_axes` functions of Activations say. A name that ends in `_backward` takes gradients
+/// with respect to outputs (`dy`) and gives those with respect to inputs (`dx`) or parameters (`dw`, `db`). Unless said
+/// otherwise outputs are overwritten, and dx may not alias dy. A kernel that not every device has is an interface of
+/// its own: see optional.hpp.
+class LayerKernels {
+ public:
+  virtual ~LayerKernels() = default;
+
+  // Dense and convolution
+  // ----------------------------------------------------------------------------------------------
+
+  /// y = activation(x Wᵀ + b). 2·batch·in·units flops. \param b empty where the layer has no bias
+  virtual void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) = 0;
+  /// dy ← dy ⊙ activation'(y), in place; then, where wanted (not empty), dx = dy W, dw (+)= dyᵀ x, db (+)= Σ dy.
+  /// \param y what forward gave. 4·batch·in·units flops.
+  virtual void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                              MutableView dx, MutableView dw, MutableView db, Write write) = 0;
+
+  /// y = activation(x ∗ W + b), a cross-correlation as everywhere in this field.
+  virtual void convolution_forward(const ConvolutionSpec& spec, Index batch, View x, View w, View b, MutableView y) = 0;
+  /// As dense_backward.
+  virtual void convolution_backward(const ConvolutionSpec& spec, Index batch, View x, View w, View y, MutableView dy,
+                                    MutableView dx, MutableView dw, MutableView db, Write write) = 0;
+
+  // Pooling
+  // ------------------------------------------------------------------------------------------------------------
+
+  /// Padding never wins a maximum and does not count in an average.
+  virtual void pool_forward(const PoolSpec& spec, Index batch, View x, MutableView y) = 0;
+  /// The maximum's gradient goes to the first of equal inputs (in row-major order of the window). An average reads
+  /// neither x nor y: both may be empty.
+  virtual void pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) = 0;
+  /// y[c] = mean over H and W.
+  virtual void global_average_pool_forward(const Extent& extent, Index batch, View x, MutableView y) = 0;
+  virtual void global_average_pool_backward(const Extent& extent, Index batch, View dy, MutableView dx) = 0;
+
+  // Normalisation
+  // --------------------------------------------------------------------------------------------------------
+
+  /// sums[c] = Σ x, sums[C + c] = Σ x², over the batch, H and W, and sums[2C] = how many values of a channel these are;
+  /// doubles, for they may be added up over ranks. All are 0 for no examples. \param sums [2C + 1]
+  virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
+  /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
+  ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
+  /// Nothing changes where n = sums[2C] is 0. Both running values, or both others, may be empty: they are not wanted.
+  /// \param sums of all that is normalised together
+  virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
+                                  MutableView running_mean, MutableView running_variance, MutableView mean,
+                                  MutableView inverse_deviation) = 0;
+  /// The same out of the running values.
+  virtual void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
+                                          MutableView mean, MutableView inverse_deviation) = 0;
+  /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]); none or relu.
+  /// \param residual of x's shape, or empty
+  virtual void batch_norm_forward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                  View gamma, View beta, View residual, MutableView y) = 0;
+  /// dy ← dy ⊙ activation'(y), in place (it is then the gradient of `residual`, too);
+  /// sums[c] = Σ dy, sums[C + c] = Σ dy x̂ with x̂ = (x − mean) inverse_deviation, sums[2C] = values of a channel. All
+  /// are 0 for no examples. \param sums [2C + 1]
+  virtual void batch_norm_backward_sums(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                        View y, MutableView dy, std::span<double> sums) = 0;
+  /// dγ (+)= Σ dy x̂, dβ (+)= Σ dy, of this rank's own sums.
+  virtual void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
+                                              MutableView dbeta, Write write) = 0;
+  /// dx = γ inverse_deviation (dy − (Σ dy + x̂ Σ dy x̂) / n), n = sums[2C]; `sums` over all that was normalised
+  /// together. With n = 0 the statistics were constants: dx = γ inverse_deviation dy.
+  virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
+                                   View gamma, View dy, std::span<const double> sums, MutableView dx) = 0;
+
+  /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value an element.
+  virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
+  /// dx, and dγ with dβ, where they are wanted (not empty).
+  virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
+                                   MutableView dgamma, MutableView dbeta, Write write) = 0;
+
+  // Element by element
+  // -------------------------------------------------------------------------------------------------
+
+  /// y may alias x. Activation::none copies.
+  virtual void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
+                                  MutableView y) = 0;
+  /// dx = dy ⊙ activation'(x). dx may alias dy. Those of reads_input() read x alone, the others read y alone: the
+  /// other one may be empty.
+  virtual void activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x, View y,
+                                   View dy, MutableView dx) = 0;
+  /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. Its own
+  /// backward pass. y may alias x. \param examples [batch] their indices in the training set
+  virtual void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
+                       MutableView y) = 0;
+  /// y += x
+  virtual void add(const Extent& extent, Index batch, View x, MutableView y) = 0;
+};
+
+}  // namespace unisono::kernels

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <span>
+
+#include "unisono/kernels/update_steps.hpp"
+#include "unisono/kernels/vector_kernels.hpp"
+
+namespace unisono::kernels {
+
+/// What a whole gradient is multiplied with first: `factor`, and where its norm would then be above `clip_norm`, what
+/// brings it down to that.
+struct GradientScale {
+  float factor = 1;
+  double clip_norm = 0;  ///< 0: none
+  std::span<const double> squared_norm =
+      {};  ///< [1], in the device's memory: ‖g‖² before `factor`; read with clip_norm
+};
+/// The number that a scale comes to, where ‖g‖² is known: factor · min(1, clip_norm / (factor ‖g‖)).
+float value_of(const GradientScale& scale, double squared_norm);
+
+/// A number for each range of a list, in the device's memory.
+struct RangeNorms {
+  std::span<const double> theta, other;
+};
+
+/// Update rules, on the ranges of θ that are named, and the vector algebra that goes with them: what an optimizer works
+/// with. Formulas and papers stand on top of the optimizers' files in src/optim. A rule that not every device has is an
+/// interface of its own: see optional.hpp.
+class UpdateKernels : public VectorKernels {
+ public:
+  /// `velocity` empty: without momentum.
+  virtual void sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
+                          MutableView theta, MutableView velocity) = 0;
+  virtual void adagrad_update(const AdagradStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                              View g, MutableView theta, MutableView accumulator) = 0;
+  virtual void rmsprop_update(const RmspropStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                              View g, MutableView theta, MutableView mean_square) = 0;
+  virtual void adam_update(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                           View g, MutableView theta, MutableView first, MutableView second) = 0;
+  /// Each range at its own rate. \param norms squared, of θ and g, a number a range
+  virtual void lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                           const RangeNorms& norms, View g, MutableView theta, MutableView velocity) = 0;
+  /// directions[i] = Σ (Adam's direction, decay included)² over ranges[i]; the moments are updated, θ is not.
+  virtual void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
+                            View g, View theta, MutableView first, MutableView second,
+                            std::span<double> directions) = 0;
+  /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left; ratio = ‖θ‖ / ‖direction‖ of the range,
+  /// 1 where either is 0. \param norms squared: of θ, and of its directions
+  virtual void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
+                          MutableView theta, View first, View second) = 0;
+};
+
+}  // namespace unisono::kernels

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "unisono/base/config.hpp"
+
+// Keys that several update rules have.
+
+namespace unisono::optim {
+
+/// momentum, in [0, 1)
+void describe_momentum(ConfigVisitor& visitor, double& momentum);
+/// epsilon, above 0: a step from zeros must give zeros
+void describe_epsilon(ConfigVisitor& visitor, double& epsilon);
+
+}  // namespace unisono::optim
