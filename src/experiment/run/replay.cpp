@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "run/run_folder.hpp"
 
 namespace unisono::experiment {
+namespace {
 
 strategies::EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
   const EventFileHeader recorded = read_event_header(path);
@@ -19,6 +22,20 @@ strategies::EventRecord read_repeatable(const std::string& path, const EventFile
   strategies::EventRecord record = read_events(path);
   require(!record.segments.empty(), "no steps were recorded");
   return record;
+}
+
+}  // namespace
+
+Repetition plan_repetition(const std::string& run, const EventFileHeader& here, std::int64_t checkpoint, Log& log) {
+  Repetition repetition{.events = read_repeatable(events_of(run), here)};
+  const std::int64_t recorded = repetition.events.segments.back().last;
+  repetition.steps = std::min(recorded, checkpoint);
+  if (repetition.steps < recorded) {
+    log.info(fmt::format(
+        "{}: steps up to {} were recorded, but only those up to the newest checkpoint (step {}) are repeated", run,
+        recorded, repetition.steps));
+  }
+  return repetition;
 }
 
 void require_repeated(const Summary& summary, const std::string& run_folder) {

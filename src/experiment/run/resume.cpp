@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "checkpoint/other_form.hpp"
+#include "run/run_state.hpp"
 #include "run/schedule_span.hpp"
 #include "unisono/base/text.hpp"
 
@@ -99,8 +100,7 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
   return "as if it had not stopped, up to rounding, not bit for bit, because these differ";
 }
 
-}  // namespace
-
+/// For rank 0.
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   require_same_config(run, stored);
   require_same_split(run, stored);
@@ -110,6 +110,7 @@ void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   require_same_reader(run, stored);
 }
 
+/// Says where the run goes on, and what stands between it and the same bits.
 void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log& log) {
   log.info(fmt::format("resumed at step {}", stored.step));
   const std::vector<std::string> different = differences(stored, run.header);
@@ -117,6 +118,7 @@ void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log&
   log.info(fmt::format("the run continues {}: {}", consequence(run, stored), fmt::join(different, ", ")));
 }
 
+/// What both say of the experiment stays this run's.
 void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.step = stored.step;
   header.cursor = stored.cursor;
@@ -126,6 +128,34 @@ void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.reported_step = stored.reported_step;
   header.unreported = stored.unreported;
   header.divergence = stored.divergence;
+}
+
+void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  if (checkpoint.optimizer_states > 1 && !keeps_states_apart(run.parts, checkpoint)) {
+    log.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these",
+                         count_of(checkpoint.optimizer_states, "rank")));
+  }
+  if (run.parts.division != nullptr) run.parts.division->begin(checkpoint.header.step);
+  restore_state(run.parts, run.training, checkpoint);
+}
+
+}  // namespace
+
+void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  const CheckpointHeader& stored = checkpoint.header;
+  comm::Communicator& all = run.parts.grid.all();
+  if (all.is_root()) {
+    require_resumable(run, stored);
+    require_same_vectors(run.parts, run.training, checkpoint);
+  }
+  all.barrier();  // nobody reads vectors that rank 0 refuses
+  restore(checkpoint, run, log);
+  say_differences(run, stored, log);
+  take_progress(stored, run.header);
+  for (const std::string& change : {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
+                                    change_of_span(run.config, {stored.config, stored.step, run.steps_per_epoch})}) {
+    if (!change.empty()) log.info(change);
+  }
 }
 
 }  // namespace unisono::experiment

@@ -9,10 +9,10 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/shared_file.hpp"
-#include "run/agreement.hpp"
 #include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
+#include "run/rank_checks.hpp"
 #include "run/replay.hpp"
 #include "run/resume.hpp"
 #include "run/run_header.hpp"
@@ -23,33 +23,9 @@
 #include "run/start_messages.hpp"
 #include "run/summarise.hpp"
 #include "run/training_observer.hpp"
-#include "unisono/base/hash.hpp"
-#include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
 namespace {
-
-/// Before anything is read or written: the same experiment on every rank, from the same binary.
-void require_same_experiment(comm::Communicator& group, const Config& config) {
-  require_same(group, "build", build_hash(), "install the same unisono on all nodes");
-  require_same(group, "config", hash_bytes(effective_config(config)),
-               "give every rank the same config file and the same --set");
-}
-
-/// \throws ConfigError where the rank that is to be slow does not train
-void require_slow_rank(const Config& config, const ModelParts& parts) {
-  const auto rank = static_cast<int>(config.fault.slow_rank);
-  const int ranks = parts.grid.all().size();
-  if (rank < 0) return;
-  if (rank >= ranks) {
-    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
-                                  count_of(ranks, "rank")));
-  }
-  if (!parts.strategy->data_shard(rank, ranks)) {
-    throw ConfigError(
-        fmt::format("fault.slow_rank: rank {} is a server and does not train; choose another rank", rank));
-  }
-}
 
 std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
 
@@ -60,12 +36,11 @@ class Run {
   RunResult train();
 
  private:
-  void check_ranks();
+  void find_other_run();
   void begin();
   std::vector<std::string> initialise();
   void resume(const StoredCheckpoint& checkpoint);
-  void plan_replay();
-  void open_outputs();
+  EventFileHeader events_header_now() const;
   void require_shared_folder();
   bool is_complete() const;
   RunResult already_complete();
@@ -73,7 +48,6 @@ class Run {
   ObserverContext observer_context();
   void restore_best(const TrainingObserver& observer);
   RunResult end(TrainingObserver& observer, double seconds);
-  ResumedRun as_resumed() const { return {config_, parts_, header_, source_->steps_per_epoch()}; }
   std::string name() const { return outputs_.in_folder() ? config_.run_folder() : config_.name; }
   std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
 
@@ -94,8 +68,7 @@ class Run {
   std::optional<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
   std::unique_ptr<KeptModels> kept_;
   std::optional<StoredCheckpoint> compared_;  ///< with which the result will be
-  std::optional<strategies::EventRecord> replayed_;
-  std::int64_t repeated_steps_ = 0;  ///< of these
+  std::optional<Repetition> repetition_;
 };
 
 Run::Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options)
@@ -111,35 +84,24 @@ Run::Run(Job& job, comm::Communicator& group, const Config& config, const RunOpt
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_.info()), data_),
       source_(data_.train(source_options(parts_, config_))) {
-  check_ranks();
+  require_same_instructions(group);
+  require_slow_rank(config_, parts_);
+  criteria_ = criteria_of(config_, *parts_.model, data_.info());
+  require_same_data(group, data_.info());
   header_ = first_header(config_, parts_, data_, training_.average != nullptr);
-  if (!options_.compare_with.empty()) {
-    compared_ = find_compared(parts_, options_.compare_with, config_.run_folder(), log_);
-  }
-  if (!options_.replayed.empty()) plan_replay();
+  find_other_run();
   begin();
-  open_outputs();
+  outputs_.open({config_, parts_, events_header_now(), job_.clock()}, header_, log_);
   require_shared_folder();
 }
 
-void Run::check_ranks() {
-  require_same(group_, "CPU's instruction set", hash_bytes(kernels::cpu_instruction_set()),
-               "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
-  require_slow_rank(config_, parts_);
-  criteria_ = criteria_of(config_, *parts_.model, data_.info());
-  require_same(group_, "data set", data_.info().identity, "copy the same file to all nodes, or use a shared one");
-}
-
-/// Up to the newest checkpoint, with which the end is compared: of a run that was killed the record reaches farther.
-void Run::plan_replay() {
-  const std::string& run = options_.replayed;
-  replayed_ = read_repeatable(events_of(run), events_header(header_, config_, parts_, source_->steps_per_epoch()));
-  const std::int64_t recorded = replayed_->segments.back().last;
-  repeated_steps_ = std::min(recorded, compared_->header.step);
-  if (repeated_steps_ == recorded) return;
-  log_.info(
-      fmt::format("{}: steps up to {} were recorded, but only those up to the newest checkpoint (step {}) are repeated",
-                  run, recorded, repeated_steps_));
+/// With which the result is compared, or which is repeated.
+void Run::find_other_run() {
+  if (options_.compare_with.empty()) return;
+  compared_ = find_compared(parts_, options_.compare_with, config_.run_folder(), log_);
+  if (!options_.replayed.empty()) {
+    repetition_ = plan_repetition(options_.replayed, events_header_now(), compared_->header.step, log_);
+  }
 }
 
 /// Where the run stands before its first step: at initial values, or at a checkpoint.
@@ -170,32 +132,13 @@ std::vector<std::string> Run::initialise() {
 }
 
 void Run::resume(const StoredCheckpoint& checkpoint) {
-  const CheckpointHeader& stored = checkpoint.header;
-  if (group_.is_root()) {
-    require_resumable(as_resumed(), stored);
-    require_same_vectors(parts_, training_, checkpoint);
-  }
-  group_.barrier();  // nobody reads vectors that rank 0 refuses
-  if (checkpoint.optimizer_states > 1 && !keeps_states_apart(parts_, checkpoint)) {
-    log_.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these",
-                          count_of(checkpoint.optimizer_states, "rank")));
-  }
-  if (parts_.division != nullptr) parts_.division->begin(stored.step);
-  restore_state(parts_, training_, checkpoint);
-  say_differences(as_resumed(), stored, log_);
-  take_progress(stored, header_);
-  for (const std::string& change :
-       {keep_evaluations(stored, criteria_, *parts_.model, header_),
-        change_of_span(config_, {stored.config, stored.step, source_->steps_per_epoch()})}) {
-    if (!change.empty()) log_.info(change);
-  }
-  source_->seek(stored.cursor);
-  for (strategies::Worker& worker : workers_.workers()) worker.source.seek(stored.cursor);
+  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch()}, log_);
+  source_->seek(header_.cursor);
+  for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
 }
 
-void Run::open_outputs() {
-  const EventFileHeader events = events_header(header_, config_, parts_, source_->steps_per_epoch());
-  outputs_.open({config_, parts_, events, job_.clock()}, header_, log_);
+EventFileHeader Run::events_header_now() const {
+  return events_header(header_, config_, parts_, source_->steps_per_epoch());
 }
 
 /// Before hours of training, and not only at the first checkpoint.
@@ -272,7 +215,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .seconds = training_.seconds,
                                    .counters = training_.counters,
                                    .first_step = header_.step,
-                                   .total_steps = replayed_ ? repeated_steps_ : total_steps(),
+                                   .total_steps = repetition_ ? repetition_->steps : total_steps(),
                                    .bucket_bytes = config_.communication.bucket_bytes,
                                    .statistics_reducer = &parts_.statistics_reducer,
                                    .threads = parts_.placement.threads,
@@ -281,7 +224,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .worker_steps = header_.worker_steps,
                                    .fault = config_.fault.is_on() ? &fault : nullptr,
                                    .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
-                                   .replayed = replayed_ ? &*replayed_ : nullptr,
+                                   .replayed = repetition_ ? &repetition_->events : nullptr,
                                    .clock = job_.clock()};
   parts_.strategy->train(context);
 }
@@ -299,7 +242,7 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   Summary summary = summarise({parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
   summary.in_folder = outputs_.in_folder();
   if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
-  if (replayed_) require_repeated(summary, config_.run_folder());
+  if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary, config_);
   if (options_.parameters != nullptr) {
     options_.parameters->resize(parts_.parameters.view().size());
