@@ -26,21 +26,38 @@ spdlog::logger make_logger(const std::string& pattern, Arguments&&... arguments)
       fmt::format("{}: the log cannot be written: {}; free some space or choose another folder", path, reason));
 }
 
+struct Terminal {
+  spdlog::logger out = make_logger<spdlog::sinks::stdout_sink_mt>("%v");
+  spdlog::logger err = make_logger<spdlog::sinks::stderr_sink_mt>("warning: %v");
+};
+
 }  // namespace
 
 struct Log::State {
   int rank;
-  bool terminal;
-  spdlog::logger out = make_logger<spdlog::sinks::stdout_sink_mt>("%v");
-  spdlog::logger err = make_logger<spdlog::sinks::stderr_sink_mt>("warning: %v");
+  std::optional<Terminal> terminal = {};
+  State* parent = nullptr;
   std::optional<spdlog::logger> file = {};
 
   void to_file(spdlog::level::level_enum level, std::string_view line) {
     if (file) file->log(level, spdlog::string_view_t(line.data(), line.size()));
   }
+  void info(std::string_view line) {
+    if (parent != nullptr) parent->info(line);
+    if (terminal) terminal->out.info(spdlog::string_view_t(line.data(), line.size()));
+    to_file(spdlog::level::info, line);
+  }
+  void warning(std::string_view line) {
+    if (parent != nullptr) parent->warning(line);
+    if (terminal) terminal->err.warn(spdlog::string_view_t(line.data(), line.size()));
+    to_file(spdlog::level::warn, line);
+  }
 };
 
-Log::Log(int rank, bool terminal) : state_(std::make_unique<State>(State{.rank = rank, .terminal = terminal})) {}
+Log::Log(int rank, bool terminal) : state_(std::make_unique<State>(State{.rank = rank})) {
+  if (terminal) state_->terminal.emplace();
+}
+Log::Log(Log& parent, int rank) : state_(std::make_unique<State>(State{.rank = rank, .parent = parent.state_.get()})) {}
 Log::~Log() = default;
 Log::Log(Log&&) noexcept = default;
 Log& Log::operator=(Log&&) noexcept = default;
@@ -58,15 +75,11 @@ void Log::add_file(const std::string& path) {
 void Log::info_to_file(std::string_view line) { state_->to_file(spdlog::level::info, line); }
 
 void Log::info(std::string_view line) {
-  if (state_->rank != 0) return;
-  if (state_->terminal) state_->out.info(spdlog::string_view_t(line.data(), line.size()));
-  info_to_file(line);
+  if (state_->rank == 0) state_->info(line);
 }
 
 void Log::warning(std::string_view line) {
-  const std::string text = state_->rank == 0 ? std::string(line) : fmt::format("rank {}: {}", state_->rank, line);
-  if (state_->terminal) state_->err.warn(text);
-  state_->to_file(spdlog::level::warn, text);
+  state_->warning(state_->rank == 0 ? std::string(line) : fmt::format("rank {}: {}", state_->rank, line));
 }
 
 }  // namespace unisono

@@ -1,7 +1,8 @@
 #include <memory>
 
 #include "commands.hpp"
-#include "unisono/experiment/train.hpp"
+#include "exit_code.hpp"
+#include "unisono/experiment/run.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -23,7 +24,10 @@ void add_replay(Command app, Chosen& chosen) {
     experiment::hold_stop_signals();
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       const auto world = session.world({}, warn_to(log));
-      const ExitCode code = experiment::replay(*world, arguments->run, arguments->output, chosen.models, log);
+      const ExitCode code = [&] {
+        experiment::Job job(*world, log, {.heeds_signals = true});
+        return exit_code_of(experiment::replay(job, arguments->run, arguments->output, chosen.models));
+      }();
       world->barrier();
       return code;
     };

@@ -1,9 +1,9 @@
-#include "unisono/experiment/train.hpp"
-
 #include <memory>
 
 #include "commands.hpp"
+#include "exit_code.hpp"
 #include "train_config.hpp"
+#include "unisono/experiment/run.hpp"
 #include "warn.hpp"
 
 namespace unisono::cli {
@@ -24,13 +24,16 @@ experiment::Watching watching(const std::string& name) {
 
 ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
   const experiment::Config config = read_train_config(arguments.config, arguments.output, arguments.resume, models);
-  experiment::TrainOptions options{.existing = experiment::Existing::refuse,
-                                   .watching = watching(arguments.progress),
-                                   .compare_with = arguments.compare_with};
+  experiment::RunOptions options{.existing = experiment::Existing::refuse,
+                                 .watching = watching(arguments.progress),
+                                 .compare_with = arguments.compare_with};
   if (arguments.resume) options.existing = experiment::Existing::resume;
   if (arguments.overwrite) options.existing = experiment::Existing::overwrite;
   const auto world = session.world(config.communication, warn_to(log));
-  const ExitCode code = experiment::train(*world, config, options, log);
+  const ExitCode code = [&] {
+    experiment::Job job(*world, log, {.heeds_signals = true});
+    return exit_code_of(experiment::run(job, *world, config, options));
+  }();
   world->barrier();  // whoever does not come to the end is missed here
   return code;
 }

@@ -13,9 +13,11 @@ namespace {
 
 }  // namespace
 
-GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes)
+GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes,
+                                 const Clock& clock)
     : communicator_(communicator),
       gradient_(gradient),
+      clock_(clock),
       final_first_(static_cast<Index>(gradient.size())),
       started_first_(final_first_) {
   const Index bytes = bucket_bytes > 0 ? bucket_bytes : communicator.bucket_bytes();
@@ -26,7 +28,7 @@ GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradien
 void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
   assert(last + kGapFloats >= final_first_ && first <= final_first_);
   final_first_ = first;
-  const ScopedTimer timer(exposed_seconds_);
+  const ScopedTimer timer(exposed_seconds_, clock_);
   if (!requests_.empty()) requests_.back()->test();  // moves all that is under way
   start_final_buckets();
 }
@@ -44,14 +46,14 @@ void GradientBuckets::start_final_buckets() {
 void GradientBuckets::finish() {
   final_first_ = 0;
   {
-    const ScopedTimer timer(exposed_seconds_);
+    const ScopedTimer timer(exposed_seconds_, clock_);
     start_final_buckets();
   }
   {
-    const ScopedTimer timer(straggler_seconds_);
+    const ScopedTimer timer(straggler_seconds_, clock_);
     if (!requests_.empty()) requests_.back()->wait_for_arrivals();
   }
-  const ScopedTimer timer(exposed_seconds_);
+  const ScopedTimer timer(exposed_seconds_, clock_);
   for (const RequestPtr& request : requests_) request->wait();
   requests_.clear();
   final_first_ = started_first_ = static_cast<Index>(gradient_.size());

@@ -23,7 +23,8 @@ std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_uniqu
 }  // namespace
 
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
-  TimedExchange exchange(run.backend, run.seconds, make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes));
+  TimedExchange exchange(run.backend, run.seconds,
+                         make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);

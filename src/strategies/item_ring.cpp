@@ -22,12 +22,13 @@ constexpr int kTag = 83;
 /// that is not done can always be begun; the first thread sees to the messages between its blocks.
 class ItemRing::Pass {
  public:
-  Pass(ItemRing& ring, std::int64_t count, MutableView parameters, const Visit& visit)
+  Pass(ItemRing& ring, std::int64_t count, MutableView parameters, const Visit& visit, const Clock& clock)
       : ring_(ring),
         first_(ring.diagonal_),
         last_(ring.diagonal_ + count),
         parameters_(parameters),
         visit_(visit),
+        clock_(clock),
         made_(static_cast<std::size_t>(ring.rows())),
         sent_(first_),
         arrived_(first_) {
@@ -76,7 +77,7 @@ class ItemRing::Pass {
   /// \return false where another thread failed
   bool await(Index row, std::int64_t diagonal, int thread) {
     if (is_ready(row, diagonal)) return true;
-    const Stopwatch watch;
+    const Stopwatch watch(clock_);
     while (!is_ready(row, diagonal)) {
       if (failed_) return false;
       if (thread == 0) see_to_messages();
@@ -134,7 +135,7 @@ class ItemRing::Pass {
   }
 
   void complete() {
-    const Stopwatch watch;
+    const Stopwatch watch(clock_);
     while (!ring_.is_alone() && (sent_ < last_ || arrived_ < last_)) {
       if (failed_) return;
       see_to_messages();
@@ -159,6 +160,7 @@ class ItemRing::Pass {
   const std::int64_t first_, last_;
   MutableView parameters_;
   const Visit& visit_;
+  const Clock& clock_;
   std::vector<Row> made_;
   std::atomic<std::int64_t> next_{0};  ///< block to be taken
   std::atomic<bool> failed_{false};
@@ -238,8 +240,9 @@ void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
   });
 }
 
-double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit) {
-  Pass pass(*this, count, parameters, visit);
+double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit,
+                      const Clock& clock) {
+  Pass pass(*this, count, parameters, visit, clock);
   team.run([&](int thread) { pass.work(thread); });
   diagonal_ += count;
   return pass.waited();

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/base/thread_team.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/grid.hpp"
@@ -37,8 +38,9 @@ class ItemRing final : public Division {
   /// Visits this rank's blocks of `count` diagonals from the present one on. Blocks of one row, and of one column, are
   /// visited one after the other in the order of the diagonals, others at the same time; nobody waits for a diagonal's
   /// end. The columns travel meanwhile. Collective.
-  /// \return seconds that the calling thread waited for columns
-  double pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit);
+  /// \return seconds by this clock that the calling thread waited for columns
+  double pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit,
+              const Clock& clock = steady_clock());
 
   Index rows() const { return last_row_ - first_row_; }
   const models::Bipartite& model() const { return model_; }

@@ -13,7 +13,9 @@ namespace unisono::strategies {
 class ComputeScope {
  public:
   explicit ComputeScope(const TrainContext& run)
-      : timer_(run.seconds.compute), fault_(run.fault), cpu_seconds_(fault_ != nullptr ? thread_cpu_seconds() : 0) {}
+      : timer_(run.seconds.compute, run.clock),
+        fault_(run.fault),
+        cpu_seconds_(fault_ != nullptr ? thread_cpu_seconds() : 0) {}
   ~ComputeScope() {
     if (fault_ != nullptr) fault_->after(thread_cpu_seconds() - cpu_seconds_);
   }

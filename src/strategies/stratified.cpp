@@ -89,7 +89,7 @@ void Stratified::train(TrainContext& run) {
     double waited = 0;
     {
       const ComputeScope computes(run);
-      waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update);
+      waited = ring_->pass(std::ssize(segment.diagonals), run.state.parameters, team, update, run.clock);
     }
     run.seconds.compute -= waited;
     run.seconds.exposed_communication += waited;

@@ -30,5 +30,26 @@ TEST_CASE("a scoped timer adds its scope to the total", "[clock]") {
   CHECK(total >= 100 + 2 * kPauseSeconds);
 }
 
+class SetClock final : public Clock {
+ public:
+  double seconds() const override { return now; }
+  double now = 100;
+};
+
+TEST_CASE("stopwatches and timers follow the clock that they are given", "[clock]") {
+  SetClock clock;
+  double total = 1;
+  {
+    Stopwatch watch(clock);
+    const ScopedTimer timer(total, clock);
+    clock.now += 60;
+    CHECK(watch.seconds() == 60);
+    CHECK(watch.restart() == 60);
+    clock.now += 5;
+    CHECK(watch.seconds() == 5);
+  }
+  CHECK(total == 66);
+}
+
 }  // namespace
 }  // namespace unisono

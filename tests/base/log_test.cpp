@@ -102,5 +102,36 @@ TEST_CASE("a file that cannot be opened or written is an output error that names
   }
 }
 
+TEST_CASE("a run's log has a file of its own, and its lines go to its parent's, too", "[log]") {
+  const TemporaryFile all("unisono_log_test_all.txt"), one("unisono_log_test_one.txt");
+  Log first(0, false);
+  first.add_file(all.path());
+  Log run(first, 0), elsewhere(first, 1);
+  run.add_file(one.path());
+  elsewhere.add_file(one.path());  // rank 1 of its group: it says warnings alone, and has no file
+  run.info("a line");
+  elsewhere.info("nobody says this");
+  elsewhere.warning("slow disk");
+  first.info("of all");
+  run.info_to_file("step 7");
+  const auto lines_of_all = all.lines(), lines_of_one = one.lines();
+  REQUIRE(lines_of_all.size() == 3);
+  CHECK(is_line(lines_of_all[0], "info", "a line"));
+  CHECK(is_line(lines_of_all[1], "warning", "rank 1: slow disk"));
+  CHECK(is_line(lines_of_all[2], "info", "of all"));
+  REQUIRE(lines_of_one.size() == 2);
+  CHECK(is_line(lines_of_one[0], "info", "a line"));
+  CHECK(is_line(lines_of_one[1], "info", "step 7"));
+}
+
+TEST_CASE("rank 0 of a run has a file on any rank of the job", "[log]") {
+  const TemporaryFile file("unisono_log_test_group.txt");
+  Log third(3, false);
+  Log run(third, 0);
+  run.add_file(file.path());
+  run.info("a line");
+  CHECK(file.lines().size() == 1);
+}
+
 }  // namespace
 }  // namespace unisono

@@ -39,7 +39,7 @@ TEST_CASE("every rank needs a GPU of its own, unless it may be shared", "[device
 TEST_CASE("the CPU computes where nothing else is asked for", "[device]") {
   const auto world = comm::make_self_communicator();
   Log log;
-  const auto backend = make_backend(*world, Config{}, 1, log);
+  const auto backend = make_backend(*world, Config{}, {}, log);
   CHECK(backend->device() == nullptr);
   CHECK(backend->memory().is_plain());
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "expect.hpp"
-#include "unisono/experiment/train.hpp"
+#include "unisono/experiment/job.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -59,10 +59,11 @@ TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]
   const StopSignals signals;
   std::atomic<std::int64_t> stopped_at{0};
   std::raise(SIGUSR1);
+  const auto wish = [&] { return signals.received() != 0 ? StopWish::signal : StopWish::none; };
   comm::run_as_threads(3, [&](comm::Communicator& world) {
-    StopAgreement agreement(world, signals, 100);
+    StopAgreement agreement(world, wish, 100);
     std::int64_t step = 101;
-    while (agreement.agreed(step) == 0) ++step;
+    while (agreement.agreed(step) != StopWish::signal) ++step;
     EXPECT(step == 101);
     stopped_at += step;
   });
@@ -70,13 +71,13 @@ TEST_CASE("all ranks stop at the same step, soon after one was told to", "[stop]
 }
 
 TEST_CASE("ranks that nobody stops agree seldom, and at the same steps", "[stop]") {
-  const StopSignals signals;
   comm::run_as_threads(2, [&](comm::Communicator& world) {
-    StopAgreement agreement(world, signals, 0);
+    StopAgreement agreement(
+        world, [] { return StopWish::none; }, 0);
     // Ranks of different speed: were their next steps not agreed, they would wait for each other for ever.
     for (std::int64_t step = 1; step <= 40; ++step) {
       std::this_thread::sleep_for(std::chrono::milliseconds(world.rank() == 0 ? 1 : 2));
-      EXPECT(agreement.agreed(step) == 0);
+      EXPECT(agreement.agreed(step) == StopWish::none);
     }
   });
 }

@@ -1,26 +1,39 @@
 #pragma once
 
-#include <chrono>
 #include <ctime>
 
 namespace unisono {
 
-/// Wall-clock seconds since construction or the last restart.
+/// Where time comes from: the machine, or a test that simulates it. Any thread may ask.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// Seconds since some moment of the clock's own; they never decrease.
+  virtual double seconds() const = 0;
+};
+
+/// The machine's monotonic clock.
+const Clock& steady_clock();
+
+/// Seconds since construction or the last restart.
 class Stopwatch {
  public:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  /// \param clock outlives the stopwatch
+  explicit Stopwatch(const Clock& clock = steady_clock()) : clock_(&clock), start_(clock.seconds()) {}
+
+  double seconds() const { return clock_->seconds() - start_; }
 
   /// The seconds so far, and begins anew.
   double restart() {
-    const auto now = Clock::now();
-    const double elapsed = std::chrono::duration<double>(now - start_).count();
+    const double now = clock_->seconds();
+    const double elapsed = now - start_;
     start_ = now;
     return elapsed;
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
+  const Clock* clock_;
+  double start_;
 };
 
 /// What the calling thread has computed so far, without what it slept or waited for a core.
@@ -33,7 +46,7 @@ inline double thread_cpu_seconds() {
 /// Adds the seconds of its scope to a total.
 class ScopedTimer {
  public:
-  explicit ScopedTimer(double& total) : total_(total) {}
+  explicit ScopedTimer(double& total, const Clock& clock = steady_clock()) : total_(total), watch_(clock) {}
   ~ScopedTimer() { total_ += watch_.seconds(); }
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;

@@ -13,6 +13,9 @@ class Log {
   /// \param rank 0 alone prints what is not a warning; the others' warnings name their rank
   /// \param terminal whether to print at all
   explicit Log(int rank = 0, bool terminal = true);
+  /// A log with a file of its own, e.g. of one run among several. Its lines also go to `parent`, which outlives it.
+  /// \param rank as above, within the run
+  Log(Log& parent, int rank);
   ~Log();
   Log(Log&&) noexcept;
   Log& operator=(Log&&) noexcept;

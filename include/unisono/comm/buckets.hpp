@@ -18,7 +18,8 @@ class GradientBuckets {
  public:
   /// \param gradient the same length on all ranks; fastest in memory of communicator.shared_allocator()
   /// \param bucket_bytes 0: chosen by where the ranks are
-  GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes = 0);
+  GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes = 0,
+                  const Clock& clock = steady_clock());
 
   /// gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused floats
   /// between blocks need not be named.
@@ -40,6 +41,7 @@ class GradientBuckets {
 
   Communicator& communicator_;
   MutableView gradient_;
+  const Clock& clock_;
   Index bucket_size_;
   Index final_first_;    ///< gradient[final_first_, N) is final
   Index started_first_;  ///< gradient[started_first_, N) is on its way

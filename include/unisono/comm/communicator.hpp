@@ -151,9 +151,10 @@ void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, d
 /// Sums over a communicator of its own.
 class CommunicatorReducer final : public Reducer {
  public:
-  explicit CommunicatorReducer(Communicator& communicator) : communicator_(communicator) {}
+  explicit CommunicatorReducer(Communicator& communicator, const Clock& clock = steady_clock())
+      : communicator_(communicator), clock_(clock) {}
   void sum(std::span<double> values) override {
-    const ScopedTimer timer(seconds_);
+    const ScopedTimer timer(seconds_, clock_);
     communicator_.allreduce_sum(values);
   }
   /// Seconds spent in `sum` so far.
@@ -161,6 +162,7 @@ class CommunicatorReducer final : public Reducer {
 
  private:
   Communicator& communicator_;
+  const Clock& clock_;
   double seconds_ = 0;
 };
 

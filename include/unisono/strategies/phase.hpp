@@ -10,9 +10,9 @@ namespace unisono::strategies {
 class Phase {
  public:
   /// \param part of `all`
-  Phase(const kernels::Backend& backend, Seconds& all, double& part)
-      : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()) {}
-  Phase(const TrainContext& run, double& part) : Phase(run.backend, run.seconds, part) {}
+  Phase(const kernels::Backend& backend, Seconds& all, double& part, const Clock& clock = steady_clock())
+      : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()), watch_(clock) {}
+  Phase(const TrainContext& run, double& part) : Phase(run.backend, run.seconds, part, run.clock) {}
   ~Phase() {
     const double waited = backend_.waited_seconds() - waited_before_;
     part_ += watch_.seconds() - waited;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/models/in_place.hpp"
@@ -126,6 +127,7 @@ struct TrainContext {
   Fault* fault = nullptr;                 ///< makes this rank slow; null: nothing does
   EventRecorder* recorder = nullptr;      ///< of servers' events; null: nobody wants them
   const EventRecord* replayed = nullptr;  ///< the order that servers are to keep to; null: as messages come
+  const Clock& clock = steady_clock();    ///< of all seconds that are counted here
 };
 
 /// A way of training in parallel. Owns the training loop.

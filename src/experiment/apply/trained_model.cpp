@@ -82,7 +82,8 @@ TrainedModel::TrainedModel(comm::Communicator& world, const ApplyOptions& option
       config(config_of(checkpoint.path, checkpoint.header, options)) {
   if (with == With::set) open_set(world, options, log);
   const models::ModelInputs& inputs = checkpoint.header.inputs;
-  parts = std::make_unique<ModelParts>(world, config, inputs, log, needed_by(inputs, data.get()));
+  const NodePlace place(world);
+  parts = std::make_unique<ModelParts>(ModelPlace{world, place, log}, config, inputs, needed_by(inputs, data.get()));
   if (world.is_root()) require_same_model(checkpoint.path, parts->model->layout(), parts->model->statistics_layout());
   restore_model(*parts, checkpoint);
 }

@@ -61,7 +61,8 @@ class Trial {
   Trial(comm::Communicator& world, const Config& config, const models::ModelInputs& inputs, Log& log)
       : world_(world),
         config_(config),
-        parts_(world, config, inputs, log),
+        place_(world),
+        parts_({world, place_, log}, config, inputs),
         training_(parts_, config),
         source_(inputs, source_options(parts_, config)) {
     parts_.model->initialise(static_cast<std::uint64_t>(config.seed), parts_.state());
@@ -115,6 +116,7 @@ class Trial {
  private:
   comm::Communicator& world_;
   const Config& config_;
+  NodePlace place_;
   ModelParts parts_;
   TrainingParts training_;
   SyntheticSource source_;

@@ -63,15 +63,16 @@ void require_way_to_device(const Config& config) {
   throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
 }
 
-std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const Config& config, int threads, Log& log) {
+std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const Config& config,
+                                               const RankMachine& machine, Log& log) {
   const bool is_open = config.device == "auto";
-  if (config.device == "cpu") return kernels::make_cpu_backend(threads);
+  if (config.device == "cpu") return kernels::make_cpu_backend(machine.threads);
   require_way_to_device(config);
   std::string obstacle = obstacle_to_gpus(config);
   if (obstacle.empty()) {
     const kernels::CudaDevices found = kernels::find_cuda_devices();
-    const kernels::CudaDevice* const device = device_of(found, world.node_rank());
-    obstacle = obstacle_to_found(all_found(world, found, device), config.allow_shared_device);
+    const kernels::CudaDevice* const device = device_of(found, machine.node_rank);
+    obstacle = obstacle_to_found(all_found(group, found, device), config.allow_shared_device);
     if (obstacle.empty()) {
       if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
       return kernels::make_cuda_backend(device->number, precision_of(config.precision));
@@ -79,7 +80,7 @@ std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const 
   }
   if (!is_open) throw DeviceError(obstacle);
   log.info(fmt::format("device = \"auto\": the CPU, in fp32 ({})", obstacle));
-  return kernels::make_cpu_backend(threads);
+  return kernels::make_cpu_backend(machine.threads);
 }
 
 }  // namespace unisono::experiment

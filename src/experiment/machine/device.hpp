@@ -26,10 +26,16 @@ struct FoundDevice {
 /// Why the ranks cannot have the GPUs that they found: some found none, or several the same one; empty where they can.
 std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device);
 
+/// Which CPU threads and which GPU a rank may have.
+struct RankMachine {
+  int node_rank = 0;  ///< among all ranks of the job on this node
+  int threads = 1;    ///< of the CPU
+};
+
 /// The kernels that the config asks for: of this rank's GPU, the `node_rank`-th of those that it sees, or of the CPU.
 /// Collective: all ranks compute on GPUs, or none does. Which, is said where the config leaves it open.
-/// \param threads of the CPU
 /// \throws ConfigError, DeviceError where device = "cuda" cannot be had
-std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& world, const Config& config, int threads, Log& log);
+std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const Config& config,
+                                               const RankMachine& machine, Log& log);
 
 }  // namespace unisono::experiment

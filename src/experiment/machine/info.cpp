@@ -108,7 +108,8 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
   const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend = kernels::make_cpu_backend(place_rank(world, config.train.threads, log).threads);
+  const auto backend =
+      kernels::make_cpu_backend(place_rank(world, NodePlace(world), config.train.threads, log).threads);
   LocalReducer reducer;
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));

@@ -167,15 +167,15 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
   return config;
 }
 
-ModelParts::ModelParts(comm::Communicator& communicator, const Config& config, const models::ModelInputs& inputs,
-                       Log& log, data::Dataset* data)
-    : placement(place_rank(communicator, wanted_threads(config), log, serves_too(config) ? 1 : 0)),
+ModelParts::ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
+                       data::Dataset* data)
+    : placement(place_rank(where.group, where.place, wanted_threads(config), where.log, serves_too(config) ? 1 : 0)),
       strategy(strategies::make_strategy(config.strategy)),
-      backend(make_backend(communicator, config, placement.threads, log)),
-      device_world(world_of_device(communicator, *backend, config, log)),
-      grid(device_world ? *device_world : communicator, {.data = communicator.size()}),
+      backend(make_backend(where.group, config, {where.place.number(), placement.threads}, where.log)),
+      device_world(world_of_device(where.group, *backend, config, where.log)),
+      grid(device_world ? *device_world : where.group, {.data = where.group.size()}),
       statistics_group(grid.data().split(0, grid.data().rank())),
-      statistics_reducer(*statistics_group),
+      statistics_reducer(*statistics_group, where.clock),
       model(models::make_model(config.model, inputs,
                                model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
   require_same(grid.data(), "order of the parameters", model->layout().hash(),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "machine/placement.hpp"
+#include "unisono/base/clock.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/process_grid.hpp"
@@ -41,11 +42,19 @@ class SharedDataset {
 
 models::ModelInputs inputs_of(const data::DatasetInfo& info);
 
+/// Where a model is made.
+struct ModelPlace {
+  comm::Communicator& group;  ///< the ranks that have it together
+  const NodePlace& place;
+  Log& log;
+  const Clock& clock = steady_clock();
+};
+
 /// A model on this rank, ready to be evaluated: what train, evaluate, predict and bench share. Its construction is
 /// collective, and checks that all ranks order θ alike.
 struct ModelParts {
   /// \param data that it is to be trained on; null: it is only to be applied, or timed
-  ModelParts(comm::Communicator& communicator, const Config& config, const models::ModelInputs& inputs, Log& log,
+  ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
              data::Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);

@@ -77,22 +77,24 @@ int fair_share(const std::vector<int>& cores, const std::vector<std::vector<int>
   return std::max(1, static_cast<int>(share + 1e-6));
 }
 
-Placement place_rank(comm::Communicator& world, std::int64_t wanted, Log& log, int beside) {
-  const std::vector<int> own = cores_of_this_process();
-  const auto ranks = cores_on_this_node(world, own);
+NodePlace::NodePlace(comm::Communicator& job)
+    : number_(job.node_rank()), cores_(cores_of_this_process()), ranks_(cores_on_this_node(job, cores_)) {}
+
+Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside) {
+  const auto& ranks = place.cores_of_ranks();
   const Placement placement{
-      .cores = static_cast<int>(own.size()),
-      .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, fair_share(own, ranks) - beside)};
+      .cores = static_cast<int>(place.cores().size()),
+      .threads = wanted > 0 ? static_cast<int>(wanted) : std::max(1, fair_share(place.cores(), ranks) - beside)};
   std::set<int> cores;
   for (const auto& rank : ranks) cores.insert(rank.begin(), rank.end());
   const std::int64_t node_threads = static_cast<std::int64_t>(ranks.size()) * placement.threads;
   const bool crowded = placement.threads > placement.cores || node_threads > static_cast<std::int64_t>(cores.size());
-  const std::int64_t crowded_ranks = world.sum(static_cast<std::int64_t>(crowded));
-  if (crowded_ranks > 0 && world.is_root()) {
+  const std::int64_t crowded_ranks = group.sum(static_cast<std::int64_t>(crowded));
+  if (crowded_ranks > 0 && group.is_root()) {
     log.warning(
         fmt::format("{} of {} more threads than cores (here {} of {} on {}): expect less "
                     "speed; use fewer ranks{}",
-                    crowded_ranks, count_of(world.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
+                    crowded_ranks, count_of(group.size(), "rank") + (crowded_ranks == 1 ? " has" : " have"),
                     count_of(std::ssize(ranks), "rank"), count_of(placement.threads, "thread"),
                     count_of(std::ssize(cores), "core"), placement.threads > 1 ? " or a lower train.threads" : ""));
   }
@@ -108,8 +110,11 @@ std::string cpu_name() {
 }
 
 std::uint64_t build_hash() {
-  std::ifstream binary("/proc/self/exe", std::ios::binary);
-  return hash_stream(binary);
+  static const std::uint64_t hash = [] {
+    std::ifstream binary("/proc/self/exe", std::ios::binary);
+    return hash_stream(binary);
+  }();
+  return hash;
 }
 
 std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }

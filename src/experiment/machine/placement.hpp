@@ -22,15 +22,33 @@ struct Placement {
   int threads = 1;  ///< that it runs
 };
 
+/// A rank's place on its node, among all ranks of a job. Whatever group of them it runs in, it keeps this place: groups
+/// that run side by side get cores and GPUs of their own, as far as the node has enough.
+class NodePlace {
+ public:
+  /// Collective over all ranks of the job.
+  explicit NodePlace(comm::Communicator& job);
+
+  int number() const { return number_; }  ///< of this rank on its node
+  const std::vector<int>& cores() const { return cores_; }
+  /// Of every rank of the job on this node, this one included.
+  const std::vector<std::vector<int>>& cores_of_ranks() const { return ranks_; }
+
+ private:
+  int number_;
+  std::vector<int> cores_;
+  std::vector<std::vector<int>> ranks_;
+};
+
 /// Chooses this rank's number of threads; warns where the node's ranks together have more threads than cores.
-/// Collective. \param wanted threads; 0: the fair share \param beside threads of this rank that are to have a core of
-/// it, too
-Placement place_rank(comm::Communicator& world, std::int64_t wanted, Log& log, int beside = 0);
+/// Collective over the group. \param wanted threads; 0: the fair share \param beside threads of this rank that are to
+/// have a core of it, too
+Placement place_rank(comm::Communicator& group, const NodePlace& place, std::int64_t wanted, Log& log, int beside = 0);
 
 /// "AMD EPYC 9R14": of this machine, or "unknown CPU".
 std::string cpu_name();
 
-/// Hash of the running binary: equal builds are equal bytes.
+/// Hash of the running binary, read once: equal builds are equal bytes.
 std::uint64_t build_hash();
 
 /// The most memory that this process ever had resident, and has now. Memory shared with other ranks counts in each.

@@ -23,7 +23,8 @@ std::string_view way_out(bool has_gradients) {
 void TrainingObserver::note_first_loss() {
   if (!divergence_.wants_first_loss()) return;
   TrainingParts& training = context_.training;
-  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
+                                context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = header_.unreported;
   sums += sum_over_ranks(context_.parts.grid.data(), training.sums);
@@ -69,9 +70,10 @@ bool TrainingObserver::parameters_are_finite() {
 
 void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
+  diverged_ = fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0));
+  if (!context_.kept.is_lasting()) return;
   const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
-  diverged_ = fmt::format("{}: {}; {}", what, way_out(context_.training.gradient.size() > 0),
-                          has_checkpoints ? "earlier checkpoints are kept" : "there is no checkpoint yet");
+  diverged_ += has_checkpoints ? "; earlier checkpoints are kept" : "; there is no checkpoint yet";
 }
 
 }  // namespace unisono::experiment

@@ -63,7 +63,7 @@ std::string watching_terminal() {
   return path.starts_with("/dev/pts/") || path.starts_with("/dev/tty") ? path : "";
 }
 
-Progress::Progress(Kind kind, Log& log) : kind_(kind), log_(log) {
+Progress::Progress(Kind kind, Log& log, const Clock& clock) : kind_(kind), log_(log), since_drawn_(clock) {
   if (kind_ == Kind::bar) width_ = width_of(watching_terminal());
 }
 

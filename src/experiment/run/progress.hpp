@@ -35,7 +35,7 @@ std::string watching_terminal();
 class Progress {
  public:
   enum class Kind { bar, lines, none };
-  Progress(Kind kind, Log& log);
+  Progress(Kind kind, Log& log, const Clock& clock = steady_clock());
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

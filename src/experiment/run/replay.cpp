@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "run/run_folder.hpp"
 
 namespace unisono::experiment {
+namespace {
 
 strategies::EventRecord read_repeatable(const std::string& path, const EventFileHeader& here) {
   const EventFileHeader recorded = read_event_header(path);
@@ -21,6 +24,20 @@ strategies::EventRecord read_repeatable(const std::string& path, const EventFile
   return record;
 }
 
+}  // namespace
+
+Repetition plan_repetition(const std::string& run, const EventFileHeader& here, std::int64_t checkpoint, Log& log) {
+  Repetition repetition{.events = read_repeatable(events_of(run), here)};
+  const std::int64_t recorded = repetition.events.segments.back().last;
+  repetition.steps = std::min(recorded, checkpoint);
+  if (repetition.steps < recorded) {
+    log.info(fmt::format(
+        "{}: steps up to {} were recorded, but only those up to the newest checkpoint (step {}) are repeated", run,
+        recorded, repetition.steps));
+  }
+  return repetition;
+}
+
 void require_repeated(const Summary& summary, const std::string& run_folder) {
   if (!summary.is_complete() || !summary.comparison) return;
   const Comparison& comparison = *summary.comparison;
@@ -29,21 +46,20 @@ void require_repeated(const Summary& summary, const std::string& run_folder) {
                                   summary.steps, to_text(comparison)));
 }
 
-ExitCode replay(comm::Communicator& world, const std::string& run, const std::string& output,
-                const models::ModelKinds& models, Log& log) {
-  const EventFileHeader recorded = read_event_header(events_of(run));
-  Config config = parse_config({.path = events_of(run), .text = recorded.config, .overrides = {}}, models);
-  config.output = output.empty() ? run + "/replay" : output;
+RunResult replay(Job& job, const std::string& path, const std::string& output, const models::ModelKinds& models) {
+  const EventFileHeader recorded = read_event_header(events_of(path));
+  Config config = parse_config({.path = events_of(path), .text = recorded.config, .overrides = {}}, models);
+  config.output = output.empty() ? path + "/replay" : output;
   config.train.threads = recorded.threads;
   config.fault = {};  // the order of events holds what it did
   config.strategy.record = false;
   config.strategy.replayed_workers = recorded.workers;
   config.strategy.replayed_servers = recorded.servers;
-  const TrainOptions options{.existing = output.empty() ? Existing::overwrite : Existing::refuse,
-                             .watching = Watching::none,
-                             .compare_with = run,
-                             .replayed = run};
-  return train(world, config, options, log);
+  const RunOptions options{.existing = output.empty() ? Existing::overwrite : Existing::refuse,
+                           .watching = Watching::none,
+                           .compare_with = path,
+                           .replayed = path};
+  return run(job, job.ranks(), config, options);
 }
 
 }  // namespace unisono::experiment

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "unisono/experiment/train.hpp"
+#include "unisono/experiment/run.hpp"
 
 namespace unisono::experiment {
 

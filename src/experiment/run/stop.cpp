@@ -6,8 +6,10 @@
 #include <csignal>
 #include <cstddef>
 #include <ctime>
+#include <mutex>
+#include <utility>
 
-#include "unisono/experiment/train.hpp"
+#include "unisono/experiment/job.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -24,8 +26,13 @@ volatile std::sig_atomic_t received_signal = 0;
 std::atomic<double> first_demand = 0;  // when the first TERM or INT came, by the monotonic clock; 0: none did
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-bool listening = false;
-std::array<struct sigaction, kSignals.size()> previous_actions;
+// Signals are the process's, whose ranks may be threads: they share one set of handlers.
+struct Listening {
+  std::mutex mutex;
+  bool on = false;
+  int listeners = 0;
+  std::array<struct sigaction, kSignals.size()> previous_actions;
+} listening;
 
 double monotonic_seconds() {
   timespec time{};
@@ -44,44 +51,53 @@ void heed(int signal) {
   std::raise(signal);  // ends the process when this handler returns
 }
 
-void listen() {
+void listen_locked() {
+  if (std::exchange(listening.on, true)) return;
   received_signal = 0;
   first_demand = 0;
-  listening = true;
   struct sigaction action {};
   action.sa_handler = heed;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &previous_actions[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &listening.previous_actions[i]);
 }
 
 }  // namespace
 
 void hold_stop_signals() {
-  if (!listening) listen();
+  const std::lock_guard lock(listening.mutex);
+  listen_locked();
 }
 
-StopSignals::StopSignals() { hold_stop_signals(); }
+StopSignals::StopSignals() {
+  const std::lock_guard lock(listening.mutex);
+  listen_locked();
+  ++listening.listeners;
+}
 
 StopSignals::~StopSignals() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_actions[i], nullptr);
-  listening = false;
+  const std::lock_guard lock(listening.mutex);
+  if (--listening.listeners > 0) return;
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &listening.previous_actions[i], nullptr);
+  listening.on = false;
 }
 
 int StopSignals::received() const { return received_signal; }
 
-StopAgreement::StopAgreement(comm::Communicator& world, const StopSignals& signals, std::int64_t first_step)
-    : world_(world), signals_(signals), last_step_(first_step), next_step_(first_step + 1) {}
+StopAgreement::StopAgreement(comm::Communicator& group, std::function<StopWish()> wish, std::int64_t first_step,
+                             const Clock& clock)
+    : group_(group), wish_(std::move(wish)), last_step_(first_step), next_step_(first_step + 1), since_last_(clock) {}
 
-int StopAgreement::agreed(std::int64_t step) {
-  if (step < next_step_) return 0;
+StopWish StopAgreement::agreed(std::int64_t step) {
+  if (step < next_step_) return StopWish::none;
   const double step_seconds = since_last_.restart() / static_cast<double>(std::max<std::int64_t>(1, step - last_step_));
-  std::array<std::int64_t, 2> largest = {signals_.received(), static_cast<std::int64_t>(step_seconds * 1e9)};
-  world_.allreduce_max(std::span<std::int64_t>(largest));
+  std::array<std::int64_t, 2> largest = {static_cast<std::int64_t>(wish_()),
+                                         static_cast<std::int64_t>(step_seconds * 1e9)};
+  group_.allreduce_max(std::span<std::int64_t>(largest));
   const double steps = kSecondsBetween / (static_cast<double>(largest[1]) * 1e-9 + 1e-9);
   last_step_ = step;
   next_step_ = step + std::clamp(static_cast<std::int64_t>(steps), std::int64_t{1}, kMostSteps);
-  return static_cast<int>(largest[0]);
+  return static_cast<StopWish>(largest[0]);
 }
 
 }  // namespace unisono::experiment

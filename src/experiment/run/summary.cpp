@@ -220,6 +220,10 @@ bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& confi
          early.value("by", nlohmann::ordered_json()) == settings_json(config);
 }
 
+std::string_view way_on(const Summary& summary) {
+  return summary.ending == Ending::interrupted && summary.in_folder ? "; continue with --resume" : "";
+}
+
 std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
@@ -229,17 +233,17 @@ std::string to_text(const Summary& summary, const Config& config) {
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
-             clock_text(summary.seconds.sum()), summary.ending == Ending::interrupted ? "; continue with --resume" : "",
-             count_of(summary.parameters, "parameter"), config.strategy.kind,
-             ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
+             clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
+             config.strategy.kind, ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
              local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + counters_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          advice_line(summary.seconds, config) +
-         fmt::format("  memory      {:.0f} MiB in the largest rank\n  folder      {}",
-                     static_cast<double>(summary.peak_memory_bytes) / (1 << 20), config.run_folder());
+         fmt::format("  memory      {:.0f} MiB in the largest rank",
+                     static_cast<double>(summary.peak_memory_bytes) / (1 << 20)) +
+         (summary.in_folder ? fmt::format("\n  folder      {}", config.run_folder()) : "");
 }
 
 }  // namespace unisono::experiment

@@ -22,6 +22,7 @@ enum class Ending { complete, interrupted, diverged };
 /// What a run ends with.
 struct Summary {
   Ending ending = Ending::interrupted;
+  bool in_folder = true;       ///< whether the run left files, and can be resumed
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
   BestEvaluation best = {};    ///< of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;

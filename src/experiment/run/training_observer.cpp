@@ -12,7 +12,6 @@
 #include "run/losses.hpp"
 #include "run/run_state.hpp"
 #include "run/weight_average.hpp"
-#include "unisono/experiment/train.hpp"
 #include "unisono/strategies/phase.hpp"
 
 namespace unisono::experiment {
@@ -29,10 +28,12 @@ double mean_loss(const kernels::LossSums& sums) {
 TrainingObserver::TrainingObserver(ObserverContext context)
     : context_(std::move(context)),
       header_(context_.header),
-      agreement_(context_.parts.grid.all(), context_.signals, header_.step),
+      agreement_(context_.parts.grid.all(), context_.wish, header_.step, context_.clock),
       divergence_(context_.config.train.divergence, context_.steps_per_epoch, header_.divergence),
       selection_(context_.criteria, context_.config.train.early_stopping, header_),
       first_step_(header_.step),
+      since_start_(context_.clock),
+      since_report_(context_.clock),
       reported_loss_(std::numeric_limits<double>::quiet_NaN()) {}
 
 bool TrainingObserver::step(const strategies::StepRecord& record) {
@@ -55,7 +56,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   if (due_.epoch && !has_diverged()) say_epoch();
   if (agreement_.next_step() <= header_.step) advance_checkpoint();
   const bool ends = has_diverged() || stopped_early_;
-  interrupted_ = stop_is_agreed() && epochs_done() < context_.config.train.epochs && !ends;
+  stop_wish_ = agreed_wish();
+  interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.config.train.epochs && !ends;
   // One of a model that is losing itself would take the place of a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
   if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
@@ -73,7 +75,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   // Where there are servers, a meeting would change which parameters workers have.
   if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
   // A checkpoint is done only where all ranks meet.
-  if (context_.checkpoints.is_writing()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
+  if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
 }
 
@@ -90,14 +92,14 @@ void TrainingObserver::note_due(const strategies::StepRecord& record) {
 void TrainingObserver::average_weights() {
   if (!context_.training.average) return;
   strategies::Seconds& seconds = context_.training.seconds;
-  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.optimizer);
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.optimizer, context_.clock);
   context_.training.average->update(header_.step);
 }
 
-bool TrainingObserver::stop_is_agreed() {
+StopWish TrainingObserver::agreed_wish() {
   strategies::Seconds& seconds = context_.training.seconds;
-  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication);
-  return agreement_.agreed(header_.step) != 0;
+  const strategies::Phase phase(*context_.parts.backend, seconds, seconds.exposed_communication, context_.clock);
+  return agreement_.agreed(header_.step);
 }
 
 void TrainingObserver::finish() {
@@ -124,7 +126,8 @@ std::vector<models::Metric> TrainingObserver::train_metrics() const {
 /// Of the steps since the last report, over all ranks.
 kernels::LossSums TrainingObserver::collect_losses() {
   TrainingParts& training = context_.training;
-  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication);
+  const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
+                                context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = std::exchange(header_.unreported, {});
   sums += sum_over_ranks(context_.parts.grid.data(), std::exchange(training.sums, {}));
@@ -177,7 +180,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
                                     const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
-  if (context_.records == nullptr) return;
+  if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
   line["learning_rate"] = last_.learning_rate;
@@ -185,7 +188,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   add_norms(line);
   if (!serving.shards.empty()) line["serving"] = brief_json(serving);
   line["seconds"] = to_json(seconds);
-  context_.records->metrics.write(line);
+  context_.records->metrics->write(line);
 }
 
 /// Where there is one gradient of each step.
@@ -198,22 +201,22 @@ void TrainingObserver::add_norms(nlohmann::ordered_json& line) const {
 }
 
 void TrainingObserver::evaluate(data::Split split) {
-  const Stopwatch watch;
+  const Stopwatch watch(context_.clock);
   ModelParts& parts = context_.parts;
   if (examples_of(context_.data.info(), split) == 0) return;
   {
-    const ScopedTimer timer(context_.training.seconds.evaluation);
+    const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
     const WeightAverage::InPlace applied(parts, context_.training.average.get());
     evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
   }
   check_evaluation(split, evaluations_[split]);
-  if (context_.records == nullptr || has_diverged()) return;
+  if (!writes_metrics() || has_diverged()) return;
   nlohmann::ordered_json line = {{"event", "evaluation"}, {"step", header_.step}, {"epoch", epochs_done()}};
   line["split"] = data::name_of(split);
   line.update(to_json(evaluations_[split]));
   if (stopped_early_) line["weights_of_step"] = header_.best_by.step;
   line["seconds"] = watch.seconds();
-  context_.records->metrics.write(line);
+  context_.records->metrics->write(line);
 }
 
 void TrainingObserver::evaluate_and_judge() {
@@ -241,25 +244,25 @@ void TrainingObserver::judge() {
 }
 
 void TrainingObserver::write_checkpoint() {
-  const ScopedTimer timer(context_.training.seconds.checkpoint);
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
   if (!parameters_are_finite()) {
     interrupted_ = false;
     return diverge(fmt::format("parameters are not finite after step {}", header_.step));
   }
   header_.optimizer_steps = context_.training.optimizer->steps();
-  context_.checkpoints.write(header_, state_of(context_.parts, context_.training), newly_best_);
+  context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;
 }
 
 void TrainingObserver::advance_checkpoint() {
-  const ScopedTimer timer(context_.training.seconds.checkpoint);
-  context_.checkpoints.advance();
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  context_.kept.advance();
 }
 
 void TrainingObserver::finish_checkpoint() {
-  const ScopedTimer timer(context_.training.seconds.checkpoint);
-  context_.checkpoints.finish();
+  const ScopedTimer timer(context_.training.seconds.checkpoint, context_.clock);
+  context_.kept.finish();
 }
 
 }  // namespace unisono::experiment

@@ -1,29 +1,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apply/evaluator.hpp"
-#include "checkpoint/checkpoint_store.hpp"
 #include "machine/parts.hpp"
 #include "run/divergence.hpp"
-#include "run/metrics_log.hpp"
-#include "run/progress.hpp"
-#include "run/run_folder.hpp"
+#include "run/kept_models.hpp"
+#include "run/run_outputs.hpp"
 #include "run/selection.hpp"
 #include "run/serving_report.hpp"
 #include "run/stop.hpp"
 
 namespace unisono::experiment {
-
-/// What rank 0 writes to.
-struct Records {
-  MetricsLog& metrics;
-  Progress& progress;
-};
 
 /// What the observer of a run borrows.
 struct ObserverContext {
@@ -31,11 +24,12 @@ struct ObserverContext {
   ModelParts& parts;
   TrainingParts& training;
   data::Dataset& data;
-  const StopSignals& signals;
+  std::function<StopWish()> wish;  ///< of this rank
   std::int64_t steps_per_epoch;
-  CheckpointStore& checkpoints;
+  KeptModels& kept;
   const Criteria& criteria;
-  Records* records;         ///< null but on rank 0
+  Records* records;  ///< null but on rank 0
+  const Clock& clock;
   CheckpointHeader header;  ///< of the next checkpoint; where a resumed run begins
 };
 
@@ -53,6 +47,8 @@ class TrainingObserver final : public strategies::Observer {
   void finish();
 
   bool interrupted() const { return interrupted_; }
+  /// By whom, where it was interrupted.
+  StopWish stop_wish() const { return stop_wish_; }
   /// Whether early stopping ended the run: the model is then to be that of best().step before `finish`.
   bool stopped_early() const { return stopped_early_; }
   const BestEvaluation& best() const { return header_.best_by; }
@@ -77,6 +73,7 @@ class TrainingObserver final : public strategies::Observer {
   void check_end();
   bool parameters_are_finite();
   void diverge(const std::string& what);
+  bool writes_metrics() const { return context_.records != nullptr && context_.records->metrics != nullptr; }
   bool has_diverged() const { return !diverged_.empty(); }
   ServingReport serving_since_report();
   void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
@@ -92,7 +89,7 @@ class TrainingObserver final : public strategies::Observer {
   void show_progress(bool reported);
   double shown_loss();
   double shown_rate() const;
-  bool stop_is_agreed();
+  StopWish agreed_wish();
   std::int64_t epochs_done() const { return header_.cursor.epoch; }
   /// Of a step that was made, from 1.
   std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / context_.steps_per_epoch + 1; }
@@ -107,6 +104,7 @@ class TrainingObserver final : public strategies::Observer {
     bool report = false, epoch = false, evaluation = false, checkpoint = false;
   } due_;
   bool interrupted_ = false, stopped_early_ = false;
+  StopWish stop_wish_ = StopWish::none;
   std::string diverged_;
   std::int64_t first_step_, written_step_ = -1, judged_step_ = -1;
   std::int64_t examples_ = 0, reported_examples_ = 0;

@@ -6,8 +6,8 @@ namespace {
 
 class BucketedSum final : public GradientExchange {
  public:
-  BucketedSum(comm::Communicator& communicator, MutableView gradient, Index bucket_bytes)
-      : buckets_(communicator, gradient, bucket_bytes) {}
+  BucketedSum(comm::Communicator& communicator, MutableView gradient, Index bucket_bytes, const Clock& clock)
+      : buckets_(communicator, gradient, bucket_bytes, clock) {}
   void ready(Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override { buckets_.finish(); }
   HeldUp held_up() const override {
@@ -21,8 +21,8 @@ class BucketedSum final : public GradientExchange {
 }  // namespace
 
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
-                                                    Index bucket_bytes) {
-  return std::make_unique<BucketedSum>(communicator, gradient, bucket_bytes);
+                                                    Index bucket_bytes, const Clock& clock) {
+  return std::make_unique<BucketedSum>(communicator, gradient, bucket_bytes, clock);
 }
 
 }  // namespace unisono::strategies

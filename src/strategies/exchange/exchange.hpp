@@ -27,7 +27,8 @@ class GradientExchange {
 /// g ← Σ_r g_r, in buckets, each as soon as it is final. Li et al., "PyTorch distributed", VLDB 2020.
 /// Cost a step: allreduces of 4N bytes together, N flops.
 /// \param gradient the same length on all ranks; it is written to \param bucket_bytes 0: chosen
+/// \param clock that tells how long the ranks were held up
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
-                                                    Index bucket_bytes = 0);
+                                                    Index bucket_bytes = 0, const Clock& clock = steady_clock());
 
 }  // namespace unisono::strategies

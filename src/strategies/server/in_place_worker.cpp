@@ -67,7 +67,7 @@ void InPlaceWorker::make_steps(const Segment& segment) {
 
 /// The rows that the batch touches.
 void InPlaceWorker::mark(const data::Batch& batch) {
-  const ScopedTimer timer(run_.seconds.compute);
+  const ScopedTimer timer(run_.seconds.compute, run_.clock);
   for (const data::ExampleRange& piece : pieces_of(batch)) {
     run_.model.in_place()->mark_rows(batch, piece, *scratch_, touched_);
   }
@@ -101,7 +101,7 @@ void InPlaceWorker::for_each_row(Visit visit) {
 Pulled InPlaceWorker::pull(std::int64_t clock) {
   client_.start_pull(clock, 1, parts(), {});
   const Pulled pulled = client_.finish_pull();
-  const ScopedTimer timer(run_.seconds.exposed_communication);
+  const ScopedTimer timer(run_.seconds.exposed_communication, run_.clock);
   for_each_row([](MutableView theta, MutableView message) { std::ranges::copy(message, theta.begin()); });
   return pulled;
 }
@@ -119,7 +119,7 @@ void InPlaceWorker::train_on(const data::Batch& batch, double rate) {
 
 void InPlaceWorker::push(const Segment& segment, std::int64_t clock, const data::Batch& batch) {
   {
-    const ScopedTimer timer(run_.seconds.exposed_communication);
+    const ScopedTimer timer(run_.seconds.exposed_communication, run_.clock);
     const bool alone = settings_.workers == 1;
     for_each_row([&](View theta, MutableView message) {
       for (std::size_t k = 0; k < theta.size(); ++k) {

@@ -14,12 +14,13 @@ Server::Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerS
       shard_(shard),
       settings_(settings),
       peers_(static_cast<std::size_t>(roles.workers())) {
+  for (Peer& peer : peers_) peer.since_pull = Stopwatch(wire.clock());
   counters_.staleness.resize(peers_.size());
   counters_.held_seconds.resize(peers_.size());
 }
 
 void Server::serve(const Segment& segment, EventOrder& order) {
-  const Stopwatch watch;
+  const Stopwatch watch(wire_.clock());
   segment_ = segment;
   order_ = &order;
   to_grant_ = segment.steps * segment.active;
@@ -52,7 +53,7 @@ void Server::finish_some() {
   for (const Pending& one : pending_) requests.push_back(one.request.get());
   std::vector<std::size_t> done;
   {
-    const ScopedTimer timer(counters_.idle_seconds);
+    const ScopedTimer timer(counters_.idle_seconds, wire_.clock());
     done = wire_.wait_any(requests);
   }
   std::vector<Pending> finished;

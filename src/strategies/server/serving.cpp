@@ -54,7 +54,7 @@ Serving::Serving(TrainContext& run, ServingPlan plan)
     : run_(run),
       plan_(std::move(plan)),
       group_(run.communicator.split(0, run.communicator.rank())),
-      wire_(*group_, plan_.roles) {
+      wire_(*group_, plan_.roles, run.clock) {
   add_workers();
   add_servers();
   const auto roles = static_cast<int>(workers_.size() + servers_.size());

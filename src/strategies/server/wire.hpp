@@ -64,9 +64,9 @@ enum class Channel { question, rows, values, statistics, push_answer, pull_answe
 /// Messages between roles. Any number of threads may use it at the same time.
 class Wire {
  public:
-  /// \param communicator that nobody else uses
-  Wire(comm::Communicator& communicator, const Roles& roles)
-      : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()) {}
+  /// \param communicator that nobody else uses \param clock of who waits for messages
+  Wire(comm::Communicator& communicator, const Roles& roles, const Clock& clock = steady_clock())
+      : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()), clock_(clock) {}
 
   comm::RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
   comm::RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
@@ -82,12 +82,15 @@ class Wire {
   /// Throws what the first thread gave up for: what the others throw is a consequence.
   void rethrow_cause();
 
+  const Clock& clock() const { return clock_; }
+
  private:
   int tag(int worker, int server, Channel channel) const;
 
   comm::Communicator& communicator_;
   const Roles& roles_;
   int most_servers_;  ///< of a rank
+  const Clock& clock_;
   std::atomic<bool> gave_up_ = false;
   std::mutex mutex_;
   std::exception_ptr cause_;

@@ -1,0 +1,85 @@
+#include "unisono/experiment/job.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "machine/parts.hpp"
+#include "machine/placement.hpp"
+#include "run/stop.hpp"
+#include "unisono/base/config.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+/// What tells whether a file is still the one that was opened.
+std::string version_of(const std::string& path) {
+  struct stat state {};
+  if (::stat(path.c_str(), &state) != 0) return "";
+  return fmt::format("{} {} {} {} {}", state.st_dev, state.st_ino, state.st_size, state.st_mtim.tv_sec,
+                     state.st_mtim.tv_nsec);
+}
+
+/// All that opening a set depends on, but for the seed.
+std::string terms_of(const data::DataSettings& settings) {
+  data::DataSettings copy = settings;  // visitors take what they only read by reference, too
+  return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); }) + version_of(settings.path);
+}
+
+struct OpenSet {
+  std::string terms;
+  std::uint64_t seed = 0;
+  std::shared_ptr<SharedDataset> set = {};
+
+  bool is(const std::string& wanted, std::uint64_t wanted_seed) const {
+    return set && terms == wanted && (seed == wanted_seed || (*set)->info().kind == data::SetKind::table);
+  }
+};
+
+}  // namespace
+
+class Job::Signals : public StopSignals {};
+
+struct Job::Groups {
+  std::vector<std::unique_ptr<comm::Communicator>> made;
+  std::map<const comm::Communicator*, OpenSet> sets;  ///< of these and of the job; they end before their groups
+};
+
+Job::Job(comm::Communicator& ranks, Log& log, const JobOptions& options)
+    : ranks_(ranks),
+      log_(log),
+      clock_(options.clock),
+      signals_(options.heeds_signals ? std::make_unique<Signals>() : nullptr),
+      place_(std::make_unique<NodePlace>(ranks)),
+      groups_(std::make_unique<Groups>()) {
+  groups_->sets[&ranks] = {};
+}
+
+Job::~Job() = default;
+
+int Job::received_signal() const { return signals_ ? signals_->received() : 0; }
+
+comm::Communicator& Job::split(int color, int key) {
+  comm::Communicator& group = *groups_->made.emplace_back(ranks_.split(color, key));
+  groups_->sets[&group] = {};
+  return group;
+}
+
+std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const data::DataSettings& settings,
+                                             std::uint64_t seed) {
+  const auto found = groups_->sets.find(&group);
+  if (found == groups_->sets.end()) return std::make_shared<SharedDataset>(group, settings, seed);
+  OpenSet& open = found->second;
+  const std::string terms = terms_of(settings);
+  const bool all_have_it = group.max(open.is(terms, seed) ? 0 : 1) == 0;
+  if (all_have_it) return open.set;
+  open = {};  // before the next one takes memory
+  open = {.terms = terms, .seed = seed, .set = std::make_shared<SharedDataset>(group, settings, seed)};
+  return open.set;
+}
+
+}  // namespace unisono::experiment

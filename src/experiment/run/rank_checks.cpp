@@ -1,0 +1,40 @@
+#include "run/rank_checks.hpp"
+
+#include <fmt/format.h>
+
+#include "run/agreement.hpp"
+#include "unisono/base/hash.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::experiment {
+
+void require_same_experiment(comm::Communicator& group, const Config& config) {
+  require_same(group, "build", build_hash(), "install the same unisono on all nodes");
+  require_same(group, "config", hash_bytes(effective_config(config)),
+               "give every rank the same config file and the same --set");
+}
+
+void require_same_instructions(comm::Communicator& group) {
+  require_same(group, "CPU's instruction set", hash_bytes(kernels::cpu_instruction_set()),
+               "give all ranks the environment UNISONO_MAX_ISA=avx2, or portable, so that they compute the same bits");
+}
+
+void require_same_data(comm::Communicator& group, const data::DatasetInfo& data) {
+  require_same(group, "data set", data.identity, "copy the same file to all nodes, or use a shared one");
+}
+
+void require_slow_rank(const Config& config, const ModelParts& parts) {
+  const auto rank = static_cast<int>(config.fault.slow_rank);
+  const int ranks = parts.grid.all().size();
+  if (rank < 0) return;
+  if (rank >= ranks) {
+    throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,
+                                  count_of(ranks, "rank")));
+  }
+  if (!parts.strategy->data_shard(rank, ranks)) {
+    throw ConfigError(
+        fmt::format("fault.slow_rank: rank {} is a server and does not train; choose another rank", rank));
+  }
+}
+
+}  // namespace unisono::experiment

@@ -1,0 +1,161 @@
+#include "run/resume.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/other_form.hpp"
+#include "run/run_state.hpp"
+#include "run/schedule_span.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+void require_same_config(const ResumedRun& run, const CheckpointHeader& stored) {
+  const auto changed = changes_that_forbid_resuming(stored.config, run.header.config);
+  if (changed.empty()) return;
+  throw ConfigError(
+      fmt::format("{}: the run was started with different values of {}: resume with those of its config.toml, or "
+                  "start a new run with --output DIR",
+                  run.config.run_folder(), fmt::join(changed, ", ")));
+}
+
+/// Runs of versions that had no data.split_seed chose validation examples by `seed`, without a look at classes.
+void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
+  const data::DataSettings& data = run.config.data;
+  if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
+  if (run.header.inputs.kind == data::SetKind::sparse) {
+    throw ConfigError(
+        fmt::format("{}: was started by an earlier version, which ordered examples differently when "
+                    "data.validation_fraction is set; start a new run with --output DIR",
+                    run.config.run_folder()));
+  }
+  if (data.split_seed == run.config.seed && !data.stratify) return;
+  throw ConfigError(
+      fmt::format("{}: was started by an earlier version, which chose validation examples differently; to keep them, "
+                  "resume with --set data.split_seed={} --set data.stratify=false",
+                  run.config.run_folder(), run.config.seed));
+}
+
+void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) {
+  const bool at_own_pace = !stored.worker_steps.empty();  // whose shares are not passed through together anyway
+  if (run.config.data.partition != "fixed" || stored.ranks == run.header.ranks || at_own_pace) return;
+  throw ConfigError(
+      fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
+                  "same number, not on {}",
+                  run.config.run_folder(), count_of(stored.ranks, "rank"), run.header.ranks));
+}
+
+void require_same_data(const ResumedRun& run, const CheckpointHeader& stored) {
+  if (stored.data_identity != run.header.data_identity) {
+    throw CheckpointError(
+        fmt::format("{}: the run was started on different data from {}: resume with the same set, or start a new run "
+                    "with --output DIR",
+                    run.config.run_folder(), run.config.data.path));
+  }
+  if (const std::string what = other_form(stored.preprocessing, run.header.preprocessing); !what.empty()) {
+    throw CheckpointError(
+        fmt::format("{}: since the run was started, {} changed in {}: resume with the same set, imported with the same "
+                    "options, or start a new run with --output DIR",
+                    run.config.run_folder(), what, run.config.data.path));
+  }
+}
+
+void require_same_reader(const ResumedRun& run, const CheckpointHeader& stored) {
+  if (stored.resident == run.header.resident) return;
+  const auto reader = [](bool resident) { return resident ? "resident" : "streaming"; };
+  throw ConfigError(fmt::format(
+      "{}: the run was started with a {} reader, but this one is {} and orders examples differently: "
+      "resume with --set data.reader={}",
+      run.config.run_folder(), reader(stored.resident), reader(run.header.resident), reader(stored.resident)));
+}
+
+std::vector<std::string> differences(const CheckpointHeader& stored, const CheckpointHeader& now) {
+  std::vector<std::string> different;
+  const auto compare = [&](const std::string& what, const auto& before, const auto& after) {
+    if (before != after) different.push_back(fmt::format("{} ({} before, {} now)", what, before, after));
+  };
+  compare("ranks", stored.ranks, now.ranks);
+  compare("threads", stored.threads, now.threads);
+  compare("device", stored.device, now.device);
+  if (stored.build != now.build) different.emplace_back("the build of unisono");
+  if (stored.layout != now.layout) different.emplace_back("the order of the parameters");
+  return different;
+}
+
+/// How the run goes on although something differs.
+std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
+  const ModelParts& parts = run.parts;
+  const bool divided = parts.division != nullptr;  // then steps are the same on any ranks and threads
+  if (divided && stored.build == run.header.build && stored.layout == run.header.layout) {
+    return "as if it had not stopped, although these differ";
+  }
+  const bool together = parts.strategy->steps_together() && !parts.model->statistics_are_local();
+  if (stored.ranks != run.header.ranks && !divided && !together) {
+    return "from there, with different steps or statistics on each rank, because these differ";
+  }
+  return "as if it had not stopped, up to rounding, not bit for bit, because these differ";
+}
+
+/// For rank 0.
+void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
+  require_same_config(run, stored);
+  require_same_split(run, stored);
+  require_chosen_span(run.config, {stored.config, stored.step, run.steps_per_epoch});
+  require_same_shares(run, stored);
+  require_same_data(run, stored);
+  require_same_reader(run, stored);
+}
+
+/// Says where the run goes on, and what stands between it and the same bits.
+void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log& log) {
+  log.info(fmt::format("resumed at step {}", stored.step));
+  const std::vector<std::string> different = differences(stored, run.header);
+  if (different.empty()) return;
+  log.info(fmt::format("the run continues {}: {}", consequence(run, stored), fmt::join(different, ", ")));
+}
+
+/// What both say of the experiment stays this run's.
+void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
+  header.step = stored.step;
+  header.cursor = stored.cursor;
+  header.worker_steps = stored.worker_steps;
+  header.names = stored.names;
+  header.epoch_sums = stored.epoch_sums;
+  header.reported_step = stored.reported_step;
+  header.unreported = stored.unreported;
+  header.divergence = stored.divergence;
+}
+
+void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  if (checkpoint.optimizer_states > 1 && !keeps_states_apart(run.parts, checkpoint)) {
+    log.info(fmt::format("{} had their own optimizer states: every rank continues with the mean of these",
+                         count_of(checkpoint.optimizer_states, "rank")));
+  }
+  if (run.parts.division != nullptr) run.parts.division->begin(checkpoint.header.step);
+  restore_state(run.parts, run.training, checkpoint);
+}
+
+}  // namespace
+
+void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
+  const CheckpointHeader& stored = checkpoint.header;
+  comm::Communicator& all = run.parts.grid.all();
+  if (all.is_root()) {
+    require_resumable(run, stored);
+    require_same_vectors(run.parts, run.training, checkpoint);
+  }
+  all.barrier();  // nobody reads vectors that rank 0 refuses
+  restore(checkpoint, run, log);
+  say_differences(run, stored, log);
+  take_progress(stored, run.header);
+  for (const std::string& change : {keep_evaluations(stored, run.criteria, *run.parts.model, run.header),
+                                    change_of_span(run.config, {stored.config, stored.step, run.steps_per_epoch})}) {
+    if (!change.empty()) log.info(change);
+  }
+}
+
+}  // namespace unisono::experiment

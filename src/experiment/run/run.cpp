@@ -1,0 +1,261 @@
+#include "unisono/experiment/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "checkpoint/checkpoint_store.hpp"
+#include "checkpoint/shared_file.hpp"
+#include "run/comparison.hpp"
+#include "run/initialise_from.hpp"
+#include "run/kept_models.hpp"
+#include "run/rank_checks.hpp"
+#include "run/replay.hpp"
+#include "run/resume.hpp"
+#include "run/run_header.hpp"
+#include "run/run_outputs.hpp"
+#include "run/run_state.hpp"
+#include "run/schedule_span.hpp"
+#include "run/selection.hpp"
+#include "run/start_messages.hpp"
+#include "run/summarise.hpp"
+#include "run/training_observer.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
+
+/// The life of a run, from its parts to its result. Its construction is collective.
+class Run {
+ public:
+  Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options);
+  RunResult train();
+
+ private:
+  void find_other_run();
+  void begin();
+  std::vector<std::string> initialise();
+  void resume(const StoredCheckpoint& checkpoint);
+  EventFileHeader events_header_now() const;
+  void require_shared_folder();
+  bool is_complete() const;
+  RunResult already_complete();
+  void make_steps(TrainingObserver& observer);
+  ObserverContext observer_context();
+  void restore_best(const TrainingObserver& observer);
+  RunResult end(TrainingObserver& observer, double seconds);
+  std::string name() const { return outputs_.in_folder() ? config_.run_folder() : config_.name; }
+  std::int64_t total_steps() const { return config_.train.epochs * source_->steps_per_epoch(); }
+
+  Job& job_;
+  comm::Communicator& group_;
+  const RunOptions& options_;
+  Config config_;  ///< with what the data decide
+  Log log_;
+  RunOutputs outputs_;
+  std::shared_ptr<SharedDataset> shared_data_;
+  data::Dataset& data_;
+  ModelParts parts_;
+  TrainingParts training_;
+  WorkerParts workers_;
+  std::unique_ptr<data::BatchSource> source_;
+  CheckpointHeader header_;
+  Criteria criteria_;
+  std::optional<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
+  std::unique_ptr<KeptModels> kept_;
+  std::optional<StoredCheckpoint> compared_;  ///< with which the result will be
+  std::optional<Repetition> repetition_;
+};
+
+Run::Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options)
+    : job_(job),
+      group_(group),
+      options_(options),
+      config_(config),
+      log_(job.log(), group.rank()),
+      outputs_(group, config, options),
+      shared_data_(job.open_set(group, config.data, seed_of(config))),
+      data_(**shared_data_),
+      parts_({group, job.place(), log_, job.clock()}, settle(config_, data_.info()), inputs_of(data_.info()), &data_),
+      training_(parts_, config_),
+      workers_(parts_, training_, config_, inputs_of(data_.info()), data_),
+      source_(data_.train(source_options(parts_, config_))) {
+  require_same_instructions(group);
+  require_slow_rank(config_, parts_);
+  criteria_ = criteria_of(config_, *parts_.model, data_.info());
+  require_same_data(group, data_.info());
+  header_ = first_header(config_, parts_, data_, training_.average != nullptr);
+  find_other_run();
+  begin();
+  outputs_.open({config_, parts_, events_header_now(), job_.clock()}, header_, log_);
+  require_shared_folder();
+}
+
+/// With which the result is compared, or which is repeated.
+void Run::find_other_run() {
+  if (options_.compare_with.empty()) return;
+  compared_ = find_compared(parts_, options_.compare_with, config_.run_folder(), log_);
+  if (!options_.replayed.empty()) {
+    repetition_ = plan_repetition(options_.replayed, events_header_now(), compared_->header.step, log_);
+  }
+}
+
+/// Where the run stands before its first step: at initial values, or at a checkpoint.
+void Run::begin() {
+  // Before an earlier run is removed, which may be the one that this one starts from.
+  const bool resumes = options_.existing == Existing::resume;
+  std::vector<std::string> said;
+  if (!resumes) said = initialise();
+  group_.barrier();
+  outputs_.begin(log_, said);
+  if (!outputs_.in_folder()) {
+    kept_ = keep_in_memory(parts_, config_.train.early_stopping.is_on());
+    return;
+  }
+  checkpoints_.emplace(group_, checkpoints_of(config_.run_folder()), config_.checkpoint);
+  kept_ = keep_in(*checkpoints_, parts_, training_);
+  if (!resumes) return;
+  if (const auto stored = checkpoints_->newest(log_)) return resume(*stored);
+  if (group_.is_root())
+    log_.warning(config_.run_folder() + " holds no checkpoint yet: the run starts at its first step");
+  initialise();
+}
+
+/// \return what was said of it
+std::vector<std::string> Run::initialise() {
+  parts_.initialise(seed_of(config_));
+  return initialise_from_other(parts_, {config_, data_}, log_);
+}
+
+void Run::resume(const StoredCheckpoint& checkpoint) {
+  resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch()}, log_);
+  source_->seek(header_.cursor);
+  for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
+}
+
+EventFileHeader Run::events_header_now() const {
+  return events_header(header_, config_, parts_, source_->steps_per_epoch());
+}
+
+/// Before hours of training, and not only at the first checkpoint.
+void Run::require_shared_folder() {
+  if (!outputs_.in_folder() || !is_parted(state_of(parts_, training_))) return;
+  group_.barrier();  // rank 0 has written it
+  if (all_see(group_, config_.run_folder() + "/config.toml")) return;
+  throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));
+}
+
+/// Resumed at its end, and with a summary: another one would be of no steps, or of those at whose end it stopped early.
+bool Run::is_complete() const {
+  const bool at_end = header_.step >= total_steps();
+  return group_.max(outputs_.is_summarised(header_.step, at_end, config_) ? 1 : 0) != 0;
+}
+
+RunResult Run::already_complete() {
+  const std::string way_on = header_.step < total_steps()
+                                 ? "it stopped early; a larger train.early_stopping.patience lets it continue"
+                                 : way_to_go_on(config_, source_->steps_per_epoch());
+  log_.info(fmt::format("{}: already complete; {}", config_.run_folder(), way_on));
+  RunResult result;
+  result.status = RunStatus::already_complete;
+  result.best = header_.best_by;
+  result.steps_per_epoch = source_->steps_per_epoch();
+  result.steps = header_.step;
+  result.epochs = header_.step / result.steps_per_epoch;
+  return result;
+}
+
+RunResult Run::train() {
+  if (is_complete()) return already_complete();
+  say_start({config_, parts_, training_, data_.info(), *source_}, log_);
+  TrainingObserver observer(observer_context());
+  const Stopwatch watch(job_.clock());
+  if (header_.step < total_steps()) make_steps(observer);
+  if (observer.stopped_early()) restore_best(observer);
+  observer.finish();
+  return end(observer, watch.seconds());
+}
+
+ObserverContext Run::observer_context() {
+  const auto wish = [this] {
+    if (job_.received_signal() != 0) return StopWish::signal;
+    return options_.stop && options_.stop() ? StopWish::asked : StopWish::none;
+  };
+  return {.config = config_,
+          .parts = parts_,
+          .training = training_,
+          .data = data_,
+          .wish = wish,
+          .steps_per_epoch = source_->steps_per_epoch(),
+          .kept = *kept_,
+          .criteria = criteria_,
+          .records = outputs_.records(),
+          .clock = job_.clock(),
+          .header = header_};
+}
+
+void Run::make_steps(TrainingObserver& observer) {
+  const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
+  strategies::Fault fault(config_.fault, seed_of(config_), group_.rank());
+  strategies::TrainContext context{.communicator = parts_.grid.data(),
+                                   .backend = *parts_.backend,
+                                   .model = *parts_.model,
+                                   .optimizer = *training_.optimizer,
+                                   .optimizer_settings = config_.optimizer,
+                                   .source = *source_,
+                                   .schedule = schedule,
+                                   .observer = observer,
+                                   .state = parts_.state(),
+                                   .gradient = training_.gradient.view(),
+                                   .sums = training_.sums,
+                                   .seconds = training_.seconds,
+                                   .counters = training_.counters,
+                                   .first_step = header_.step,
+                                   .total_steps = repetition_ ? repetition_->steps : total_steps(),
+                                   .bucket_bytes = config_.communication.bucket_bytes,
+                                   .statistics_reducer = &parts_.statistics_reducer,
+                                   .threads = parts_.placement.threads,
+                                   .vectors = training_.vectors,
+                                   .workers = workers_.workers(),
+                                   .worker_steps = header_.worker_steps,
+                                   .fault = config_.fault.is_on() ? &fault : nullptr,
+                                   .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
+                                   .replayed = repetition_ ? &repetition_->events : nullptr,
+                                   .clock = job_.clock()};
+  parts_.strategy->train(context);
+}
+
+/// After a run that stopped early: the model, and the newest checkpoint, are the best ones. Collective.
+void Run::restore_best(const TrainingObserver& observer) {
+  const BestEvaluation& best = observer.best();
+  kept_->restore_best(best.step);
+  log_.info(fmt::format("stopped early: the best weights are those of epoch {}, with a {} of {:.4g}",
+                        best.step / source_->steps_per_epoch(), best.criterion, best.value));
+}
+
+/// What is left to do when the model is final. Collective.
+RunResult Run::end(TrainingObserver& observer, double seconds) {
+  Summary summary = summarise({parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
+  summary.in_folder = outputs_.in_folder();
+  if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
+  if (repetition_) require_repeated(summary, config_.run_folder());
+  outputs_.write(summary, config_);
+  if (options_.parameters != nullptr) {
+    options_.parameters->resize(parts_.parameters.view().size());
+    parts_.parameters.allocator().copy(parts_.parameters.view(), *options_.parameters);
+  }
+  return result_of(summary, observer, name());
+}
+
+}  // namespace
+
+RunResult run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options) {
+  require_same_experiment(group, config);
+  return Run(job, group, config, options).train();
+}
+
+}  // namespace unisono::experiment
