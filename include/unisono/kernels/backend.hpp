@@ -10,6 +10,7 @@
 #include "unisono/kernels/specs.hpp"
 #include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/device.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 #include "unisono/tensor/features.hpp"
 
 namespace unisono::kernels {
@@ -243,10 +244,14 @@ class Backend {
 
   /// x = 0
   virtual void clear(MutableView x) = 0;
-  /// Σ x², in double, in an order that depends on x.size() alone. Waits.
+  /// Σ x². Waits. On the CPU it is the exact sum, rounded as ExactSquares says; on a device a sum of doubles, in an
+  /// order that depends on x.size() alone.
   virtual double squared_norm(View x) = 0;
   /// norms[i] = Σ x² over ranges[i], likewise, for as many. \param norms in the backend's memory
   virtual void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) = 0;
+  /// sums[i] += Σ x² over ranges[i], which other ranks add the rest to. \param exactly else as sums made in doubles
+  /// \throws ConfigError on devices, among which θ is not divided yet
+  virtual void sum_squares(View x, std::span<const UpdateRange> ranges, bool exactly, std::span<ExactSquares> sums);
   /// y ← a x + b y; with b = 0 it does not matter what y held. y may be x.
   virtual void axpby(float a, View x, float b, MutableView y) = 0;
 
@@ -269,6 +274,9 @@ class Backend {
   virtual void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                             View g, View theta, MutableView first, MutableView second,
                             std::span<double> directions) = 0;
+  /// sums[i] += Σ direction² over ranges[i], from the moments that lamb_moments left; as sum_squares.
+  virtual void sum_lamb_directions(const AdamStep& step, std::span<const UpdateRange> ranges, View theta, View first,
+                                   View second, bool exactly, std::span<ExactSquares> sums);
   /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left; ratio = ‖θ‖ / ‖direction‖ of the range,
   /// 1 where either is 0. \param norms squared: of θ, and of its directions
   virtual void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,

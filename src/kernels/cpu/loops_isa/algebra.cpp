@@ -1,26 +1,14 @@
+#include "cpu/loops_isa/square_sum.hpp"
 #include "cpu/loops_isa/table.hpp"
-#include "cpu/loops_isa/vector.hpp"
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-/// Four parts at once, each summed by itself: so many streams from memory are 1.7 times as fast as one. The order
-/// depends on n alone.
-double squared_norm(const float* x, Count n) {
-  constexpr Count kParts = 4, kLength = kLanes / 2;
-  const Count part = n / kParts / kLength * kLength;
-  Doubles sums[kParts] = {};
-  for (Count i = 0; i < part; i += kLength) {
-    for (Count j = 0; j < kParts; ++j) {
-      const Doubles v = load_doubles(x + j * part + i);
-      sums[j] += v * v;
-    }
-  }
-  const Doubles sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  double result = 0;
-  for (Count i = 0; i < kLength; ++i) result += sum[i];
-  for (Count i = kParts * part; i < n; ++i) result += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  return result;
+void squared_norm(const float* x, Count n, double* sum) {
+  SplitSum<double> all;
+  add_squares(x, n, all);
+  sum[0] = all.sum;
+  sum[1] = all.rest;
 }
 
 void axpby(float a, const float* x, float b, float* y, Count n) {
