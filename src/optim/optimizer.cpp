@@ -32,6 +32,14 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, con
   return kind_of(settings).make(settings, layout, backend);
 }
 
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
+                                          kernels::Backend& backend) {
+  const ParameterLayout& local = parameters.map.local(parameters.rank);
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, local, backend);
+  if (is_divided(parameters.map)) static_cast<UpdateRule&>(*optimizer).divide(parameters);
+  return optimizer;
+}
+
 int optimizer_state_vectors(const OptimizerSettings& settings) { return kind_of(settings).state_vectors; }
 
 }  // namespace unisono::optim
