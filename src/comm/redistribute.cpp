@@ -1,5 +1,6 @@
 #include "unisono/comm/redistribute.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <stdexcept>
 #include <vector>
@@ -105,20 +106,21 @@ void copy_common(const ShardMap& from, int given_rank, View given, const ShardMa
   copy(transfers(from, given_rank, to, taken_rank, true), given, taken);
 }
 
-double sum_of_squares(Communicator& ranks, const ShardMap& map, View own) {
-  ExactSquares sum;
-  std::vector<float> packed;
-  const int rank = ranks.rank();
-  for (std::size_t i = 0; holds(map, rank) && i < map.shards_of(rank).size(); ++i) {
-    const Shard& shard = map.shards_of(rank)[i];
-    if (shard.copy != 0) continue;
-    packed.resize(static_cast<std::size_t>(size_of(shard.box)));
-    pack(locate(map, rank, i, shard.box), own, packed);
-    sum.add(packed);
+void CommunicatorSquares::sum(std::span<ExactSquares> sums) {
+  std::vector<std::int64_t> words;
+  words.reserve(sums.size() * ExactSquares::kWords);
+  for (const ExactSquares& one : sums) {
+    const auto own = one.words();
+    words.insert(words.end(), own.begin(), own.end());
   }
-  auto words = sum.words();
-  ranks.allreduce_sum(std::span(words));
-  return ExactSquares::of_words(words).value();
+  ranks_.allreduce_sum(std::span(words));
+  auto next = words.begin();
+  for (ExactSquares& one : sums) {
+    std::array<std::int64_t, ExactSquares::kWords> all{};
+    std::copy_n(next, all.size(), all.begin());
+    next += all.size();
+    one = ExactSquares::of_words(all);
+  }
 }
 
 }  // namespace unisono::comm

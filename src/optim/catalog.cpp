@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
+#include "update_rule.hpp"
 
 namespace unisono::optim {
 
@@ -43,6 +44,13 @@ const OptimizerKind& kind_of(const OptimizerSettings& settings) {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           kernels::UpdateKernels& kernels) {
   return kind_of(settings).make(settings, layout, kernels);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
+                                          kernels::UpdateKernels& kernels) {
+  std::unique_ptr<Optimizer> optimizer = make_optimizer(settings, parameters.map.local(parameters.rank), kernels);
+  if (is_divided(parameters.map)) static_cast<UpdateRule&>(*optimizer).divide(parameters);
+  return optimizer;
 }
 
 int optimizer_state_vectors(const OptimizerSettings& settings) {

@@ -43,10 +43,22 @@ class Lamb final : public UpdateRule {
     const kernels::AdamStep adam = adam_step(lamb_, step, steps(), /*decoupled=*/true);
     const MutableView first = state_vector(0), second = state_vector(1);
     backend().adam_update(adam, step.scale, others_, step.g, step.theta, first, second);
-    backend().squared_norms(step.theta, adapted_, theta_norms_.view());
     backend().lamb_moments(adam, step.scale, adapted_, step.g, step.theta, first, second, directions_.view());
+    if (divided() == nullptr) {
+      backend().squared_norms(step.theta, adapted_, theta_norms_.view());
+    } else {
+      sum_norms(adam, step);
+    }
     backend().lamb_apply(adam, adapted_, {.theta = theta_norms_.view(), .other = directions_.view()}, step.theta, first,
                          second);
+  }
+
+  void sum_norms(const kernels::AdamStep& adam, const RuleStep& step) {
+    const DividedSums::Add directions = [&](const kernels::UpdateRange& range, bool exactly, ExactSquares& sum) {
+      backend().sum_lamb_directions(adam, {&range, 1}, step.theta, state_vector(0), state_vector(1), exactly,
+                                    {&sum, 1});
+    };
+    divided()->of_blocks(adapted_, {{squares_of(step.theta), theta_norms_.view()}, {directions, directions_.view()}});
   }
 
   AdamConstants lamb_;

@@ -31,12 +31,20 @@ class Lars final : public UpdateRule {
 
  private:
   void update(const RuleStep& step) override {
-    backend().squared_norms(step.theta, ranges(), theta_norms_.view());
-    backend().squared_norms(step.g, ranges(), g_norms_.view());
+    sum_norms(step);
     backend().lars_update(
         {.rate = step.rate, .momentum = static_cast<float>(lars_.momentum), .decay = step.decay, .trust = lars_.trust},
         step.scale, ranges(), {.theta = theta_norms_.view(), .other = g_norms_.view()}, step.g, step.theta,
         state_vector(0));
+  }
+
+  void sum_norms(const RuleStep& step) {
+    if (divided() != nullptr) {
+      return divided()->of_blocks(
+          ranges(), {{squares_of(step.theta), theta_norms_.view()}, {squares_of(step.g), g_norms_.view()}});
+    }
+    backend().squared_norms(step.theta, ranges(), theta_norms_.view());
+    backend().squared_norms(step.g, ranges(), g_norms_.view());
   }
 
   LarsSettings lars_;

@@ -28,7 +28,11 @@ void UpdateRule::step(MutableView parameters, View gradient, double learning_rat
   kernels::GradientScale scale{.factor = gradient_scale};
   if (clip_norm_ != 0) {
     const std::span<double> norm = as_doubles(squared_norm_.view());
-    backend_.squared_norms(gradient, whole_, norm);
+    if (divided_) {
+      norm.front() = divided_->whole(squares_of(gradient));
+    } else {
+      backend_.squared_norms(gradient, whole_, norm);
+    }
     scale.clip_norm = clip_norm_;
     scale.squared_norm = norm;
     last_factor_ = gradient_scale;
@@ -51,6 +55,12 @@ double UpdateRule::last_gradient_norm() const {
   std::array<float, 2> halves{};
   backend_.memory().copy(squared_norm_.view(), halves);
   return static_cast<double>(last_factor_) * std::sqrt(std::bit_cast<double>(halves));
+}
+
+DividedSums::Add UpdateRule::squares_of(View vector) {
+  return [this, vector](const kernels::UpdateRange& range, bool exactly, ExactSquares& sum) {
+    backend_.sum_squares(vector, {&range, 1}, exactly, {&sum, 1});
+  };
 }
 
 MutableView UpdateRule::state_vector(std::size_t which) {

@@ -1,15 +1,17 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "divided_sums.hpp"
 #include "ranges.hpp"
 #include "unisono/optim/catalog.hpp"
 
 namespace unisono::optim {
 
-/// One step on the whole vector.
+/// One step on all that this rank holds.
 struct RuleStep {
   MutableView theta;
   View g;
@@ -31,6 +33,9 @@ class UpdateRule : public Optimizer {
   void reset() final;
   double last_gradient_norm() const final;
 
+  /// From now on θ is divided, and the layout that this was made with is that of the rank's part.
+  void divide(const DividedParameters& parameters) { divided_.emplace(parameters); }
+
  protected:
   /// \param adapt_weights each block of weights is a range of its own
   UpdateRule(const OptimizerSettings& settings, const ParameterLayout& layout, kernels::UpdateKernels& backend,
@@ -41,12 +46,17 @@ class UpdateRule : public Optimizer {
 
   kernels::UpdateKernels& backend() { return backend_; }
   const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }
+  /// Null where this rank holds all of θ.
+  DividedSums* divided() { return divided_ ? &*divided_ : nullptr; }
+  /// Squares of a vector of this rank.
+  DividedSums::Add squares_of(View vector);
   /// Empty where the rule keeps no such vector.
   MutableView state_vector(std::size_t which);
 
  private:
   kernels::UpdateKernels& backend_;
   std::vector<kernels::UpdateRange> ranges_, whole_;  ///< whole: one of all
+  std::optional<DividedSums> divided_;
   std::vector<OptimizerState> state_;
   std::size_t own_state_;  ///< vectors of these that are the rule's
   double weight_decay_, clip_norm_;

@@ -200,43 +200,60 @@ Index ItemRing::place_of(std::int64_t row, std::int64_t diagonal) const {
   return user_rows_ * user_space_.stride + place * items_.largest() * item_space_.stride;
 }
 
-/// The blocks whose rows are parts of the space's rows.
-void ItemRing::add_held(std::size_t space, models::RowSeries series, Index offset, std::vector<HeldRows>& held) const {
+template <typename See>
+void ItemRing::for_each_block(std::size_t space, See see) const {
   const models::RowSpace& rows = space == 0 ? user_space_ : item_space_;
   for (std::size_t block = 0; block < layout_.blocks().size(); ++block) {
     const Index in_row = layout_.blocks()[block].offset - rows.offset;
-    if (in_row >= 0 && in_row < rows.stride) {
-      held.push_back({.block = block,
-                      .first = series.first,
-                      .step = series.step,
-                      .count = series.count,
-                      .offset = offset + in_row});
-    }
+    if (in_row >= 0 && in_row < rows.stride) see(block, in_row);
   }
 }
 
 template <typename See>
-void ItemRing::for_each_part(See see) const {
-  Index users_before = 0;
-  for (Index row = first_row_; row < last_row_; ++row) {
-    const Index users = users_.size(row), column = column_of(row, diagonal_);
-    see(0, models::RowSeries{.first = row, .step = users_.parts, .count = users}, users_before * user_space_.stride);
-    see(1, models::RowSeries{.first = column, .step = items_.parts, .count = items_.size(column)},
-        place_of(row, diagonal_));
-    users_before += users;
+void ItemRing::for_each_part(int rank, See see) const {
+  const auto [first, last] = comm::slice_of(users_.parts, rank, communicator_.size());
+  for (Index row = first; row < last; ++row) {
+    const Index column = column_of(row, diagonal_);
+    see(0, models::RowSeries{.first = row, .step = users_.parts, .count = users_.size(row)}, row);
+    see(1, models::RowSeries{.first = column, .step = items_.parts, .count = items_.size(column)}, row);
   }
 }
 
-std::vector<HeldRows> ItemRing::held() const {
-  std::vector<HeldRows> held;
-  for_each_part(
-      [&](std::size_t space, models::RowSeries series, Index offset) { add_held(space, series, offset, held); });
-  return held;
+template <typename See>
+void ItemRing::for_each_own_part(See see) const {
+  Index users_before = 0;
+  for_each_part(communicator_.rank(), [&](std::size_t space, models::RowSeries series, Index row) {
+    see(space, series, space == 0 ? users_before * user_space_.stride : place_of(row, diagonal_));
+    if (space == 0) users_before += series.count;
+  });
+}
+
+ShardMap ItemRing::map() const {
+  std::vector<Shard> shards;
+  for (int rank = 0; rank < communicator_.size(); ++rank) {
+    for_each_part(rank, [&](std::size_t space, models::RowSeries series, Index) {
+      for_each_block(space, [&](std::size_t block, Index) {
+        Box box = whole_box(layout_.blocks()[block]);
+        box.front() = {.first = series.first, .count = series.count, .step = series.step};
+        shards.push_back({.block = block, .box = std::move(box), .holder = rank});
+      });
+    });
+  }
+  return {layout_, communicator_.size(), 1, std::move(shards)};
+}
+
+std::vector<Index> ItemRing::offsets() const {
+  std::vector<Index> offsets;
+  for_each_own_part([&](std::size_t space, models::RowSeries series, Index first) {
+    if (series.count == 0) return;  // the map has no shard of it
+    for_each_block(space, [&](std::size_t, Index in_row) { offsets.push_back(first + in_row); });
+  });
+  return offsets;
 }
 
 void ItemRing::initialise(std::uint64_t seed, MutableView parameters) const {
-  for_each_part([&](std::size_t space, models::RowSeries series, Index offset) {
-    model_.initialise_rows(seed, space, series, parameters.data() + offset);
+  for_each_own_part([&](std::size_t space, models::RowSeries series, Index first) {
+    model_.initialise_rows(seed, space, series, parameters.data() + first);
   });
 }
 

@@ -29,7 +29,8 @@ class ItemRing final : public Division {
 
   Index size() const override;
   void begin(std::int64_t step) override { diagonal_ = step; }
-  std::vector<HeldRows> held() const override;
+  ShardMap map() const override;
+  std::vector<Index> offsets() const override;
   void initialise(std::uint64_t seed, MutableView parameters) const override;
   void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) override;
 
@@ -57,10 +58,15 @@ class ItemRing final : public Division {
   Index place_of(std::int64_t row, std::int64_t diagonal) const;
   Index column_of(std::int64_t row, std::int64_t diagonal) const { return (row + diagonal) % items_.parts; }
   Index column_floats(Index column) const { return items_.size(column) * item_space_.stride; }
-  /// see(space, series of its rows, where they begin in the memory) for all that this rank holds now.
+  /// see(space, series of its rows, row of the grid that they are at) for all that a rank holds now.
   template <typename See>
-  void for_each_part(See see) const;
-  void add_held(std::size_t space, models::RowSeries series, Index offset, std::vector<HeldRows>& held) const;
+  void for_each_part(int rank, See see) const;
+  /// The same with where they begin in this rank's memory, in place of the row.
+  template <typename See>
+  void for_each_own_part(See see) const;
+  /// see(number of the block, floats from a row's start to its numbers) for the blocks that a space's rows are made of.
+  template <typename See>
+  void for_each_block(std::size_t space, See see) const;
 
   const models::Bipartite& model_;
   const ParameterLayout& layout_;

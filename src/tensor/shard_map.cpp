@@ -139,6 +139,13 @@ void ShardMap::require_valid(const Shard& shard) const {
   throw std::logic_error(fmt::format("rank {} cannot hold such a shard of block {}", shard.holder, shard.block));
 }
 
+bool overlap(const Box& a, const Box& b) {
+  for (std::size_t axis = 0; axis < a.size(); ++axis) {
+    if (!intersection(a[axis], b[axis])) return false;
+  }
+  return true;
+}
+
 /// Shards that share nothing hold each number once where they are as many numbers as the block.
 void ShardMap::require_whole_copies() const {
   std::vector<std::vector<const Box*>> boxes(layout_.blocks().size() * static_cast<std::size_t>(copies_));
@@ -151,14 +158,14 @@ void ShardMap::require_whole_copies() const {
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const Block& block = layout_.blocks()[i / static_cast<std::size_t>(copies_)];
     Index size = 0;
-    bool overlap = false;
+    bool twice = false;
     for (const Box* box : boxes[i]) {
-      for (const Box* other : boxes[i]) overlap |= other < box && intersection(*other, *box).has_value();
+      for (const Box* other : boxes[i]) twice |= other < box && overlap(*other, *box);
       size += size_of(*box);
     }
-    if (overlap || size != block.size()) {
+    if (twice || size != block.size()) {
       throw std::logic_error(fmt::format("block '{}' is divided so that some of its numbers are held {}", block.name,
-                                         overlap ? "twice" : "by nobody"));
+                                         twice ? "twice" : "by nobody"));
     }
   }
 }
@@ -275,13 +282,31 @@ void for_each_line(const std::vector<Index>& counts, const std::vector<Index>& s
   }
 }
 
-/// Calls copy(a float of the vector, one of the packed ones) for each number of the box.
+/// The same numbers in the same order along as few axes as can be.
+LocalBox merged(const LocalBox& box) {
+  LocalBox merged{.offset = box.offset, .counts = {}, .strides = {}};
+  for (std::size_t axis = 0; axis < box.counts.size(); ++axis) {
+    if (box.counts[axis] == 1) continue;
+    if (!merged.counts.empty() && merged.strides.back() == box.counts[axis] * box.strides[axis]) {
+      merged.counts.back() *= box.counts[axis];
+      merged.strides.back() = box.strides[axis];
+    } else {
+      merged.counts.push_back(box.counts[axis]);
+      merged.strides.push_back(box.strides[axis]);
+    }
+  }
+  return merged;
+}
+
+/// Calls copy(floats of the vector, how far they are apart, packed ones, how many) for lines of the box.
 template <typename Vector, typename Packed, typename Copy>
-void for_each_number(const LocalBox& box, Vector* vector, Packed* packed, Copy copy) {
+void for_each_packed_line(const LocalBox& given, Vector* vector, Packed* packed, Copy copy) {
+  const LocalBox box = merged(given);
   const Index count = box.counts.empty() ? 1 : box.counts.back(), stride = box.counts.empty() ? 1 : box.strides.back();
+  if (count == 0) return;
   for_each_line(box.counts, box.strides, [&](Index offset) {
-    Vector* line = vector + box.offset + offset;
-    for (Index i = 0; i < count; ++i) copy(line[i * stride], *packed++);
+    copy(vector + box.offset + offset, stride, packed, count);
+    packed += count;
   });
 }
 
@@ -303,11 +328,23 @@ void for_each_run(const Block& block, const Box& box,
 }
 
 void pack(const LocalBox& box, View vector, MutableView packed) {
-  for_each_number(box, vector.data(), packed.data(), [](const float& from, float& to) { to = from; });
+  for_each_packed_line(box, vector.data(), packed.data(), [](const float* from, Index stride, float* to, Index count) {
+    if (stride == 1) {
+      std::copy_n(from, count, to);
+    } else {
+      for (Index i = 0; i < count; ++i) to[i] = from[i * stride];
+    }
+  });
 }
 
 void unpack(const LocalBox& box, View packed, MutableView vector) {
-  for_each_number(box, vector.data(), packed.data(), [](float& to, const float& from) { to = from; });
+  for_each_packed_line(box, vector.data(), packed.data(), [](float* to, Index stride, const float* from, Index count) {
+    if (stride == 1) {
+      std::copy_n(from, count, to);
+    } else {
+      for (Index i = 0; i < count; ++i) to[i * stride] = from[i];
+    }
+  });
 }
 
 }  // namespace unisono

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <divisions.hpp>
 #include <expect.hpp>
 #include <far_allocator.hpp>
 #include <filesystem>
@@ -141,68 +142,51 @@ TEST_CASE("a checkpoint that several ranks wrote is the one that a single rank w
   }
 }
 
-/// Every P-th row of each block, those of each block for themselves in a vector of their own.
-struct StridedSlice {
-  std::vector<float> values;
-  HeldVector held;
+/// What tells a number of θ from all others.
+float value_of(const Element& element) { return static_cast<float>(1000 * (element.block + 1) + element.position); }
 
-  StridedSlice(const ParameterLayout& layout, int rank, int ranks)
-      : values(static_cast<std::size_t>(2 * layout.size())), held{"parameters", layout, values, {}, false} {
-    Index at = 0;
-    for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
-      const Block& block = layout.blocks()[i];
-      const Index count = (block.shape.front() - rank + ranks - 1) / ranks;
-      held.rows.push_back({.block = i, .first = rank, .step = ranks, .count = count, .offset = at});
-      at += count * block.row_stride();
-    }
-  }
-  StridedSlice(const StridedSlice&) = delete;
-
-  /// The floats at which a row of this part begins, here and in the whole vector.
-  template <typename Visit>
-  void for_each_row(Visit visit) const {
-    for (const strategies::HeldRows& rows : held.rows) {
-      const Block& block = held.layout.blocks()[rows.block];
-      for (Index k = 0; k < rows.count; ++k) {
-        visit(static_cast<std::size_t>(rows.offset + k * block.row_stride()),
-              static_cast<std::size_t>(block.offset + (rows.first + k * rows.step) * block.row_stride()),
-              static_cast<std::size_t>(block.row_size()));
-      }
-    }
-  }
-};
-
-TEST_CASE("rows that are spread over ranks are written by their holders, and read by others", "[checkpoint]") {
+TEST_CASE("what ranks divide is written by its holders, and read in any other division", "[checkpoint]") {
   const ScratchFolder folder;
-  ParameterLayout layout;
-  layout.add({.name = "first", .shape = {7, 3}});
-  layout.add_rows({{{.name = "vectors", .shape = {11, 5}}, 0}, {{.name = "biases", .shape = {11}}, 5}}, 16);
+  const ParameterLayout layout = test::mixed_layout();
   const std::string path = folder.path("a.h5");
-  std::vector<float> whole(static_cast<std::size_t>(layout.size()));
-  for (std::size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<float>(i);
-  comm::run_as_threads(3, [&](comm::Communicator& world) {
-    StridedSlice part(layout, world.rank(), world.size());
-    part.for_each_row(
-        [&](std::size_t here, std::size_t there, std::size_t n) { std::copy_n(&whole[there], n, &part.values[here]); });
-    testing::write_checkpoint(world, path, testing::sample_header(SampleModel()), {part.held});
-  });
-  for (const int readers : {1, 2, 4}) {
-    comm::run_as_threads(readers, [&](comm::Communicator& world) {
-      StridedSlice part(layout, world.rank(), world.size());
-      read_state(world, path, {part.held});
-      part.for_each_row([&](std::size_t here, std::size_t there, std::size_t n) {
-        EXPECT(std::equal(&whole[there], &whole[there] + n, &part.values[here]));
-      });
+  const auto held_values = [](const ShardMap& map, int rank) {
+    std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
+    test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = value_of(element); });
+    return values;
+  };
+  const auto require_readable = [&](const ShardMap& map) {
+    comm::run_as_threads(map.ranks(), [&](comm::Communicator& world) {
+      const std::vector<float> expected = held_values(map, world.rank());
+      std::vector<float> read(expected.size());
+      read_state(world, path, {divided_vector("parameters", layout, map, world.rank(), read)});
+      EXPECT(read == expected);
     });
-  }
-  std::vector<float> read(whole.size());
-  read_state(*comm::make_self_communicator(), path, {whole_vector("parameters", layout, read)});
-  for (const Block& block : layout.blocks()) {
-    for (Index row = 0; row < block.shape.front(); ++row) {
-      const auto at = static_cast<std::size_t>(block.offset + row * block.row_stride());
-      CHECK(std::equal(&whole[at], &whole[at] + block.row_size(), &read[at]));
+  };
+  const auto write = [&](const ShardMap& map) {
+    comm::run_as_threads(map.ranks(), [&](comm::Communicator& world) {
+      std::vector<float> values = held_values(map, world.rank());
+      testing::write_checkpoint(world, path, testing::sample_header(SampleModel()),
+                                {divided_vector("parameters", layout, map, world.rank(), values)});
+    });
+  };
+  for (const int writers : {1, 2, 3, 4}) {
+    for (const auto& [name, map] : test::divisions_of(layout, writers)) {
+      INFO(name << " over " << writers);
+      write(map);
+      require_readable(ShardMap::whole(layout, 1));
+      std::filesystem::remove(path);
     }
   }
+  write(test::dealt_rows(layout, 3));
+  for (const int readers : {1, 2, 4}) {
+    for (const auto& [name, map] : test::divisions_of(layout, readers)) {
+      INFO(name << " over " << readers);
+      require_readable(map);
+    }
+  }
+  std::vector<float> read(static_cast<std::size_t>(layout.size()));
+  read_state(*comm::make_self_communicator(), path, {whole_vector("parameters", layout, read)});
+  CHECK(read == held_values(ShardMap::whole(layout, 1), 0));
 }
 
 TEST_CASE("where not all ranks see the file, rank 0 writes and reads for all", "[checkpoint]") {
@@ -234,7 +218,9 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
   testing::write_sample(shared.path("b.h5"), model);
   comm::run_as_threads(2, [&](comm::Communicator& world) {
     const ScratchFolder& folder = world.is_root() ? shared : other;
-    StridedSlice part(model.statistics, world.rank(), world.size());
+    const ShardMap map = ShardMap::by_rows(model.statistics, world.size());
+    std::vector<float> values(static_cast<std::size_t>(map.local(world.rank()).size()));
+    const HeldVector part = divided_vector("statistics", model.statistics, map, world.rank(), values);
     const auto expect_refused = [&](const auto& work) {
       try {
         work();
@@ -243,9 +229,9 @@ TEST_CASE("ranks that hold parts of a state and do not see one file say what the
       }
     };
     expect_refused(
-        [&] { testing::write_checkpoint(world, folder.path("a.h5"), testing::sample_header(model), {part.held}); });
+        [&] { testing::write_checkpoint(world, folder.path("a.h5"), testing::sample_header(model), {part}); });
     const StoredCheckpoint stored = open_checkpoint(world, folder.path("b.h5"));
-    expect_refused([&] { read_vector(world, stored, {"statistics"}, part.held); });
+    expect_refused([&] { read_vector(world, stored, {"statistics"}, part); });
   });
   CHECK(refused == 4);
   CHECK_FALSE(std::filesystem::exists(shared.path("a.h5.tmp")));
@@ -284,7 +270,7 @@ TEST_CASE("each rank's optimizer state is kept where ranks have their own, and t
     for (int rank = 0; rank < world.size(); ++rank) {
       state.push_back(whole_vector(optimizer_group(rank, "velocity"), model.parameters, own));
       state.back().common = false;
-      if (rank != world.rank()) state.back().rows.clear();
+      if (rank != world.rank()) state.back().shards.clear();
     }
     testing::write_checkpoint(world, path, testing::sample_header(model), state);
   });

@@ -87,12 +87,17 @@ class Recorder final : public Observer {
 
 /// Copies rows of a block between a rank's memory and all of θ.
 template <typename Copy>
-void for_each_held(const ParameterLayout& layout, const std::vector<HeldRows>& held, Index stride, Copy copy) {
-  for (const HeldRows& rows : held) {
-    const Block& block = layout.blocks()[rows.block];
+void for_each_held(const Division& division, int rank, Copy copy) {
+  const ShardMap map = division.map();
+  const std::vector<Index> offsets = division.offsets();
+  EXPECT(offsets.size() == map.shards_of(rank).size());
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const Shard& shard = map.shards_of(rank)[i];
+    const Block& block = map.layout().blocks()[shard.block];
     const Index width = block.shape.size() > 1 ? block.shape[1] : 1;
-    for (Index i = 0; i < rows.count; ++i) {
-      copy(block.offset + (rows.first + i * rows.step) * stride, rows.offset + i * stride, width);
+    const AxisRange& rows = shard.box.front();
+    for (Index k = 0; k < rows.count; ++k) {
+      copy(block.offset + (rows.first + k * rows.step) * block.stride, offsets[i] + k * block.stride, width);
     }
   }
 }
@@ -120,7 +125,6 @@ Result train(const Job& job) {
     const auto model = models::make_model(
         model_settings, {.kind = info.kind, .rows = info.rows, .columns = info.columns, .mean_value = info.mean_value},
         {.backend = *backend, .reducer = reducer, .steps_together = false, .seed = kSeed, .update_rule = job.rule});
-    const Index stride = model->in_place()->row_spaces()[0].stride;
     const auto strategy = make_strategy(job.strategy);
     Division* const division = strategy->divide(*model, info, communicator);
     EXPECT((division == nullptr) == serial);
@@ -132,7 +136,7 @@ Result train(const Job& job) {
       division->begin(job.first_step);
       division->initialise(kSeed, theta);
       if (job.resumed != nullptr) {
-        for_each_held(layout, division->held(), stride, [&](Index all, Index own, Index width) {
+        for_each_held(*division, communicator.rank(), [&](Index all, Index own, Index width) {
           std::copy_n(job.resumed->data() + all, width, theta.data() + own);
         });
       }
@@ -181,7 +185,7 @@ Result train(const Job& job) {
     if (serial) {
       result.parameters = theta;
     } else {
-      for_each_held(layout, division->held(), stride, [&](Index all, Index own, Index width) {
+      for_each_held(*division, communicator.rank(), [&](Index all, Index own, Index width) {
         std::copy_n(theta.data() + own, width, result.parameters.data() + all);
       });
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "unisono/comm/communicator.hpp"
-#include "unisono/tensor/exact_sum.hpp"
+#include "unisono/tensor/reducer.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::comm {
@@ -19,8 +19,14 @@ void redistribute(Communicator& ranks, const ShardMap& from, View given, const S
 void copy_common(const ShardMap& from, int given_rank, View given, const ShardMap& to, int taken_rank,
                  MutableView taken);
 
-/// Σ of the squares of a divided vector, each number of θ once: the same bits however it is divided. Collective; one
-/// message. \param own [map.local(rank).size()] in plain memory
-double sum_of_squares(Communicator& ranks, const ShardMap& map, View own);
+/// Sums over the ranks of a group; one message, however many sums there are.
+class CommunicatorSquares final : public SquaresReducer {
+ public:
+  explicit CommunicatorSquares(Communicator& ranks) : ranks_(ranks) {}
+  void sum(std::span<ExactSquares> sums) override;
+
+ private:
+  Communicator& ranks_;
+};
 
 }  // namespace unisono::comm

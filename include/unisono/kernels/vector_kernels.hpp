@@ -3,6 +3,7 @@
 #include <span>
 
 #include "unisono/kernels/compute_device.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::kernels {
 
@@ -15,7 +16,8 @@ struct UpdateRange {
 };
 
 /// Vector algebra on θ, g and optimizer state, in the device's memory; one pass over it each. Sums are made in double,
-/// in an order that depends on the number of terms alone.
+/// in an order that depends on the number of terms alone; on the CPU, those of squares are the exact ones, rounded as
+/// ExactSquares says.
 class VectorKernels : public ComputeDevice {
  public:
   /// x = 0
@@ -28,6 +30,9 @@ class VectorKernels : public ComputeDevice {
   virtual double squared_norm(View x) = 0;
   /// norms[i] = Σ x² over ranges[i], for as many. \param norms in the device's memory
   virtual void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) = 0;
+  /// sums[i] += Σ x² over ranges[i], which other ranks add the rest to. \param exactly else as sums made in doubles
+  /// \throws ConfigError on devices, among which θ is not divided yet
+  virtual void sum_squares(View x, std::span<const UpdateRange> ranges, bool exactly, std::span<ExactSquares> sums);
 };
 
 }  // namespace unisono::kernels

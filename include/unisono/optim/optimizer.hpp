@@ -10,6 +10,11 @@
 #include "unisono/kernels/update_kernels.hpp"
 #include "unisono/tensor/layout.hpp"
 
+namespace unisono {
+class ShardMap;
+class SquaresReducer;
+}  // namespace unisono
+
 namespace unisono::optim {
 
 /// The first of optimizer_kinds().
@@ -54,6 +59,20 @@ class Optimizer {
 
 /// \throws ConfigError for a kind that does not exist, or that has no kernels on this device
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
+                                          kernels::UpdateKernels& kernels);
+
+/// A θ that is divided among ranks, as one of them sees it.
+struct DividedParameters {
+  const ShardMap& map;
+  int rank = 0;
+  SquaresReducer& ranks;  ///< the map's; must outlive the optimizer
+};
+
+/// For a rank's part of θ: all vectors are laid out as map.local(rank) is, so that the ranks together make the step
+/// that one makes which holds all of θ, bit for bit on the CPU. A step is collective where the rule needs norms: of all
+/// of θ to clip the gradient, of each whole block for LARS and LAMB; each is one message. Where every rank holds all of
+/// θ there is none. \throws ConfigError
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
                                           kernels::UpdateKernels& kernels);
 
 /// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.

@@ -19,32 +19,65 @@ constexpr std::string_view kOtherModel =
 
 std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.begin(), block.shape.end()}; }
 
-/// Calls move(byte in the file, first float, floats) for rows of a block, whose canonical form begins at byte `begin`.
-template <typename Move>
-void for_each_run(const Block& block, const strategies::HeldRows& rows, std::int64_t begin, Move move) {
-  const Index row = block.row_size(), together = rows.step == 1 ? rows.count : 1;
-  for (Index i = 0; i < rows.count; i += together) {
-    const Index at = (rows.first + i * rows.step) * row * static_cast<Index>(sizeof(float));
-    move(static_cast<std::uint64_t>(begin + at), static_cast<std::size_t>(i * row),
-         static_cast<std::size_t>(together * row));
-  }
+/// Calls visit(first position in the block's canonical order, numbers) for what of a box lies together there.
+template <typename Visit>
+void for_each_segment(const Block& block, const Box& box, Visit visit) {
+  const Box whole = whole_box(block);
+  std::size_t axes = box.size();  // but for the last ones, which the box has all of
+  Index together = 1;
+  for (; axes > 0 && box[axes - 1] == whole[axes - 1]; --axes) together *= block.shape[axes - 1];
+  const auto cut = static_cast<std::ptrdiff_t>(axes);
+  const Block outer{.name = {}, .shape = {block.shape.begin(), block.shape.begin() + cut}};
+  for_each_run(outer, Box(box.begin(), box.begin() + cut), [&](Index position, Index step, Index count) {
+    if (step == 1) return visit(position * together, count * together);
+    for (Index i = 0; i < count; ++i) visit((position + i * step) * together, together);
+  });
 }
 
-void read_rows(const RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
+std::uint64_t byte_of(std::int64_t begin, Index position) {
+  return static_cast<std::uint64_t>(begin + position * static_cast<Index>(sizeof(float)));
+}
+
+/// Reads from a box's first number to its last one, and takes what belongs to it.
+void read_span(const RawFile& file, const Block& block, const Box& box, FloatRange span, std::int64_t begin,
                MutableView canonical) {
-  for_each_run(block, rows, begin, [&](std::uint64_t byte, std::size_t first, std::size_t floats) {
-    file.read(byte, std::as_writable_bytes(canonical.subspan(first, floats)));
+  std::vector<float> all(static_cast<std::size_t>(span.last - span.first));
+  file.read(byte_of(begin, span.first), std::as_writable_bytes(std::span(all)));
+  auto to = canonical.begin();
+  for_each_segment(block, box, [&](Index position, Index count) {
+    to = std::copy_n(all.begin() + (position - span.first), count, to);
+  });
+}
+
+/// Small segments near each other are read together with what lies between them.
+void read_box(const RawFile& file, const Block& block, const Box& box, std::int64_t begin, MutableView canonical) {
+  constexpr Index kSmall = 4096, kMostBetween = 8;
+  Index segments = 0;
+  FloatRange span;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    if (segments++ == 0) span.first = position;
+    span.last = position + count;
+  });
+  const auto size = static_cast<Index>(canonical.size());
+  if (segments > 1 && size < segments * kSmall && span.last - span.first <= size * kMostBetween) {
+    return read_span(file, block, box, span, begin, canonical);
+  }
+  std::size_t at = 0;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    const MutableView segment = canonical.subspan(at, static_cast<std::size_t>(count));
+    file.read(byte_of(begin, position), std::as_writable_bytes(segment));
+    at += segment.size();
   });
 }
 
 /// \param begins of the block in each of several groups
-void read_mean(const RawFile& file, const Block& block, const strategies::HeldRows& rows,
-               const std::vector<std::int64_t>& begins, MutableView canonical) {
-  read_rows(file, block, rows, begins.front(), canonical);
+void read_mean(const RawFile& file, const Block& block, const Box& box, const std::vector<std::int64_t>& begins,
+               MutableView canonical) {
+  read_box(file, block, box, begins.front(), canonical);
   if (begins.size() == 1) return;
   std::vector<double> sum(canonical.begin(), canonical.end());
   for (auto begin = begins.begin() + 1; begin != begins.end(); ++begin) {
-    read_rows(file, block, rows, *begin, canonical);
+    read_box(file, block, box, *begin, canonical);
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += canonical[k];
   }
   std::transform(sum.begin(), sum.end(), canonical.begin(),
@@ -114,10 +147,12 @@ std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64
   return begins;
 }
 
-void write_rows(RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
-                View canonical) {
-  for_each_run(block, rows, begin, [&](std::uint64_t byte, std::size_t first, std::size_t floats) {
-    file.write(byte, std::as_bytes(canonical.subspan(first, floats)));
+void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical) {
+  std::size_t at = 0;
+  for_each_segment(block, box, [&](Index position, Index count) {
+    const View segment = canonical.subspan(at, static_cast<std::size_t>(count));
+    file.write(byte_of(begin, position), std::as_bytes(segment));
+    at += segment.size();
   });
 }
 
@@ -179,34 +214,33 @@ std::string optimizer_group(int state, const std::string& vector) {
   return fmt::format("optimizer/{}/{}", state, vector);
 }
 
-void visit_vector(
-    const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-    const std::function<void(const Block& block, const strategies::HeldRows& rows, View canonical)>& see) {
+void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
+                  const std::function<void(const HeldShard& shard, View canonical)>& see) {
   with_file(path, [&](const data::hdf5::File& file) {
     const RawFile raw(path, RawFile::Mode::read);
     std::vector<float> canonical;
-    for (const strategies::HeldRows& rows : vector.rows) {
-      const Block& block = vector.layout.blocks()[rows.block];
+    for (const HeldShard& shard : vector.shards) {
+      const Block& block = vector.layout.blocks()[shard.block];
       std::vector<std::int64_t> begins;
       begins.reserve(groups.size());
       for (const std::string& group : groups) {
         begins.push_back(static_cast<std::int64_t>(file.offset(group + "/" + block.name)));
       }
-      const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, block.row_size()));
-      for (Index first = 0; first < rows.count; first += at_once) {
-        const strategies::HeldRows some = some_of(rows, block, {first, std::min(first + at_once, rows.count)});
-        canonical.resize(static_cast<std::size_t>(some.count * block.row_size()));
-        read_mean(raw, block, some, begins, canonical);
-        see(block, some, canonical);
+      const Index rows = shard.box.front().count, row = size_of(shard.box) / std::max<Index>(1, rows);
+      const Index at_once = std::max<Index>(1, kChunkFloats / std::max<Index>(1, row));
+      for (Index first = 0; first < rows; first += at_once) {
+        const HeldShard some = some_of(shard, {first, std::min(first + at_once, rows)});
+        canonical.resize(static_cast<std::size_t>(size_of(some.box)));
+        read_mean(raw, block, some.box, begins, canonical);
+        see(some, canonical);
       }
     }
   });
 }
 
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector) {
-  visit_vector(path, groups, vector, [&](const Block& block, const strategies::HeldRows& rows, View canonical) {
-    from_canonical(block, canonical, vector.values.subspan(static_cast<std::size_t>(rows.offset)));
-  });
+  visit_vector(path, groups, vector,
+               [&](const HeldShard& shard, View canonical) { unpack(shard.place, canonical, vector.values); });
 }
 
 }  // namespace unisono::experiment

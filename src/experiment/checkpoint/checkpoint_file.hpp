@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/held_rows.hpp"
+#include "checkpoint/held_vector.hpp"
 #include "unisono/base/raw_file.hpp"
 #include "unisono/experiment/checkpoint.hpp"
 
@@ -21,9 +21,8 @@ namespace unisono::experiment {
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
                                             const CheckpointHeader& header, const HeldState& state);
 
-/// The canonical values of some rows of a block that begins at byte `begin`. \throws as RawFile
-void write_rows(RawFile& file, const Block& block, const strategies::HeldRows& rows, std::int64_t begin,
-                View canonical);
+/// The canonical values of a part of a block that begins at byte `begin`. \throws as RawFile
+void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
 
 // Of a file whose seal holds. All throw DamagedCheckpoint where HDF5 cannot make sense of it nevertheless.
 
@@ -43,11 +42,11 @@ int optimizer_states(const std::string& path);
 /// "optimizer/1/velocity"
 std::string optimizer_group(int state, const std::string& vector);
 
-/// Calls see(block, rows, their canonical values) for the rows that this rank holds, some MiB at a time: those of a
-/// group, or the mean of several.
+/// Calls see(shard, its canonical values) for what this rank holds, some MiB at a time: the values of a group, or the
+/// mean of several.
 void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
-                  const std::function<void(const Block& block, const strategies::HeldRows& rows, View canonical)>& see);
-/// Sets the rows that this rank holds to these.
+                  const std::function<void(const HeldShard& shard, View canonical)>& see);
+/// Sets what this rank holds to these.
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
 
 }  // namespace unisono::experiment

@@ -44,7 +44,7 @@ CheckpointWriting::CheckpointWriting(comm::Communicator& world, std::string path
   const bool shared = all_see(world_, aside_);
   writers_ = shared ? world_.size() : 1;
   if (is_parted(state) && !shared) require_none({std::string(kMustBeShared)});
-  copy_rows(state, begins);
+  copy_shards(state, begins);
   try {
     start_writing();
   } catch (...) {
@@ -83,18 +83,17 @@ std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& head
   return begins;
 }
 
-void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std::int64_t>& begins) {
+void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<std::int64_t>& begins) {
   std::size_t floats = 0;
   std::vector<std::size_t> ends;  // of the vectors' parts
   auto begin = begins.begin();    // of the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
-    for (const strategies::HeldRows& rows : rows_to_write(vector, world_.rank(), writers_)) {
-      const Block& block = blocks[rows.block];
-      const auto count = static_cast<std::size_t>(rows.count * block.row_size());
-      parts_.push_back({.block = block,
-                        .rows = rows,
-                        .begin = begin[static_cast<std::ptrdiff_t>(rows.block)],
+    for (const HeldShard& shard : shards_to_write(vector, world_.rank(), writers_)) {
+      const auto count = static_cast<std::size_t>(size_of(shard.box));
+      parts_.push_back({.block = blocks[shard.block],
+                        .shard = shard,
+                        .begin = begin[static_cast<std::ptrdiff_t>(shard.block)],
                         .copy = floats,
                         .count = count});
       floats += count;
@@ -113,18 +112,15 @@ void CheckpointWriting::copy_rows(const HeldState& state, const std::vector<std:
   }
 }
 
-void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const WrittenRows> parts) {
+void CheckpointWriting::copy_parts(const HeldVector& vector, std::span<const WrittenShard> parts) {
   if (parts.empty()) return;
   PlainValues values(*vector.memory, vector.values);
-  for (const WrittenRows& part : parts) {
-    to_canonical(part.block, values.view().subspan(static_cast<std::size_t>(part.rows.offset)), copy_of(part));
-  }
+  for (const WrittenShard& part : parts) pack(part.shard.place, values.view(), copy_of(part));
 }
 
-void CheckpointWriting::write_rows() {
+void CheckpointWriting::write_shards() {
   RawFile file(aside_, RawFile::Mode::update);
-  for (const WrittenRows& part : parts_)
-    unisono::experiment::write_rows(file, part.block, part.rows, part.begin, copy_of(part));
+  for (const WrittenShard& part : parts_) write_box(file, part.block, part.shard.box, part.begin, copy_of(part));
   file.sync();
 }
 
@@ -147,7 +143,7 @@ void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
 void CheckpointWriting::start_writing() {
   start(Stage::writing, [this] {
     if (world_.rank() >= writers_) return;
-    write_rows();
+    write_shards();
     if (writers_ > 1) return;
     hash();
     seal();

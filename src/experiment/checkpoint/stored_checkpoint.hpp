@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/held_rows.hpp"
+#include "checkpoint/held_vector.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/experiment/checkpoint.hpp"
 
@@ -34,7 +34,7 @@ void require_checkpoint(const std::string& path);
 /// \throws CheckpointError
 StoredCheckpoint find_checkpoint(comm::Communicator& world, const std::string& path, Log& log);
 
-/// Sets the rows that this rank holds, to those of a group, or to the mean of several: each rank reads for itself, or
+/// Sets what this rank holds to the values of a group, or to the mean of several: each rank reads for itself, or
 /// gets what rank 0 read where not all see the file. Collective.
 /// \throws OutputError where ranks hold only parts and do not see the file
 void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,

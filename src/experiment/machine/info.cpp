@@ -119,6 +119,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                                       .backend = *backend,
                                       .data = data,
                                       .ranks = world.size(),
+                                      .rank = world.rank(),
                                       .division = strategy->divide(*model, data, world),
                                       .strategy = *strategy,
                                       .process_bytes = world.max(resident_memory_bytes())});

@@ -36,6 +36,10 @@ std::int64_t numbers_of(const ParameterLayout& layout) {
 
 /// The copy of what this rank writes: its share of what all ranks hold, and all that it alone holds.
 std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
+  if (context.division != nullptr) {
+    const std::int64_t held = numbers_of(context.division->map().local(context.rank));
+    return kFloat * ((1 + states) * held + numbers_of(context.model.statistics_layout()) / context.ranks);
+  }
   const std::int64_t numbers = numbers_of(context.model.layout());
   const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
   const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());

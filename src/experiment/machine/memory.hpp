@@ -21,7 +21,7 @@ struct MemoryContext {
   models::Model& model;
   kernels::Backend& backend;
   const data::DatasetInfo& data;
-  int ranks = 1;
+  int ranks = 1, rank = 0;
   const strategies::Division* division = nullptr;  ///< of the model
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident before any of this: code, MPI, HDF5

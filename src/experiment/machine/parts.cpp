@@ -182,6 +182,10 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
   if (data != nullptr) division = strategy->divide(*model, data->info(), grid.data());
+  if (division != nullptr) {
+    require_same(grid.data(), "division of the parameters", division->map().hash(),
+                 "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  }
   parameters =
       division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), grid.data().shared_allocator());
   statistics = Buffer(model->statistics_layout().size(), backend->memory());
@@ -196,11 +200,11 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
   require_divisible_steps(config, *parts.strategy, *parts.model);
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
-  if (!in_place) gradient = Buffer(parts.model->layout().size(), parts.grid.data().shared_allocator());
+  if (!in_place) gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
                                     *parts.backend);
   for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
-    vectors.push_back({vector, Buffer(parts.model->layout().size(), parts.backend->memory())});
+    vectors.push_back({vector, Buffer(parts.parameters.size(), parts.backend->memory())});
   }
   average = make_weight_average(parts, config, in_place);
 }

@@ -38,19 +38,18 @@ struct Distance {
 Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
   const comm::Communicator& all = parts.grid.all();
   HeldVector vector = parameters_of(parts);
-  vector.rows = rows_to_write(vector, all.rank(), other.seen_by_all ? all.size() : 1);
-  std::erase_if(vector.rows, [&](const strategies::HeldRows& rows) {
-    return vector.layout.blocks()[rows.block].role == Role::state || rows.count == 0;
+  vector.shards = shards_to_write(vector, all.rank(), other.seen_by_all ? all.size() : 1);
+  std::erase_if(vector.shards, [&](const HeldShard& shard) {
+    return vector.layout.blocks()[shard.block].role == Role::state || size_of(shard.box) == 0;
   });
   PlainValues values(*vector.memory, vector.values);
   Distance distance;
   std::vector<float> own;
-  visit_vector(other.path, {"parameters"}, vector,
-               [&](const Block& block, const strategies::HeldRows& rows, View canonical) {
-                 own.resize(canonical.size());
-                 to_canonical(block, View(values.view()).subspan(static_cast<std::size_t>(rows.offset)), own);
-                 distance.add(own, canonical);
-               });
+  visit_vector(other.path, {"parameters"}, vector, [&](const HeldShard& shard, View canonical) {
+    own.resize(canonical.size());
+    pack(shard.place, values.view(), own);
+    distance.add(own, canonical);
+  });
   return distance;
 }
 

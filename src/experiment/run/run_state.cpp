@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "checkpoint/checkpoint_file.hpp"
 
@@ -44,22 +45,21 @@ std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& par
   return groups;
 }
 
+/// A vector of θ's layout, as far as this rank holds it.
+HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
+  const ParameterLayout& layout = parts.model->layout();
+  if (parts.division == nullptr) return whole_vector(std::move(group), layout, values);
+  return divided_vector(std::move(group), layout, parts.division->map(), parts.grid.data().rank(), values.view(),
+                        parts.division->offsets());
+}
+
 }  // namespace
 
 HeldVector statistics_of(ModelParts& parts) {
   return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
 }
 
-HeldVector parameters_of(ModelParts& parts) {
-  if (parts.division != nullptr) {
-    return {.group = "parameters",
-            .layout = parts.model->layout(),
-            .values = parts.parameters.view(),
-            .rows = parts.division->held(),
-            .common = false};
-  }
-  return whole_vector("parameters", parts.model->layout(), parts.parameters);
-}
+HeldVector parameters_of(ModelParts& parts) { return held_vector("parameters", parts, parts.parameters); }
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
   return states_are_local(parts) && stored.optimizer_states == parts.grid.data().size() && stored.seen_by_all;
@@ -73,9 +73,9 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(training)) {
-      state.push_back(whole_vector(optimizer_group(rank, own.name), parts.model->layout(), *own.values));
-      state.back().common = !local;
-      if (local && rank != parts.grid.data().rank()) state.back().rows.clear();
+      state.push_back(held_vector(optimizer_group(rank, own.name), parts, *own.values));
+      if (local) state.back().common = false;
+      if (local && rank != parts.grid.data().rank()) state.back().shards.clear();
     }
   }
   return state;
@@ -111,8 +111,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(training)) {
-    read_vector(parts.grid.data(), stored, groups_of(own, parts, stored),
-                whole_vector(own.name, parts.model->layout(), *own.values));
+    read_vector(parts.grid.data(), stored, groups_of(own, parts, stored), held_vector(own.name, parts, *own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);
 }

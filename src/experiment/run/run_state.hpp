@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "checkpoint/held_rows.hpp"
+#include "checkpoint/held_vector.hpp"
 #include "checkpoint/stored_checkpoint.hpp"
 #include "machine/parts.hpp"
 #include "run/weight_average.hpp"

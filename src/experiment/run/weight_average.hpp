@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "checkpoint/held_rows.hpp"
+#include "checkpoint/held_vector.hpp"
 #include "checkpoint/stored_checkpoint.hpp"
 #include "machine/parts.hpp"
 

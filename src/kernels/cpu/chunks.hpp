@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/parallel.hpp"
+#include "cpu/scratch.hpp"
 
 namespace unisono::kernels::cpu {
 
@@ -16,6 +17,22 @@ inline Index chunks_of(Index size) { return (size + kChunk - 1) / kChunk; }
 template <typename Work>
 void parallel_chunks(int threads, Index size, const Work& work) {
   parallel_for(threads, chunks_of(size), [&](Index i) { work(i * kChunk, std::min(kChunk, size - i * kChunk)); });
+}
+
+/// Adds up what work(first, length, sum) sets sum[0] + sum[1] to for every chunk, without roundings but the last one.
+template <typename Work>
+double sum_of_chunks(int threads, Index size, Scratch& partials, const Work& work) {
+  const Index chunks = chunks_of(size);
+  double* const sums = partials.doubles(2 * chunks);
+  parallel_chunks(threads, size, [&](Index first, Index length) { work(first, length, sums + first / kChunk * 2); });
+  double sum = 0, rest = 0;
+  for (Index i = 0; i < 2 * chunks; i += 2) {
+    const double before = sum;
+    sum = before + sums[i];
+    const double added = sum - before;
+    rest += (before - (sum - added)) + (sums[i] - added) + sums[i + 1];
+  }
+  return sum + rest;
 }
 
 }  // namespace unisono::kernels::cpu

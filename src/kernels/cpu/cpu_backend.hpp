@@ -101,6 +101,7 @@ class CpuBackend final : public Backend {
   double dot(View x, View y) override;
   double squared_norm(View x) override;
   void squared_norms(View x, std::span<const UpdateRange> ranges, std::span<double> norms) override;
+  void sum_squares(View x, std::span<const UpdateRange> ranges, bool exactly, std::span<ExactSquares> sums) override;
   void axpby(float a, View x, float b, MutableView y) override;
 
   // Update rules, on the ranges that are named: see optim for formulas and papers
@@ -117,6 +118,8 @@ class CpuBackend final : public Backend {
                    const RangeNorms& norms, View g, MutableView theta, MutableView velocity) override;
   void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
                     View theta, MutableView first, MutableView second, std::span<double> directions) override;
+  void sum_lamb_directions(const AdamStep& step, std::span<const UpdateRange> ranges, View theta, View first,
+                           View second, bool exactly, std::span<ExactSquares> sums) override;
   void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms, MutableView theta,
                   View first, View second) override;
 
@@ -132,6 +135,12 @@ class CpuBackend final : public Backend {
                   LossSums& sums);
   void sgd_chunk(const RangeStep<SgdStep>& step, Index first, Index length, View g, MutableView theta,
                  MutableView velocity) const;
+  double settled_directions(const RangeStep<AdamStep>& step, const UpdateRange& range, double sum, View theta,
+                            View first_moment, View second_moment);
+  void add_directions(const RangeStep<AdamStep>& step, const UpdateRange& range, View theta, View first_moment,
+                      View second_moment, ExactSquares& exact) const;
+  /// Σ x² to within ExactSquares::kRelativeError.
+  double sum_of_squares(View x);
 
   CpuSettings settings_;
   Loops loops_;

@@ -1,7 +1,9 @@
 // The formulas and papers are in loops_isa/updates.cpp.
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
-#include <numeric>
+#include <vector>
 
 #include "cpu/cpu_backend.hpp"
 #include "cpu/update_ranges.hpp"
@@ -87,14 +89,53 @@ void CpuBackend::lamb_moments(const AdamStep& step, const GradientScale& scale, 
   const float gradient_scale = value_of(scale);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const RangeStep<AdamStep> own = step_on(ranges[i], step, gradient_scale);
-    const Index chunks = chunks_of(ranges[i].last - ranges[i].first);
-    double* const sums = partials_.doubles(chunks);
-    range_chunks(settings_.threads, ranges[i], [&](Index first, Index length) {
-      sums[(first - ranges[i].first) / kChunk] =
+    const double sum = sum_of_chunks(
+        settings_.threads, ranges[i].last - ranges[i].first, partials_, [&](Index at, Index length, double* part) {
+          const Index first = ranges[i].first + at;
           loops_.updates.lamb_moments(own, g.data() + first, theta.data() + first, first_moment.data() + first,
-                                      second_moment.data() + first, length);
-    });
-    directions[i] = std::accumulate(sums, sums + chunks, 0.0);
+                                      second_moment.data() + first, length, part);
+        });
+    directions[i] = settled_directions(own, ranges[i], sum, theta, first_moment, second_moment);
+  }
+}
+
+/// The exact sum of squares, rounded. \param sum to within ExactSquares::kRelativeError of it
+double CpuBackend::settled_directions(const RangeStep<AdamStep>& step, const UpdateRange& range, double sum, View theta,
+                                      View first_moment, View second_moment) {
+  if (const auto value = ExactSquares::settled_value(sum)) return *value;
+  ExactSquares exact;
+  add_directions(step, range, theta, first_moment, second_moment, exact);
+  return exact.value();
+}
+
+void CpuBackend::add_directions(const RangeStep<AdamStep>& step, const UpdateRange& range, View theta,
+                                View first_moment, View second_moment, ExactSquares& exact) const {
+  std::vector<float> directions(kChunk);
+  for (Index first = range.first; first < range.last; first += kChunk) {
+    const Index length = std::min(kChunk, range.last - first);
+    loops_.updates.lamb_directions(step, theta.data() + first, first_moment.data() + first,
+                                   second_moment.data() + first, directions.data(), length);
+    exact.add(View(directions).first(static_cast<std::size_t>(length)));
+  }
+}
+
+void CpuBackend::sum_lamb_directions(const AdamStep& step, std::span<const UpdateRange> ranges, View theta,
+                                     View first_moment, View second_moment, bool exactly,
+                                     std::span<ExactSquares> sums) {
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    const RangeStep<AdamStep> own = step_on(ranges[i], step, 1);
+    if (exactly) {
+      add_directions(own, ranges[i], theta, first_moment, second_moment, sums[i]);
+      continue;
+    }
+    sums[i].add_sum(sum_of_chunks(
+        settings_.threads, ranges[i].last - ranges[i].first, partials_, [&](Index at, Index length, double* part) {
+          const Index first = ranges[i].first + at;
+          std::array<float, kChunk> directions;
+          loops_.updates.lamb_directions(own, theta.data() + first, first_moment.data() + first,
+                                         second_moment.data() + first, directions.data(), length);
+          loops_.algebra.squared_norm(directions.data(), length, part);
+        }));
   }
 }
 

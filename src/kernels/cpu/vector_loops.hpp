@@ -12,7 +12,8 @@ namespace unisono::kernels::cpu {
 using Count = std::ptrdiff_t;
 
 struct AlgebraLoops {
-  double (*squared_norm)(const float* x, Count n);
+  /// sum[0] + sum[1] = Σ x² to within 2⁻⁵¹ of it, which is more than a double holds
+  void (*squared_norm)(const float* x, Count n, double* sum);
   /// x may be y.
   double (*dot)(const float* x, const float* y, Count n);
   /// y = a x + b y; with b = 0 y is not read.
@@ -32,9 +33,12 @@ struct UpdateLoops {
   void (*adagrad)(const RangeStep<AdagradStep>& step, const float* g, float* theta, float* accumulator, Count n);
   void (*rmsprop)(const RangeStep<RmspropStep>& step, const float* g, float* theta, float* mean_square, Count n);
   void (*adam)(const RangeStep<AdamStep>& step, const float* g, float* theta, float* first, float* second, Count n);
-  /// Σ direction²
-  double (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first,
-                         float* second, Count n);
+  /// sum[0] + sum[1] = Σ direction², as squared_norm
+  void (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
+                       Count n, double* sum);
+  /// The directions that lamb_moments summed, again.
+  void (*lamb_directions)(const RangeStep<AdamStep>& step, const float* theta, const float* first, const float* second,
+                          float* directions, Count n);
   void (*lamb_apply)(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first,
                      const float* second, Count n);
 };

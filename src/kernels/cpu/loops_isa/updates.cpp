@@ -1,3 +1,4 @@
+#include "cpu/loops_isa/square_sum.hpp"
 #include "cpu/loops_isa/table.hpp"
 
 // Update rules: one pass over memory each. In all of them s is gradient_scale and λ decay.
@@ -98,27 +99,33 @@ void adam(const RangeStep<AdamStep>& step, const float* g, float* theta, float* 
 // LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
 // ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
 //   You et al., ICLR 2020.
-double lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
-                    Count n) {
+/// Not inlined, so that it rounds the same wherever it is called.
+__attribute__((noinline)) void lamb_directions(const RangeStep<AdamStep>& step, const float* theta, const float* first,
+                                               const float* second, float* directions, Count n) {
   const Adam rule(step, true);
-  constexpr Count kLanes = 16;
-  double sums[kLanes] = {};
-  for (Count start = 0; start < n; start += kLanes) {
-    const Count length = n - start < kLanes ? n - start : kLanes;
 #pragma omp simd
-    for (Count lane = 0; lane < length; ++lane) {
-      const Count i = start + lane;
+  for (Count i = 0; i < n; ++i) directions[i] = rule.direction(first[i], second[i], theta[i]);
+}
+
+void lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
+                  Count n, double* sum) {
+  constexpr Count kPiece = 2048;  // whose directions stay in the first cache
+  const Adam rule(step, true);
+  alignas(64) float directions[kPiece];
+  SplitSum<double> all;
+  for (Count start = 0; start < n; start += kPiece) {
+    const Count length = n - start < kPiece ? n - start : kPiece;
+#pragma omp simd
+    for (Count i = start; i < start + length; ++i) {
       const float gradient = rule.scale * g[i];
-      const float m = rule.first(first[i], gradient), v = rule.second(second[i], gradient);
-      first[i] = m;
-      second[i] = v;
-      const auto r = static_cast<double>(rule.direction(m, v, theta[i]));
-      sums[lane] += r * r;
+      first[i] = rule.first(first[i], gradient);
+      second[i] = rule.second(second[i], gradient);
     }
+    lamb_directions(step, theta + start, first + start, second + start, directions, length);
+    add_squares(directions, length, all);
   }
-  double sum = 0;
-  for (Count lane = 0; lane < kLanes; ++lane) sum += sums[lane];
-  return sum;
+  sum[0] = all.sum;
+  sum[1] = all.rest;
 }
 
 void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second,
@@ -131,6 +138,8 @@ void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, cons
 
 }  // namespace
 
-void add_updates(Loops& loops) { loops.updates = {sgd, momentum, adagrad, rmsprop, adam, lamb_moments, lamb_apply}; }
+void add_updates(Loops& loops) {
+  loops.updates = {sgd, momentum, adagrad, rmsprop, adam, lamb_moments, lamb_directions, lamb_apply};
+}
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "cpu/loops_isa/vector.hpp"
+
+// Σ x² to within 4 roundings of a double, however many numbers there are: a square is exact in double, the squares of
+// four registers are added up, and what rounds off where that joins the sum is kept.
+//   Knuth, TAOCP 2, 4.2.2, theorem B (the error of a sum); Ogita, Rump & Oishi, SIAM J. Sci. Comput. 26(6), 2005.
+
+namespace unisono::kernels::cpu::UNISONO_ISA {
+
+/// Numbers whose sum it is: the first without their roundings, which are the second.
+template <typename T>
+struct SplitSum {
+  T sum{}, rest{};
+
+  __attribute__((always_inline)) void add(T value) {
+    const T before = sum;
+    sum = before + value;
+    const T added = sum - before;
+    rest += (before - (sum - added)) + (value - added);
+  }
+  __attribute__((always_inline)) void add(const SplitSum& other) {
+    add(other.sum);
+    rest += other.rest;
+  }
+};
+
+/// += Σ x². Two parts at once: two streams from memory are faster than one, and do not wait for each other's sums.
+__attribute__((always_inline)) static inline void add_squares(const float* x, Count n, SplitSum<double>& result) {
+  constexpr Count kParts = 2, kHalf = kLanes / 2, kTogether = 4, kStep = kTogether * kHalf;
+  const Count part = n / kParts / kStep * kStep;
+  SplitSum<Doubles> sums[kParts];
+  for (Count i = 0; i < part; i += kStep) {
+#pragma GCC unroll 2
+    for (Count j = 0; j < kParts; ++j) {
+      const float* const at = x + j * part + i;
+      Doubles squares{};
+#pragma GCC unroll 4
+      for (Count k = 0; k < kTogether; ++k) {
+        const Doubles v = load_doubles(at + k * kHalf);
+        squares += v * v;
+      }
+      sums[j].add(squares);
+    }
+  }
+  for (Count i = kParts * part; i < n; i += kHalf) {
+    float rest[kHalf] = {};
+    __builtin_memcpy(rest, x + i, sizeof(float) * static_cast<std::size_t>(n - i < kHalf ? n - i : kHalf));
+    const Doubles v = load_doubles(rest);
+    sums[0].add(v * v);
+  }
+  sums[0].add(sums[1]);
+  for (Count lane = 0; lane < kHalf; ++lane) result.add({sums[0].sum[lane], sums[0].rest[lane]});
+}
+
+}  // namespace unisono::kernels::cpu::UNISONO_ISA

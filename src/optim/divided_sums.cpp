@@ -1,0 +1,75 @@
+#include "divided_sums.hpp"
+
+#include <algorithm>
+
+namespace unisono::optim {
+
+bool is_divided(const ShardMap& map) {
+  for (int rank = 0; rank < map.ranks(); ++rank) {
+    if (map.local(rank).parameters() < map.layout().parameters()) return true;
+  }
+  return false;
+}
+
+DividedSums::DividedSums(const DividedParameters& parameters)
+    : blocks_(parameters.map.layout().blocks().size()), ranks_(parameters.ranks) {
+  const ParameterLayout& local = parameters.map.local(parameters.rank);
+  const std::vector<Shard>& shards = parameters.map.shards_of(parameters.rank);
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const Index next = i + 1 < shards.size() ? local.blocks()[i + 1].offset : local.size();
+    places_.push_back({.range = {.first = local.blocks()[i].offset, .last = next},
+                       .block = shards[i].block,
+                       .counts = shards[i].copy == 0});
+  }
+}
+
+std::vector<double> DividedSums::totals(std::size_t count, const std::vector<Term>& terms) {
+  std::vector<double> values(count);
+  std::vector<char> open(count, 1);
+  for (const bool exactly : {false, true}) {
+    std::vector<ExactSquares> sums(count);
+    for (const Term& term : terms) {
+      if (open[term.sum] != 0) (*term.add)(term.range, exactly, sums[term.sum]);
+    }
+    ranks_.sum(sums);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (open[i] == 0) continue;
+      const auto settled = exactly ? sums[i].value() : sums[i].settled_value();
+      if (settled) values[i] = *settled;
+      open[i] = settled ? 0 : 1;
+    }
+    if (std::ranges::find(open, 1) == open.end()) break;
+  }
+  return values;
+}
+
+double DividedSums::whole(const Add& add) {
+  std::vector<Term> terms;
+  for (const Place& place : places_) {
+    if (place.counts) terms.push_back({&add, place.range, 0});
+  }
+  return totals(1, terms).front();
+}
+
+void DividedSums::of_blocks(std::span<const kernels::UpdateRange> ranges, std::initializer_list<Vector> vectors) {
+  std::vector<Term> terms;
+  std::vector<std::size_t> blocks(ranges.size());  // of the ranges
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    if (!ranges[i].adapted) continue;
+    const auto place = std::ranges::find(places_, ranges[i].first, [](const Place& one) { return one.range.first; });
+    blocks[i] = place->block;
+    std::size_t sum = place->block;
+    for (const Vector& vector : vectors) {
+      if (place->counts) terms.push_back({&vector.add, ranges[i], sum});
+      sum += blocks_;
+    }
+  }
+  const std::vector<double> values = totals(blocks_ * vectors.size(), terms);
+  std::size_t first = 0;
+  for (const Vector& vector : vectors) {
+    for (std::size_t i = 0; i < ranges.size(); ++i) vector.norms[i] = ranges[i].adapted ? values[first + blocks[i]] : 0;
+    first += blocks_;
+  }
+}
+
+}  // namespace unisono::optim

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "unisono/kernels/update_kernels.hpp"
+#include "unisono/optim/optimizer.hpp"
+#include "unisono/tensor/reducer.hpp"
+#include "unisono/tensor/shard_map.hpp"
+
+namespace unisono::optim {
+
+/// Whether some rank holds less than all of θ.
+bool is_divided(const ShardMap& map);
+
+/// Sums of squares over a θ that is divided among ranks, each of its numbers counted once, however many copies there
+/// are. Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is
+/// rounded (see ExactSquares).
+class DividedSums {
+ public:
+  explicit DividedSums(const DividedParameters& parameters);
+
+  /// Adds the squares of a range of this rank's vector to a sum, exactly or in doubles.
+  using Add = std::function<void(const kernels::UpdateRange& range, bool exactly, ExactSquares& sum)>;
+
+  /// Over all of θ.
+  double whole(const Add& add);
+
+  struct Vector {
+    Add add;
+    std::span<double> norms;
+  };
+  /// vector.norms[i] ← the sum over the whole block that ranges[i] is a part of, for several vectors; 0 for ranges that
+  /// are not adapted.
+  void of_blocks(std::span<const kernels::UpdateRange> ranges, std::initializer_list<Vector> vectors);
+
+ private:
+  /// What this rank adds to one of the sums.
+  struct Term {
+    const Add* add;
+    kernels::UpdateRange range;
+    std::size_t sum;  ///< its number
+  };
+  std::vector<double> totals(std::size_t count, const std::vector<Term>& terms);
+
+  /// A shard of this rank.
+  struct Place {
+    kernels::UpdateRange range;  ///< to where the next one begins
+    std::size_t block = 0;
+    bool counts = false;  ///< of the copy that sums are made of
+  };
+  std::vector<Place> places_;
+  std::size_t blocks_;  ///< of all of θ
+  SquaresReducer& ranks_;
+};
+
+}  // namespace unisono::optim
