@@ -15,7 +15,7 @@ namespace {
 void VectorKernels::sum_squares(View, std::span<const UpdateRange>, bool, std::span<ExactSquares>) { refuse(); }
 
 void UpdateKernels::sum_lamb_directions(const AdamStep&, std::span<const UpdateRange>, View, View, View, bool,
-                                  std::span<ExactSquares>) {
+                                        std::span<ExactSquares>) {
   refuse();
 }
 

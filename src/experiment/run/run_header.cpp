@@ -28,7 +28,8 @@ EventFileHeader events_header(const CheckpointHeader& header, const Config& conf
           .data_identity = header.data_identity,
           .build = header.build,
           .layout = header.layout,
-          .schedule_steps = config.schedule.kind == optim::ScheduleKind::constant ? 0 : config.schedule_epochs() * steps_per_epoch,
+          .schedule_steps =
+              config.schedule.kind == optim::ScheduleKind::constant ? 0 : config.schedule_epochs() * steps_per_epoch,
           .config = header.config};
 }
 
