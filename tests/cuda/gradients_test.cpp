@@ -12,7 +12,7 @@ class DeviceTrial {
  public:
   explicit DeviceTrial(const nn::TrialSettings& settings)
       : backend_(kernels::make_cuda_backend(0, kernels::Precision::fp32)),
-        network_({settings.loss, 0, settings.layers}, settings.in, *backend_, true),
+        network_({value_of(settings.loss, nn::kLossKinds), 0, settings.layers}, settings.in, *backend_, true),
         batch_(settings.batch),
         theta_(network_.parameters().size(), backend_->memory()),
         statistics_(network_.statistics().size(), backend_->memory()),
@@ -20,7 +20,8 @@ class DeviceTrial {
         features_(nn::generic_values(static_cast<std::size_t>(batch_ * settings.in.size()), 1)) {
     const Index outputs = network_.out().extent.size();
     const bool labels = settings.loss == "softmax_cross_entropy";
-    loss_ = nn::make_loss({settings.loss, 0, {}}, network_.out(), {labels ? outputs : 0, labels ? 0 : outputs});
+    loss_ = nn::make_loss({value_of(settings.loss, nn::kLossKinds), 0, {}}, network_.out(),
+                          {labels ? outputs : 0, labels ? 0 : outputs});
     targets_ = nn::generic_values(labels ? 0 : static_cast<std::size_t>(batch_ * outputs), 2, 0, 1);
     for (Index i = 0; i < batch_; ++i) {
       if (labels) labels_.push_back(static_cast<std::int32_t>((7 * i + 1) % outputs));
