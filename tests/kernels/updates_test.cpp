@@ -153,6 +153,31 @@ TEST_CASE("LAMB's directions and steps are the reference's", "[updates]") {
   }
 }
 
+TEST_CASE("LAMB's directions are the same numbers when they are summed again, however they are divided", "[updates]") {
+  const AdamStep step = at_step({.rate = 0.1F, .decay = 0.3F, .beta1 = 0.9F, .beta2 = 0.999F, .epsilon = 1e-6F}, 3);
+  for (const Index size : {16, 272, 16384 + 48, 50'000}) {
+    INFO(size);
+    const Ranges halves = {{.first = 0, .last = size / 32 * 16, .decays = true, .adapted = true},
+                           {.first = size / 32 * 16, .last = size, .decays = true, .adapted = true}};
+    Ranges all = whole(size);
+    all.front().decays = true;
+    everywhere(
+        [&](CpuBackend& backend) {
+          Vectors v(size);
+          std::vector<double> direction(1);
+          backend.lamb_moments(step, kHalf, all, gradient_at(1, size), v.theta, v.first, v.second, direction);
+          for (const bool exactly : {true, false}) {
+            std::vector<ExactSquares> sums(2);
+            backend.sum_lamb_directions(step, halves, v.theta, v.first, v.second, exactly, sums);
+            sums[0].add(sums[1]);
+            CHECK((exactly ? sums[0].value() : sums[0].settled_value().value_or(direction[0])) == direction[0]);
+          }
+          return Outputs{{}, direction};
+        },
+        [](const Outputs& outputs) { CHECK(outputs.sums[0] > 0); });
+  }
+}
+
 TEST_CASE("one step of each rule is what one works out by hand", "[updates]") {
   CpuBackend backend({});
   const Floats g{2};

@@ -5,10 +5,9 @@ namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 void squared_norm(const float* x, Count n, double* sum) {
-  SplitSum<double> all;
-  add_squares(x, n, all);
-  sum[0] = all.sum;
-  sum[1] = all.rest;
+  SquareSum squares;
+  squares.add(x, n);
+  squares.store(sum);
 }
 
 /// Four parts at once, each summed by itself: so many streams from memory are 1.7 times as fast as one. The order

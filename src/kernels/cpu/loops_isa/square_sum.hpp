@@ -25,32 +25,49 @@ struct SplitSum {
   }
 };
 
-/// += Σ x². Two parts at once: two streams from memory are faster than one, and do not wait for each other's sums.
-__attribute__((always_inline)) static inline void add_squares(const float* x, Count n, SplitSum<double>& result) {
-  constexpr Count kParts = 2, kHalf = kLanes / 2, kTogether = 4, kStep = kTogether * kHalf;
-  const Count part = n / kParts / kStep * kStep;
-  SplitSum<Doubles> sums[kParts];
-  for (Count i = 0; i < part; i += kStep) {
+/// Σ x² of vectors that come one after the other. Two sums at once: two streams from memory are faster than one, and do
+/// not wait for each other.
+class SquareSum {
+ public:
+  __attribute__((always_inline)) void add(const float* x, Count n) {
+    constexpr Count kTogether = 4, kStep = kTogether * kHalf;
+    const Count part = n / kParts / kStep * kStep;
+    SplitSum<Doubles> sums[kParts] = {sums_[0], sums_[1]};
+    for (Count i = 0; i < part; i += kStep) {
 #pragma GCC unroll 2
-    for (Count j = 0; j < kParts; ++j) {
-      const float* const at = x + j * part + i;
-      Doubles squares{};
+      for (Count j = 0; j < kParts; ++j) {
+        const float* const at = x + j * part + i;
+        Doubles squares{};
 #pragma GCC unroll 4
-      for (Count k = 0; k < kTogether; ++k) {
-        const Doubles v = load_doubles(at + k * kHalf);
-        squares += v * v;
+        for (Count k = 0; k < kTogether; ++k) {
+          const Doubles v = load_doubles(at + k * kHalf);
+          squares += v * v;
+        }
+        sums[j].add(squares);
       }
-      sums[j].add(squares);
     }
+    for (Count i = kParts * part; i < n; i += kHalf) {
+      float rest[kHalf] = {};
+      __builtin_memcpy(rest, x + i, sizeof(float) * static_cast<std::size_t>(n - i < kHalf ? n - i : kHalf));
+      const Doubles v = load_doubles(rest);
+      sums[0].add(v * v);
+    }
+    for (Count j = 0; j < kParts; ++j) sums_[j] = sums[j];
   }
-  for (Count i = kParts * part; i < n; i += kHalf) {
-    float rest[kHalf] = {};
-    __builtin_memcpy(rest, x + i, sizeof(float) * static_cast<std::size_t>(n - i < kHalf ? n - i : kHalf));
-    const Doubles v = load_doubles(rest);
-    sums[0].add(v * v);
+
+  /// sum[0] + sum[1] are all.
+  __attribute__((always_inline)) void store(double* sum) const {
+    SplitSum<Doubles> both = sums_[0];
+    both.add(sums_[1]);
+    SplitSum<double> all;
+    for (Count lane = 0; lane < kHalf; ++lane) all.add({both.sum[lane], both.rest[lane]});
+    sum[0] = all.sum;
+    sum[1] = all.rest;
   }
-  sums[0].add(sums[1]);
-  for (Count lane = 0; lane < kHalf; ++lane) result.add({sums[0].sum[lane], sums[0].rest[lane]});
-}
+
+ private:
+  static constexpr Count kParts = 2, kHalf = kLanes / 2;
+  SplitSum<Doubles> sums_[kParts];
+};
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA

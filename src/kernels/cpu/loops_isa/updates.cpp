@@ -99,33 +99,33 @@ void adam(const RangeStep<AdamStep>& step, const float* g, float* theta, float* 
 // LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
 // ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
 //   You et al., ICLR 2020.
-/// Not inlined, so that it rounds the same wherever it is called.
-__attribute__((noinline)) void lamb_directions(const RangeStep<AdamStep>& step, const float* theta, const float* first,
-                                               const float* second, float* directions, Count n) {
-  const Adam rule(step, true);
-#pragma omp simd
-  for (Count i = 0; i < n; ++i) directions[i] = rule.direction(first[i], second[i], theta[i]);
-}
-
 void lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
                   Count n, double* sum) {
-  constexpr Count kPiece = 2048;  // whose directions stay in the first cache
+  constexpr Count kPiece = 256;  // whose directions stay in the first cache
   const Adam rule(step, true);
   alignas(64) float directions[kPiece];
-  SplitSum<double> all;
+  SquareSum squares;
   for (Count start = 0; start < n; start += kPiece) {
     const Count length = n - start < kPiece ? n - start : kPiece;
 #pragma omp simd
-    for (Count i = start; i < start + length; ++i) {
-      const float gradient = rule.scale * g[i];
-      first[i] = rule.first(first[i], gradient);
-      second[i] = rule.second(second[i], gradient);
+    for (Count i = 0; i < length; ++i) {
+      const float gradient = rule.scale * g[start + i];
+      const float m = rule.first(first[start + i], gradient), v = rule.second(second[start + i], gradient);
+      first[start + i] = m;
+      second[start + i] = v;
+      directions[i] = rule.direction(m, v, theta[start + i]);
     }
-    lamb_directions(step, theta + start, first + start, second + start, directions, length);
-    add_squares(directions, length, all);
+    squares.add(directions, length);
   }
-  sum[0] = all.sum;
-  sum[1] = all.rest;
+  squares.store(sum);
+}
+
+// Rounds as lamb_moments does: of a direction's operations only the last two can be one, and are in both.
+void lamb_directions(const RangeStep<AdamStep>& step, const float* theta, const float* first, const float* second,
+                     float* directions, Count n) {
+  const Adam rule(step, true);
+#pragma omp simd
+  for (Count i = 0; i < n; ++i) directions[i] = rule.direction(first[i], second[i], theta[i]);
 }
 
 void lamb_apply(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first, const float* second,

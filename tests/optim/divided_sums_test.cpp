@@ -1,0 +1,124 @@
+#include "divided_sums.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <catch2/catch.hpp>
+#include <divisions.hpp>
+#include <mutex>
+#include <thread>
+
+#include "ranges.hpp"
+
+namespace unisono::optim {
+namespace {
+
+/// Sums over threads that all call it.
+class ThreadSquares final : public SquaresReducer {
+ public:
+  explicit ThreadSquares(int threads) : all_here_(threads) {}
+  void sum(std::span<ExactSquares> sums) override {
+    {
+      const std::lock_guard guard(mutex_);
+      if (all_.empty()) ++messages_;
+      all_.resize(sums.size());
+      for (std::size_t i = 0; i < sums.size(); ++i) all_[i].add(sums[i]);
+    }
+    all_here_.arrive_and_wait();
+    std::copy(all_.begin(), all_.end(), sums.begin());
+    all_here_.arrive_and_wait();
+    {
+      const std::lock_guard guard(mutex_);
+      all_.clear();
+    }
+    all_here_.arrive_and_wait();
+  }
+  int messages() const { return messages_; }
+
+ private:
+  std::barrier<> all_here_;
+  std::mutex mutex_;
+  std::vector<ExactSquares> all_;
+  int messages_ = 0;
+};
+
+float value_of(const Element& element) {
+  return 0.3F + static_cast<float>(element.position) / static_cast<float>(3 + element.block);
+}
+
+std::vector<float> values_on(const ShardMap& map, int rank) {
+  std::vector<float> values(static_cast<std::size_t>(map.local(rank).size()));
+  test::for_each_held(map, rank, [&](Element element, std::size_t at) { values[at] = value_of(element); });
+  return values;
+}
+
+/// Calls work(rank, sums, add) on a thread for each rank. \return how many messages there were
+template <typename Work>
+int on_ranks(const ShardMap& map, Work work) {
+  ThreadSquares ranks(map.ranks());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < map.ranks(); ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto backend = kernels::make_cpu_backend(1);
+      const std::vector<float> values = values_on(map, rank);
+      DividedSums sums({.map = map, .rank = rank, .ranks = ranks});
+      work(rank, sums, [&](const kernels::UpdateRange& range, bool exactly, ExactSquares& sum) {
+        backend->sum_squares(values, {&range, 1}, exactly, {&sum, 1});
+      });
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ranks.messages();
+}
+
+/// Blocks of weights and others, none with rows beside another's.
+ParameterLayout plain_layout() {
+  ParameterLayout layout;
+  layout.add({.name = "convolution.weight", .shape = {4, 3, 2, 2}, .axes = {2, 3, 0, 1}});
+  layout.add({.name = "convolution.bias", .shape = {4}, .role = Role::bias});
+  layout.add({.name = "dense.weight", .shape = {9, 7}});
+  layout.add({.name = "norm.scale", .shape = {37}, .role = Role::norm});
+  layout.add({.name = "last.weight", .shape = {3, 9}});
+  layout.add({.name = "one", .shape = {1}});
+  return layout;
+}
+
+TEST_CASE("norms of all of θ and of its blocks have the same bits however θ is divided", "[divided_sums]") {
+  const ParameterLayout layout = plain_layout();
+  const auto backend = kernels::make_cpu_backend(1);
+  const std::vector<float> all = values_on(ShardMap::whole(layout, 1), 0);
+  const double norm = backend->squared_norm(all);
+  for (const int ranks : {1, 2, 3, 4}) {
+    for (const auto& [name, map] : test::divisions_of(layout, ranks)) {
+      INFO(name << " over " << ranks);
+      std::vector<int> wrong(static_cast<std::size_t>(ranks), 0);  // Catch's macros are for one thread
+      const int messages = on_ranks(map, [&](int rank, DividedSums& sums, const DividedSums::Add& add) {
+        int& mistakes = wrong[static_cast<std::size_t>(rank)];
+        mistakes += sums.whole(add) == norm ? 0 : 1;
+        const auto ranges = make_ranges(map.local(rank), {.adapt_weights = true});
+        std::vector<double> norms(ranges.size(), -1), again(ranges.size(), -1);
+        sums.of_blocks(ranges, {{add, norms}, {add, again}});
+        mistakes += norms == again ? 0 : 1;
+        for (std::size_t i = 0; i < ranges.size(); ++i) {
+          const auto element = map.element_at(rank, ranges[i].first);
+          const double block =
+              kernels::make_cpu_backend(1)->squared_norm(part(View(all), layout.blocks()[element->block]));
+          mistakes += norms[i] == (ranges[i].adapted ? block : 0) ? 0 : 1;
+        }
+      });
+      CHECK(wrong == std::vector<int>(wrong.size(), 0));
+      CHECK(messages >= 2);
+      CHECK(messages <= 4);
+    }
+  }
+}
+
+TEST_CASE("θ is divided where some rank holds less than all of it", "[divided_sums]") {
+  const ParameterLayout layout = plain_layout();
+  CHECK_FALSE(is_divided(ShardMap::whole(layout, 3)));
+  CHECK_FALSE(is_divided(ShardMap::by_rows(layout, 1)));
+  CHECK(is_divided(ShardMap::by_rows(layout, 2)));
+  CHECK(is_divided(ShardMap::by_weights(layout, {1, 0})));
+}
+
+}  // namespace
+}  // namespace unisono::optim
