@@ -8,7 +8,7 @@
 namespace unisono::cli {
 
 void ShapeArguments::add_to(Command command) {
-  auto* shape =
+  Option shape =
       command.add_option("--features", features, "shape of an example, if there is no data file").type_name("CxHxW");
   command
       .add_option("--classes", classes, "number of classes; 0: the features themselves are the targets (autoencoder)")

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -69,6 +70,7 @@ template Option Command::add_option(const std::string&, int&, const std::string&
 template Option Command::add_option(const std::string&, std::int64_t&, const std::string&);
 template Option Command::add_option(const std::string&, std::uint64_t&, const std::string&);
 template Option Command::add_option(const std::string&, double&, const std::string&);
+template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
 
 Option Command::add_flag(const std::string& names, bool& value, const std::string& meaning) {
   return Option(app_->add_flag(names, value, meaning));

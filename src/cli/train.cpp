@@ -46,7 +46,7 @@ void add_train(Command app, Chosen& chosen) {
       app.add_subcommand("train", "train the model of a config, on all ranks that the command is started on");
   arguments->config.add_to(command);
   command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
-  auto* resume = command.add_flag("--resume", arguments->resume,
+  Option resume = command.add_flag("--resume", arguments->resume,
                                   "continue the run in the run folder; CONFIG may then be that folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
   command

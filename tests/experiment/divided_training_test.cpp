@@ -1,7 +1,9 @@
 #include <catch2/catch.hpp>
 #include <divisions.hpp>
 #include <expect.hpp>
+#include <layers.hpp>
 #include <map>
+#include <optimizers.hpp>
 #include <stdexcept>
 
 #include "checkpoint/checkpoint_file.hpp"
@@ -22,20 +24,9 @@ constexpr std::int64_t kHalf = 3, kAll = 6;  // steps
 const models::ModelInputs kInputs{.features = {2, 6, 6}, .classes = 5};
 
 models::ModelSettings small_network() {
-  const auto layer = [](const std::string& kind) {
-    nn::LayerSettings settings;
-    settings.kind = kind;
-    return settings;
-  };
-  nn::LayerSettings convolution = layer("convolution"), hidden = layer("dense"), last = layer("dense");
-  convolution.channels = 7;
-  convolution.kernel = {3};
-  hidden.units = 9;
-  last.units = 5;
   models::ModelSettings settings;
-  settings.network = {.loss = "softmax_cross_entropy",
-                      .label_smoothing = 0,
-                      .layers = {convolution, layer("batch_norm"), layer("relu"), hidden, layer("relu"), last}};
+  settings.network.layers = {nn::convolution(7, {3}), nn::layer("batch_norm"), nn::layer("relu"),
+                             nn::dense(9),            nn::layer("relu"),       nn::dense(5)};
   return settings;
 }
 
@@ -46,7 +37,7 @@ struct Network {
   std::unique_ptr<models::Model> model = models::make_model(
       small_network(), kInputs, {.backend = *backend, .reducer = reducer, .steps_together = true, .seed = kSeed});
   Buffer statistics{model->statistics_layout().size()};
-  SyntheticSource source{kInputs, {.rank = 0, .size = 1, .batch_size = 24, .accumulate = 1, .seed = kSeed}};
+  SyntheticSource source{kInputs, {.rank = 0, .size = 1, .batch_size = 24, .seed = kSeed}};
 
   void gradient(MutableView theta, MutableView g) {
     kernels::LossSums sums;
@@ -151,7 +142,7 @@ class DividedRun {
 };
 
 std::vector<std::pair<std::string, optim::OptimizerSettings>> rules() {
-  return {{"SGD with momentum, clipped", {.kind = "sgd", .weight_decay = 0.01, .clip_norm = 0.1, .sgd = {0.9, false}}},
+  return {{"SGD with momentum, clipped", optim::with({.kind = "sgd", .weight_decay = 0.01, .clip_norm = 0.1}, "momentum = 0.9")},
           {"AdamW, clipped", {.kind = "adamw", .weight_decay = 0.1, .clip_norm = 0.1}},
           {"LARS", {.kind = "lars", .weight_decay = 0.01}},
           {"LAMB", {.kind = "lamb", .weight_decay = 0.1}},

@@ -52,7 +52,9 @@ std::unique_ptr<data::Dataset> open_examples(const std::string& path, bool spars
 
 ModelSettings network(std::vector<nn::LayerSettings> layers) {
   ModelSettings settings;
-  settings.network = {.loss = "softmax_cross_entropy", .label_smoothing = 0.1, .layers = std::move(layers)};
+  settings.network.loss = nn::LossKind::softmax_cross_entropy;
+  settings.network.label_smoothing = 0.1;
+  settings.network.layers = std::move(layers);
   return settings;
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ranges.hpp"
+#include "unisono/kernels/backend.hpp"
 
 namespace unisono::optim {
 namespace {
