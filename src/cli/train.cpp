@@ -47,7 +47,7 @@ void add_train(Command app, Chosen& chosen) {
   arguments->config.add_to(command);
   command.add_option("--output", arguments->output, "run folder (default: runs/<name>)").type_name("DIR");
   Option resume = command.add_flag("--resume", arguments->resume,
-                                  "continue the run in the run folder; CONFIG may then be that folder");
+                                   "continue the run in the run folder; CONFIG may then be that folder");
   command.add_flag("--overwrite", arguments->overwrite, "replace the run in the run folder").excludes(resume);
   command
       .add_option("--compare-with", arguments->compare_with,

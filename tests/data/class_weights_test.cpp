@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <optional>
+#include <value_of.hpp>
 
 #include "sparse_sets.hpp"
 
@@ -50,8 +51,8 @@ TEST_CASE("classes are counted over the training examples, however the set is re
     for (const std::string partition : {"global", "fixed"}) {
       for (const double fraction : {0.0, 0.3}) {
         CAPTURE(reader, partition, fraction);
-        settings.reader = reader;
-        settings.partition = partition;
+        settings.reader = unisono::value_of(reader, unisono::data::kReaders);
+        settings.partition = unisono::value_of(partition, unisono::data::kPartitions);
         settings.validation_fraction = fraction;
         unisono::test::ThreadRanks threads(2);
         std::vector<Counts> found(2);
@@ -73,7 +74,7 @@ TEST_CASE("a set without labels has no classes to count", "[weights]") {
   const unisono::test::TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 10});
-  settings.targets = "features";
+  settings.targets = unisono::data::Targets::features;
   CHECK(unisono::data::open_dataset(settings, 1)->class_counts().empty());
 }
 
@@ -82,7 +83,7 @@ TEST_CASE("training batches have their examples' class weights, evaluations none
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 20, .classes = 3});
   for (const std::string reader : {"resident", "streaming"}) {
-    settings.reader = reader;
+    settings.reader = unisono::value_of(reader, unisono::data::kReaders);
     const auto set = unisono::data::open_dataset(settings, 1);
     const std::vector<float> weights = {0.5F, 2, 0};
     const auto source = set->train({.batch_size = 6, .class_weights = weights});

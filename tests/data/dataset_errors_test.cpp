@@ -34,7 +34,7 @@ std::string message(const std::function<void(File&)>& make, unisono::data::DataS
     File file(settings.path, File::Mode::create);
     make(file);
   }
-  settings.reader = GENERATE("resident", "streaming");
+  settings.reader = GENERATE(unisono::data::Reader::resident, unisono::data::Reader::streaming);
   std::string text = unisono::test::message_of<unisono::DataError>([&] {
     const auto set = unisono::data::open_dataset(settings, 1);
     const auto source = set->train({.batch_size = 2});
@@ -211,7 +211,7 @@ TEST_CASE("what a trained model is applied to needs neither a training group nor
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 0, .test = 4, .classes = 0});
-  settings.normalization = "channel";  // the model's counts, not this file's
+  settings.normalization = unisono::data::NormalizationKind::channel;  // the model's counts, not this file's
   const unisono::data::Preprocessing trained{.normalization = {{1}, {2}}};
   const auto set = unisono::data::open_dataset(settings, 1, {}, &trained);
   CHECK(set->info().test == 4);

@@ -106,7 +106,7 @@ TEST_CASE("without shuffling the order is the file's", "[dataset]") {
 TEST_CASE("a source that is sent to a cursor goes on as one that came there", "[dataset]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.partition = GENERATE("global", "fixed");
+  settings.partition = GENERATE(unisono::data::Partition::global, unisono::data::Partition::fixed);
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 50}), settings);
   const unisono::data::SourceOptions options{.rank = 1, .size = 3, .batch_size = 8, .micro_batches = 2, .seed = 3};
   const auto through = set->train(options);
@@ -123,7 +123,7 @@ TEST_CASE("fixed parts: a rank sees its own examples alone, each once an epoch, 
           "[dataset]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.partition = "fixed";
+  settings.partition = unisono::data::Partition::fixed;
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 23}), settings);
   for (const int ranks : {1, 2, 3, 4, 5}) {
     for (const unisono::Index batch : {5, 8, 23}) {
@@ -146,8 +146,8 @@ TEST_CASE("fixed parts: a rank sees its own examples alone, each once an epoch, 
 TEST_CASE("an evaluation counts every example exactly once, in the set's order, on any number of ranks", "[dataset]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
-  settings.partition = GENERATE("global", "fixed");
-  settings.reader = GENERATE("resident", "streaming");
+  settings.partition = GENERATE(unisono::data::Partition::global, unisono::data::Partition::fixed);
+  settings.reader = GENERATE(unisono::data::Reader::resident, unisono::data::Reader::streaming);
   const auto set = open(unisono::test::write_set(folder / "a.h5", {.train = 3, .test = 17}), settings);
   for (const int ranks : {1, 2, 3, 20}) {
     std::vector<std::uint64_t> seen;
@@ -194,7 +194,7 @@ TEST_CASE("ranks of a node read one copy together, and see what one rank sees", 
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 57, .test = 5, .chunk_rows = 4});
-  settings.normalization = "feature";
+  settings.normalization = unisono::data::NormalizationKind::feature;
   const auto alone = unisono::data::open_dataset(settings, 1);
   const bool window = GENERATE(true, false);
   const int ranks = GENERATE(1, 2, 3);

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
+#include <value_of.hpp>
 
 #include "dense/augmentation.hpp"
 #include "dense/convert.hpp"
@@ -171,7 +172,8 @@ TEST_CASE("statistics of pieces are those of the whole", "[statistics]") {
     return std::pair(mean, std::sqrt(variance / static_cast<double>(n * static_cast<std::int64_t>(features.size()))));
   };
   const auto check = [&](const std::string& kind, const std::vector<std::vector<std::size_t>>& parts) {
-    const unisono::data::Normalization result = unisono::data::make_normalization(kind, group, n, shift, sums);
+    const unisono::data::Normalization result = unisono::data::make_normalization(
+        unisono::value_of(kind, unisono::data::kNormalizations), group, n, shift, sums);
     REQUIRE(result.mean.size() == parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto [mean, deviation] = expected(parts[i]);
@@ -192,9 +194,10 @@ TEST_CASE("a normalised set has mean 0 and deviation 1, by the training examples
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 60, .test = 10, .shape = {4}});
-  settings.normalization = GENERATE("global", "channel", "feature");
-  settings.reader = GENERATE("resident", "streaming");
-  settings.partition = GENERATE("global", "fixed");
+  settings.normalization = GENERATE(unisono::data::NormalizationKind::global, unisono::data::NormalizationKind::channel,
+                                    unisono::data::NormalizationKind::feature);
+  settings.reader = GENERATE(unisono::data::Reader::resident, unisono::data::Reader::streaming);
+  settings.partition = GENERATE(unisono::data::Partition::global, unisono::data::Partition::fixed);
   settings.validation_fraction = GENERATE(0.0, 0.25);
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = set->info().train});
@@ -245,8 +248,8 @@ TEST_CASE("an autoencoder's target is its input, as augmented and normalised", "
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 8, .shape = {2, 2}, .classes = 0});
-  settings.targets = "features";
-  settings.normalization = "global";
+  settings.targets = unisono::data::Targets::features;
+  settings.normalization = unisono::data::NormalizationKind::global;
   settings.augmentation.horizontal_flip = true;
   const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->info().target_size == 4);
@@ -282,7 +285,7 @@ TEST_CASE("a device that keeps a resident set is given numbers and movements of 
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .test = 3, .shape = {3, 4}});
   settings.augmentation.shift = 2;
-  settings.normalization = "global";
+  settings.normalization = unisono::data::NormalizationKind::global;
   const auto set = unisono::data::open_dataset(settings, 1);
   Keeper device;
   const auto source = set->train({.batch_size = 5, .seed = 2, .delivery = device.delivery()});
@@ -320,8 +323,8 @@ TEST_CASE("batches have features where a device declines, or is not asked", "[da
   settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 12, .shape = {3, 4}});
   Keeper device;
   SECTION("it declines") { device.accepts = false; }
-  SECTION("the set is streamed") { settings.reader = "streaming"; }
-  SECTION("the features are targets, too") { settings.targets = "features"; }
+  SECTION("the set is streamed") { settings.reader = unisono::data::Reader::streaming; }
+  SECTION("the features are targets, too") { settings.targets = unisono::data::Targets::features; }
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 5, .delivery = device.delivery()});
   CHECK(device.offered.size() == (device.accepts ? 0 : 1));
@@ -335,7 +338,7 @@ TEST_CASE("a rank's fixed part is all that its device keeps", "[dataset]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set<std::uint8_t>(folder / "a.h5", {.train = 10, .shape = {3, 4}});
-  settings.partition = "fixed";
+  settings.partition = unisono::data::Partition::fixed;
   const auto set = unisono::data::open_dataset(settings, 1);
   Keeper device;
   const auto source = set->train({.rank = 1, .size = 2, .batch_size = 4, .delivery = device.delivery()});
@@ -350,7 +353,7 @@ TEST_CASE("targets of any number come with their examples", "[dataset]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
-  settings.reader = GENERATE("resident", "streaming");
+  settings.reader = GENERATE(unisono::data::Reader::resident, unisono::data::Reader::streaming);
   {
     unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::create);
     std::vector<double> features(20), targets(40);

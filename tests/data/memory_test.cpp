@@ -58,7 +58,7 @@ TEST_CASE("a set that memory cannot hold is streamed, on all ranks alike", "[dat
   unisono::data::DataSettings settings;
   settings.path = unisono::test::write_set(folder / "a.h5", {.train = 20});
   CHECK(unisono::data::inspect_dataset(settings).resident);
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   const unisono::data::DatasetInfo info = unisono::data::inspect_dataset(settings);
   CHECK_FALSE(info.resident);
   CHECK(info.bytes_per_node == 2 * 384);  // features and labels of 20 examples, each on whole cache lines, twice
@@ -73,7 +73,7 @@ TEST_CASE("a set that memory cannot hold is streamed, on all ranks alike", "[dat
   }
   settings = {};
   settings.path = folder / "huge.h5";
-  settings.targets = "features";
+  settings.targets = unisono::data::Targets::features;
   CHECK_FALSE(unisono::data::inspect_dataset(settings).resident);
   CHECK(unisono::data::inspect_dataset(settings).bytes_per_node == 256 << 20);
   CHECK(unisono::data::inspect_dataset(settings).train == std::int64_t{1} << 35);

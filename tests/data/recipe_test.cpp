@@ -148,7 +148,7 @@ TEST_CASE("a run fits the recipe on its training rows alone", "[recipe]") {
   const unisono::data::CsvOptions options{.scale = "standard", .unknown = "other", .test_file = folder / "s.csv"};
   unisono::data::DataSettings settings;
   settings.path = import_text(folder, "x,w\n1,a\n3,b\n5,a\n7,a\n", options);
-  settings.targets = "features";
+  settings.targets = unisono::data::Targets::features;
   const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->preprocessing().encoded_names() == Texts{"x", "w=a", "w=b"});
   CHECK(set->info().features.size() == 3);
@@ -166,7 +166,7 @@ TEST_CASE("missing numbers become the training rows' mean or median, rare levels
   const TempDir folder;
   const std::string text = "x,w\n1,a\n,a\n2,b\n9,\n";
   unisono::data::DataSettings settings;
-  settings.targets = "features";
+  settings.targets = unisono::data::Targets::features;
   settings.path = import_text(folder, text, {.missing = "mean"});
   CHECK(features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train) ==  // x, w missing, a, b
         std::vector<float>{1, 0, 1, 0, 4, 0, 1, 0, 2, 0, 0, 1, 9, 1, 0, 0});
@@ -200,10 +200,10 @@ TEST_CASE("all ranks and readers have the same fit and features", "[recipe]") {
         features_of(*set, unisono::data::Split::train) == expected;
   });
   CHECK(same == std::array{true, true, true});
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   settings.stratify = false;
   const auto streamed = unisono::data::open_dataset(settings, 1);
-  settings.reader = "resident";
+  settings.reader = unisono::data::Reader::resident;
   CHECK(features_of(*streamed, unisono::data::Split::train) ==
         features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train));
 }
@@ -314,7 +314,7 @@ TEST_CASE("images with channels last are asked for, and turned", "[recipe]") {
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = folder / "a.h5";
-  settings.targets = "features";
+  settings.targets = unisono::data::Targets::features;
   std::vector<float> values(2 * 6 * 5 * 3);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   {
@@ -324,16 +324,16 @@ TEST_CASE("images with channels last are asked for, and turned", "[recipe]") {
   }
   CHECK_THAT(unisono::test::message_of<unisono::ConfigError>([&] { unisono::data::open_dataset(settings, 1); }),
              Contains("data.layout = \"hwc\"") && Contains("6 × 5 with 3 channels"));
-  settings.layout = "chw";
+  settings.layout = unisono::data::ImageLayout::chw;
   CHECK(unisono::data::open_dataset(settings, 1)->info().features == unisono::data::FeatureShape{6, 5, 3});
-  settings.layout = "hwc";
+  settings.layout = unisono::data::ImageLayout::hwc;
   const auto set = unisono::data::open_dataset(settings, 1);
   CHECK(set->info().features == unisono::data::FeatureShape{3, 6, 5});
   const auto features = features_of(*set, unisono::data::Split::train);
   for (std::size_t c = 0; c < 3; ++c) {
     for (std::size_t pixel = 0; pixel < 30; ++pixel) CHECK(features[90 + c * 30 + pixel] == values[90 + pixel * 3 + c]);
   }
-  settings.layout = "auto";
+  settings.layout = unisono::data::ImageLayout::automatic;
   {
     unisono::data::hdf5::File file(settings.path, unisono::data::hdf5::File::Mode::update);
     file.write_attribute("train/features", "layout", std::string("hwc"));

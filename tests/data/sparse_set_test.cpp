@@ -417,16 +417,27 @@ TEST_CASE("settings that only tables have are refused", "[sparse]") {
   };
   for (const unisono::test::Kind& kind : unisono::test::kinds()) {
     CHECK(message(kind, [](unisono::data::DataSettings&) {}).empty());
-    CHECK(message(kind, [](unisono::data::DataSettings& settings) { settings.reader = "resident"; }).empty());
-    CHECK_THAT(message(kind, [](unisono::data::DataSettings& settings) { settings.targets = "features"; }),
-               Contains("data.targets: ") && Contains(std::string(unisono::data::name_of(kind.kind))) &&
-                   Contains("remove it"));
-    CHECK_THAT(message(kind, [](unisono::data::DataSettings& settings) { settings.normalization = "global"; }),
+    CHECK(message(kind, [](unisono::data::DataSettings& settings) {
+            settings.reader = unisono::data::Reader::resident;
+          }).empty());
+    CHECK_THAT(
+        message(kind,
+                [](unisono::data::DataSettings& settings) { settings.targets = unisono::data::Targets::features; }),
+        Contains("data.targets: ") && Contains(std::string(unisono::data::name_of(kind.kind))) &&
+            Contains("remove it"));
+    CHECK_THAT(message(kind,
+                       [](unisono::data::DataSettings& settings) {
+                         settings.normalization = unisono::data::NormalizationKind::global;
+                       }),
                Contains("data.normalization: "));
-    CHECK_THAT(message(kind, [](unisono::data::DataSettings& settings) { settings.reader = "streaming"; }),
-               Contains("data.reader: "));
-    CHECK_THAT(message(kind, [](unisono::data::DataSettings& settings) { settings.partition = "fixed"; }),
-               Contains("data.partition: "));
+    CHECK_THAT(
+        message(kind,
+                [](unisono::data::DataSettings& settings) { settings.reader = unisono::data::Reader::streaming; }),
+        Contains("data.reader: "));
+    CHECK_THAT(
+        message(kind,
+                [](unisono::data::DataSettings& settings) { settings.partition = unisono::data::Partition::fixed; }),
+        Contains("data.partition: "));
     CHECK_THAT(message(kind, [](unisono::data::DataSettings& settings) { settings.augmentation.shift = 1; }),
                Contains("data.augmentation: "));
     const bool fraction = kind.kind == unisono::data::SetKind::sparse || kind.kind == unisono::data::SetKind::ratings;

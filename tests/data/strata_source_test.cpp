@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 #include <set>
+#include <value_of.hpp>
 
 #include "sparse_sets.hpp"
 #include "unisono/base/errors.hpp"
@@ -13,8 +14,8 @@ namespace {
 unisono::data::DataSettings strata(const std::string& path, const std::string& partition,
                                    double validation_fraction = 0) {
   unisono::data::DataSettings settings = unisono::test::settings_for(path, true, validation_fraction);
-  settings.partition = partition;
-  settings.order = "strata";
+  settings.partition = unisono::value_of(partition, unisono::data::kPartitions);
+  settings.order = unisono::data::Order::strata;
   return settings;
 }
 

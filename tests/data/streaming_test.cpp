@@ -166,9 +166,9 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
   const std::int64_t examples = 150;
   unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", examples);
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   settings.window_bytes = 8 * kBlockBytes;  // of 10
-  settings.partition = GENERATE("global", "fixed");
+  settings.partition = GENERATE(unisono::data::Partition::global, unisono::data::Partition::fixed);
   settings.validation_fraction = GENERATE(0.0, 0.3);
   const auto set = unisono::data::open_dataset(settings, 1);
   CHECK_FALSE(set->info().resident);
@@ -199,7 +199,7 @@ TEST_CASE("streaming: P ranks equal one, every example once, features and labels
   CHECK(set->info().train == (settings.validation_fraction > 0 ? 102 : 150));  // 3 of the 9 whole blocks validate
   for (const int ranks : {2, 3}) {
     const auto parallel = epoch(ranks);
-    if (settings.partition == "global") {
+    if (settings.partition == unisono::data::Partition::global) {
       CHECK(parallel == serial);
       continue;
     }
@@ -220,7 +220,7 @@ TEST_CASE("streaming: a source that is sent to a cursor goes on as one that came
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", 100);
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   settings.window_bytes = 6 * kBlockBytes;
   const auto set = unisono::data::open_dataset(settings, 1);
   const unisono::data::SourceOptions options{.rank = 1, .size = 2, .batch_size = 9, .micro_batches = 2, .seed = 3};
@@ -265,7 +265,7 @@ TEST_CASE("streaming: a rank without examples neither reads nor hangs", "[stream
   const TempDir folder;
   unisono::data::DataSettings settings;
   settings.path = write_wide_set(folder / "a.h5", 20);
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.rank = 0, .size = 3, .batch_size = 2});
   for (int step = 0; step < 25; ++step) {
@@ -287,7 +287,7 @@ TEST_CASE("streaming: an error while reading reaches the one who asks for the ba
     file.write_rows("train/features", 0, 100, features.data());
     file.write("train/labels", std::vector<float>(100));
   }
-  settings.reader = "streaming";
+  settings.reader = unisono::data::Reader::streaming;
   const auto set = unisono::data::open_dataset(settings, 1);
   const auto source = set->train({.batch_size = 10});
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { source->next(); }), Catch::Contains("example 77"));

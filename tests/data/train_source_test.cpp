@@ -1,6 +1,7 @@
 #include "source/train_source.hpp"
 
 #include <catch2/catch.hpp>
+#include <value_of.hpp>
 
 #include "sets.hpp"
 
@@ -34,7 +35,7 @@ Steps take_in_lanes(unisono::data::Dataset& set, unisono::data::SourceOptions op
 unisono::data::DataSettings settings_of(const std::string& path, const std::string& reader) {
   unisono::data::DataSettings settings;
   settings.path = path;
-  settings.reader = reader;
+  settings.reader = unisono::value_of(reader, unisono::data::kReaders);
   return settings;
 }
 

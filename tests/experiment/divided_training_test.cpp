@@ -25,8 +25,9 @@ const models::ModelInputs kInputs{.features = {2, 6, 6}, .classes = 5};
 
 models::ModelSettings small_network() {
   models::ModelSettings settings;
-  settings.network.layers = {nn::convolution(7, {3}), nn::layer("batch_norm"), nn::layer("relu"),
-                             nn::dense(9),            nn::layer("relu"),       nn::dense(5)};
+  settings.network.layers = {nn::convolution(7, {3}), nn::layer("batch_norm"),
+                             nn::layer("relu"),       nn::dense(9),
+                             nn::layer("relu"),       nn::dense(5)};
   return settings;
 }
 
@@ -142,7 +143,8 @@ class DividedRun {
 };
 
 std::vector<std::pair<std::string, optim::OptimizerSettings>> rules() {
-  return {{"SGD with momentum, clipped", optim::with({.kind = "sgd", .weight_decay = 0.01, .clip_norm = 0.1}, "momentum = 0.9")},
+  return {{"SGD with momentum, clipped",
+           optim::with({.kind = "sgd", .weight_decay = 0.01, .clip_norm = 0.1}, "momentum = 0.9")},
           {"AdamW, clipped", {.kind = "adamw", .weight_decay = 0.1, .clip_norm = 0.1}},
           {"LARS", {.kind = "lars", .weight_decay = 0.01}},
           {"LAMB", {.kind = "lamb", .weight_decay = 0.1}},

@@ -22,7 +22,7 @@ double look_at(const data::Batch& batch) {
   return sum;
 }
 
-void read_batches(const std::string& path, const std::string& reader) {
+void read_batches(const std::string& path, unisono::data::Reader reader) {
   data::DataSettings settings;
   settings.path = path;
   settings.reader = reader;
@@ -64,8 +64,8 @@ int use_set(const std::string& path) {
     settings.path = path;
     data::inspect_dataset(settings);
   });
-  attempt([&] { read_batches(path, "resident"); });
-  attempt([&] { read_batches(path, "streaming"); });
+  attempt([&] { read_batches(path, unisono::data::Reader::resident); });
+  attempt([&] { read_batches(path, unisono::data::Reader::streaming); });
   return refused;
 }
 

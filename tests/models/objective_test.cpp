@@ -46,7 +46,7 @@ std::unique_ptr<data::Dataset> open_examples(const std::string& path, bool spars
   }
   data::DataSettings settings;
   settings.path = path;
-  settings.normalization = "none";
+  settings.normalization = data::NormalizationKind::none;
   return data::open_dataset(settings, 1);
 }
 

@@ -110,8 +110,8 @@ Result train(const Job& job) {
   comm::run_as_threads(job.ranks, [&](comm::Communicator& communicator) {
     data::DataSettings settings;
     settings.path = job.path;
-    settings.partition = serial ? "global" : "strata";
-    settings.order = "strata";
+    settings.partition = serial ? data::Partition::global : data::Partition::strata;
+    settings.order = data::Order::strata;
     data::NodeShare share;
     share.rank = communicator.rank();
     share.size = communicator.size();
@@ -263,7 +263,7 @@ void pass_round(const std::string& path, int ranks, int threads, std::int64_t di
       [&](comm::Communicator& communicator) {
         data::DataSettings settings;
         settings.path = path;
-        settings.order = "strata";
+        settings.order = data::Order::strata;
         const auto data = data::open_dataset(settings, kSeed);
         const auto backend = kernels::make_cpu_backend(1);
         LocalReducer reducer;

@@ -11,33 +11,9 @@
 #include "unisono/base/config.hpp"
 #include "unisono/data/batch.hpp"
 #include "unisono/data/preprocessing.hpp"
+#include "unisono/data/settings.hpp"
 
 namespace unisono::data {
-
-struct AugmentationSettings {
-  std::int64_t crop_padding = 0;  ///< pixels of zero padding, then a random crop back to the size
-  bool horizontal_flip = false;
-  std::int64_t shift = 0;  ///< at most so many pixels in each direction
-  void describe(ConfigVisitor& visitor);
-};
-
-struct DataSettings {
-  std::string path;
-  std::string targets = "auto";        ///< auto (labels or targets, as the file has), features (autoencoders)
-  std::string partition = "auto";      ///< auto (global, if nobody says otherwise), global, fixed, strata
-  std::string order = "random";        ///< of training examples, where `shuffle` is: random, strata
-  std::string reader = "auto";         ///< auto, resident, streaming
-  std::int64_t window_bytes = 0;       ///< streaming: memory for the window that examples are shuffled in; 0: chosen
-  double validation_fraction = 0;      ///< of the training set, where the file has no validation group
-  std::int64_t split_seed = 1;         ///< of the choice of these
-  bool stratify = true;                ///< whether each class gives the same fraction
-  std::string layout = "auto";         ///< of images with channels: auto, chw (channels first), hwc (channels last)
-  std::string normalization = "auto";  ///< auto (as the set's recipe says), none, global (one mean and deviation),
-                                       ///< channel, feature; of the training set
-  bool shuffle = true;
-  AugmentationSettings augmentation;
-  void describe(ConfigVisitor& visitor);
-};
 
 enum class Split { train, validation, test };
 inline constexpr std::array kSplits = {Split::train, Split::validation, Split::test};
@@ -73,9 +49,10 @@ struct DatasetInfo {
   std::array<Answers, 3> answers;                    ///< by Split
   std::uint64_t identity = 0;  ///< of shapes, sizes and a sample of the values: equal on all ranks
   bool resident = true;
-  bool weighted = false;               ///< whether training examples have weights
-  std::string normalization = "none";  ///< as in DataSettings; auto where the set's recipe scales its columns
-  std::string layout = "auto";         ///< chw or hwc where the features have four axes
+  bool weighted = false;  ///< whether training examples have weights
+  /// As in DataSettings; automatic where the set's recipe scales its columns.
+  NormalizationKind normalization = NormalizationKind::none;
+  ImageLayout layout = ImageLayout::automatic;  ///< chw or hwc where the features have four axes
   Index bytes_per_node =
       0;  ///< memory for resident data, or for the streaming window and at most two passes of the set
 };

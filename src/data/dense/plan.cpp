@@ -24,7 +24,7 @@ std::int64_t resident_bytes(const SetPlan& plan, const DataSettings& settings, c
   for (const auto& group : plan.schema.groups) {
     if (group) bytes += static_cast<std::int64_t>(RowBlock::bytes(*group, group->examples));
   }
-  return settings.partition == "fixed" ? bytes / ranks * share.node_size : bytes;
+  return settings.partition == Partition::fixed ? bytes / ranks * share.node_size : bytes;
 }
 
 bool fits(std::int64_t bytes, std::int64_t available) {
@@ -109,13 +109,13 @@ void check_augmentation(const SetPlan& plan, const DataSettings& settings) {
 
 }  // namespace
 
-std::string normalization_of(const DataSettings& settings, const Recipe& recipe) {
-  if (settings.normalization != "auto") return settings.normalization;
-  return recipe.scaling == Scaling::none ? "none" : "auto";
+NormalizationKind normalization_of(const DataSettings& settings, const Recipe& recipe) {
+  if (settings.normalization != NormalizationKind::automatic) return settings.normalization;
+  return recipe.scaling == Scaling::none ? NormalizationKind::none : NormalizationKind::automatic;
 }
 
 SchemaRules rules_of(const DataSettings& settings, bool trained) {
-  const bool autoencoder = settings.targets == "features";
+  const bool autoencoder = settings.targets == Targets::features;
   return {.needs_training = !trained,
           .needs_answers = !trained && !autoencoder,
           .ignores_answers = autoencoder,
@@ -126,7 +126,8 @@ void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare&
   const std::int64_t available = agreement.smallest(available_memory_bytes());
   const std::int64_t bytes = agreement.largest(resident_bytes(plan, settings, share, agreement.ranks()));
   plan.info.bytes_per_node = bytes;
-  plan.info.resident = settings.reader == "resident" || (settings.reader == "auto" && fits(bytes, available));
+  plan.info.resident =
+      settings.reader == Reader::resident || (settings.reader == Reader::automatic && fits(bytes, available));
   if (!plan.info.resident) note_streaming(plan, settings, share, agreement.ranks());
 }
 
@@ -136,7 +137,8 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
   const std::int64_t bytes = agreement.largest(plan.info.bytes_per_node * (shared ? 1 : share.node_size));
   const std::int64_t available = agreement.smallest(available_memory_bytes());
   plan.info.bytes_per_node = bytes;
-  if (settings.reader == "auto" && !fits(bytes, available)) note_streaming(plan, settings, share, agreement.ranks());
+  if (settings.reader == Reader::automatic && !fits(bytes, available))
+    note_streaming(plan, settings, share, agreement.ranks());
 }
 
 void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& settings, const Preprocessing* trained,
@@ -147,12 +149,12 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
     const GroupSchema& any = plan.schema.any_group();
     plan.info.features = any.features;
     plan.info.normalization = normalization_of(settings, plan.schema.recipe);
-    if (any.stored.extent.size() == 4) plan.info.layout = any.channels_last ? "hwc" : "chw";
-    plan.info.target_size = settings.targets == "features" ? any.features.size() : any.target_size;
+    if (any.stored.extent.size() == 4) plan.info.layout = any.channels_last ? ImageLayout::hwc : ImageLayout::chw;
+    plan.info.target_size = settings.targets == Targets::features ? any.features.size() : any.target_size;
     check_augmentation(plan, settings);
     for (std::size_t i = 0; i < plan.groups.size(); ++i) {
       if (plan.groups[i] == nullptr) continue;
-      const Index features = settings.targets == "features" ? any.features.size() : plan.groups[i]->target_size;
+      const Index features = settings.targets == Targets::features ? any.features.size() : plan.groups[i]->target_size;
       plan.info.answers[i] = {plan.groups[i]->has_labels, features};
     }
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;

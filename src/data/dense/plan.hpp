@@ -26,7 +26,7 @@ struct SetPlan {
 };
 
 /// What the config leaves to the set's recipe is decided: none where that has nothing to scale.
-std::string normalization_of(const DataSettings& settings, const Recipe& recipe);
+NormalizationKind normalization_of(const DataSettings& settings, const Recipe& recipe);
 
 /// \param trained whether a trained model brings its normalisation: the file then needs less
 SchemaRules rules_of(const DataSettings& settings, bool trained);

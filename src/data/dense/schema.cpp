@@ -33,7 +33,7 @@ bool could_be_channels_last(const std::vector<std::uint64_t>& extent) {
 }
 
 /// Of features with four axes: what the file says, else what the config says. \throws ConfigError where nobody says
-bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const std::string& layout) {
+bool has_channels_last(const hdf5::File& file, const GroupSchema& group, ImageLayout layout) {
   const std::string path = group.features_path();
   if (file.has_attribute(path, "layout")) {
     const auto stated = file.read_attribute<std::string>(path, "layout");
@@ -41,7 +41,7 @@ bool has_channels_last(const hdf5::File& file, const GroupSchema& group, const s
     fail(file, path, fmt::format("has the attribute layout = '{}'; it should be 'chw' or 'hwc'", stated));
   }
   const auto& extent = group.stored.extent;
-  if (layout != "auto" || !could_be_channels_last(extent)) return layout == "hwc";
+  if (layout != ImageLayout::automatic || !could_be_channels_last(extent)) return layout == ImageLayout::hwc;
   throw ConfigError(
       fmt::format("{}: /{} has shape {}, which can be read in two ways: set data.layout = \"hwc\" for images of {} × "
                   "{} with {} channels, or data.layout = \"chw\" for {} channels of {} × {}",

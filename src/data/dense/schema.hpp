@@ -56,10 +56,10 @@ struct SetSchema {
 
 /// What a set must have.
 struct SchemaRules {
-  bool needs_training = true;    ///< a group `train`
-  bool needs_answers = true;     ///< labels or targets
-  bool ignores_answers = false;  ///< the target is the input
-  std::string layout = "auto";   ///< as in DataSettings
+  bool needs_training = true;                   ///< a group `train`
+  bool needs_answers = true;                    ///< labels or targets
+  bool ignores_answers = false;                 ///< the target is the input
+  ImageLayout layout = ImageLayout::automatic;  ///< as in DataSettings
 };
 
 /// Reads shapes, types and attributes, and checks that they fit together.

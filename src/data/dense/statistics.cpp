@@ -25,15 +25,15 @@ struct Moments {
 };
 
 /// Which of the numbers of a normalisation a feature belongs to.
-std::size_t part_of_feature(const std::string& kind, const FeatureShape& shape, std::size_t feature) {
-  if (kind == "feature") return feature;
-  if (kind == "channel") return feature / static_cast<std::size_t>(shape.height * shape.width);
+std::size_t part_of_feature(NormalizationKind kind, const FeatureShape& shape, std::size_t feature) {
+  if (kind == NormalizationKind::feature) return feature;
+  if (kind == NormalizationKind::channel) return feature / static_cast<std::size_t>(shape.height * shape.width);
   return 0;
 }
 
-std::size_t parts(const std::string& kind, const FeatureShape& shape) {
-  if (kind == "feature") return static_cast<std::size_t>(shape.size());
-  return kind == "channel" ? static_cast<std::size_t>(shape.channels) : 1;
+std::size_t parts(NormalizationKind kind, const FeatureShape& shape) {
+  if (kind == NormalizationKind::feature) return static_cast<std::size_t>(shape.size());
+  return kind == NormalizationKind::channel ? static_cast<std::size_t>(shape.channels) : 1;
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::int64_t statistics_pieces(const GroupSchema& group, std::int64_t examples) 
   return std::clamp<std::int64_t>(kMostBytes / bytes, 1, std::min(kMostPieces, examples));
 }
 
-Normalization make_normalization(const std::string& kind, const GroupSchema& group, std::int64_t examples,
+Normalization make_normalization(NormalizationKind kind, const GroupSchema& group, std::int64_t examples,
                                  const std::vector<float>& shift, std::span<const double> pieces) {
   const std::size_t features = shift.size();
   std::vector<double> total(2 * features, 0.0);

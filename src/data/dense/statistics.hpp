@@ -36,7 +36,7 @@ std::int64_t statistics_pieces(const GroupSchema& group, std::int64_t examples);
 /// Mean and 1/deviation from the sums of all pieces; over the whole set ("global"), a channel's or a feature's values.
 /// What never varies gets the factor 1.
 /// \param pieces one after another, [pieces · 2 · features]
-Normalization make_normalization(const std::string& kind, const GroupSchema& group, std::int64_t examples,
+Normalization make_normalization(NormalizationKind kind, const GroupSchema& group, std::int64_t examples,
                                  const std::vector<float>& shift, std::span<const double> pieces);
 
 }  // namespace unisono::data

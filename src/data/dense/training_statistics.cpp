@@ -34,7 +34,7 @@ void add_from_file(const hdf5::File& file, const GroupSchema& group, Range rows,
 
 }  // namespace
 
-Normalization training_statistics(const std::string& kind, const hdf5::File& file, const SetPlan& plan,
+Normalization training_statistics(NormalizationKind kind, const hdf5::File& file, const SetPlan& plan,
                                   const SharedRows* resident, const NodeShare& share, Agreement& agreement) {
   const GroupSchema& group = *plan.group(Split::train);
   const RowRuns& rows = plan.rows(Split::train);

@@ -112,7 +112,8 @@ std::string describe_set(const std::string& path) {
   check_seal(path);
   const hdf5::File file(path, hdf5::File::Mode::read);
   if (const auto sparse = describe_sparse(file)) return *sparse;
-  const SetSchema set = read_schema(file, {.needs_training = false, .needs_answers = false, .layout = "chw"});
+  const SetSchema set =
+      read_schema(file, {.needs_training = false, .needs_answers = false, .layout = ImageLayout::chw});
   const GroupSchema& any = set.any_group();
   std::string text = title_text(file) + (any.raw ? recipe_text(file, set) : features_shape_text(any));
   for (const auto& group : set.groups) {

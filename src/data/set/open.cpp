@@ -37,7 +37,7 @@ class OpenSet final : public Dataset {
   void load(Agreement& agreement);
   Normalization fit_normalization(Agreement& agreement);
   const Normalization& normalization() const { return plan_.preprocessing.normalization; }
-  bool fixed() const { return settings_.partition == "fixed"; }
+  bool fixed() const { return settings_.partition == Partition::fixed; }
   BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
   BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
   /// A pass over part i of so many of a split.
@@ -83,15 +83,15 @@ OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Pre
 }
 
 Normalization OpenSet::fit_normalization(Agreement& agreement) {
-  const std::string& kind = plan_.info.normalization;
+  const NormalizationKind kind = plan_.info.normalization;
   const Recipe& recipe = plan_.schema.recipe;
-  if (kind == "none") return {};
-  const auto statistics = [&](const std::string& of) {
+  if (kind == NormalizationKind::none) return {};
+  const auto statistics = [&](NormalizationKind of) {
     return training_statistics(of, *file_, plan_, shared_ ? &*shared_ : nullptr, share_, agreement);
   };
-  if (kind != "auto") return statistics(kind);
+  if (kind != NormalizationKind::automatic) return statistics(kind);
   return scale_columns(recipe, plan_.preprocessing.columns,
-                       recipe.scaling == Scaling::standard ? statistics("feature") : Normalization{});
+                       recipe.scaling == Scaling::standard ? statistics(NormalizationKind::feature) : Normalization{});
 }
 
 void OpenSet::load(Agreement& agreement) {
@@ -103,7 +103,7 @@ BatchStyle OpenSet::style(const GroupSchema& group, std::uint64_t seed) const {
   BatchStyle style;
   style.labels = group.has_labels;
   style.target_size = group.target_size;
-  style.features_are_targets = settings_.targets == "features";
+  style.features_are_targets = settings_.targets == Targets::features;
   style.seed = seed;
   return style;
 }
@@ -213,7 +213,7 @@ std::unique_ptr<EvaluationSource> OpenSet::sequential(const Pass& pass, const Ba
 }
 
 void check_order(const DataSettings& settings, SetKind kind) {
-  if (settings.order != "strata" || kind == SetKind::ratings) return;
+  if (settings.order != Order::strata || kind == SetKind::ratings) return;
   throw ConfigError(
       fmt::format("strategy.kind = \"stratified\" and data.order = \"strata\" need ratings, but {} holds {}; choose "
                   "another strategy and order",

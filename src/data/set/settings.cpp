@@ -41,23 +41,10 @@ void AugmentationSettings::describe(ConfigVisitor& visitor) {
 
 void DataSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "path", .meaning = "HDF5 file with the data set", .required = true}, path);
-  visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets,
-                 {{"auto", "the labels or targets in the file"}, {"features", "the input itself, for autoencoders"}});
-  visitor.choice(
-      {.name = "partition", .meaning = "how examples are assigned to ranks"}, partition,
-      {{"auto", "fixed for networks with parameter servers, whose workers run at their own pace; otherwise global"},
-       {"global",
-        "each batch comes from one order of the whole set, and a rank gets a slice of it: P ranks give the result of "
-        "one"},
-       {"fixed",
-        "each rank has its own part of the set for the whole run and shuffles within it: needs less memory and reads "
-        "less"},
-       {"strata", "for ratings: each rank has the ratings of its users; set by strategy.kind = \"stratified\""}});
-  visitor.choice(
-      {.name = "reader", .meaning = "whether the data set is held in memory or read during training"}, reader,
-      {{"auto", "resident if the set needs at most half of the free memory on every node, otherwise streaming"},
-       {"resident", "in memory, one copy per node"},
-       {"streaming", "read from the file during training, ahead of use, and shuffled within a window"}});
+  visitor.choice({.name = "targets", .meaning = "what the model learns to predict"}, targets, kTargets);
+  visitor.choice({.name = "partition", .meaning = "how examples are assigned to ranks"}, partition, kPartitions);
+  visitor.choice({.name = "reader", .meaning = "whether the data set is held in memory or read during training"},
+                 reader, kReaders);
   visitor.field(
       {.name = "window_bytes",
        .meaning = "for streaming: memory, over all ranks, of the window in which examples are shuffled; 0: 256 MiB",
@@ -82,27 +69,16 @@ void DataSettings::describe(ConfigVisitor& visitor) {
                             "streaming takes whole blocks of rows instead"},
                 stratify);
   visitor.choice({.name = "layout", .meaning = "order of the axes of images, if the file does not state it"}, layout,
-                 {{"auto", "channels first; an error if channels last seem as likely"},
-                  {"chw", "[n, channels, height, width]"},
-                  {"hwc", "[n, height, width, channels]"}});
+                 kImageLayouts);
   visitor.choice(
       {.name = "normalization",
        .meaning = "subtract the mean of the training set from features, and divide by its standard deviation"},
-      normalization,
-      {{"auto", "as the import of the data set said (--scale), otherwise none"},
-       {"none", "no normalisation"},
-       {"global", "one mean and standard deviation for all features"},
-       {"channel", "one mean and standard deviation per channel"},
-       {"feature", "one mean and standard deviation per feature"}});
+      normalization, kNormalizations);
   visitor.field({.name = "shuffle",
                  .meaning = "true: shuffle the training examples in every epoch; false: use the order of the file"},
                 shuffle);
-  visitor.choice(
-      {.name = "order", .meaning = "order of shuffled examples"}, order,
-      {{"random", "a new random order in every epoch"},
-       {"strata",
-        "for ratings: the blocks of the grid, one diagonal per step; set by strategy.kind = \"stratified\""}});
-  visitor.require("order", order == "random" || shuffle, "order = \"strata\" needs shuffle = true");
+  visitor.choice({.name = "order", .meaning = "order of shuffled examples"}, order, kOrders);
+  visitor.require("order", order == Order::random || shuffle, "order = \"strata\" needs shuffle = true");
   visitor.section({.name = "augmentation", .meaning = "random changes of training images, different in every epoch"},
                   augmentation);
 }

@@ -21,11 +21,11 @@ void check_settings(const DataSettings& settings, const SparseSchema& schema) {
           fmt::format("data.{}: {} holds {}, {}; remove it", key, schema.path, name_of(schema.kind), why));
     }
   };
-  refuse(settings.targets == "features", "targets", "which cannot be its own target");
-  refuse(settings.normalization != "none" && settings.normalization != "auto", "normalization",
-         "which would no longer be sparse after normalisation");
-  refuse(settings.reader == "streaming", "reader", "which is always read into memory");
-  refuse(settings.partition == "fixed", "partition", "which the ranks of a node share in memory");
+  refuse(settings.targets == Targets::features, "targets", "which cannot be its own target");
+  refuse(settings.normalization != NormalizationKind::none && settings.normalization != NormalizationKind::automatic,
+         "normalization", "which would no longer be sparse after normalisation");
+  refuse(settings.reader == Reader::streaming, "reader", "which is always read into memory");
+  refuse(settings.partition == Partition::fixed, "partition", "which the ranks of a node share in memory");
   refuse(has_effect(settings.augmentation), "augmentation", "not images");
   if (settings.validation_fraction == 0) return;
   if (schema.kind == SetKind::text || schema.kind == SetKind::cooccurrences) {
@@ -54,7 +54,7 @@ std::unique_ptr<GroupLoader> make_loader(const hdf5::File& file, const SparseSch
 /// Only what is trained on is shuffled and held back from.
 Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Split split, Index grid,
                            const NodeShare& share) {
-  const bool own = settings.partition == "strata", shuffle = settings.shuffle && split == Split::train;
+  const bool own = settings.partition == Partition::strata, shuffle = settings.shuffle && split == Split::train;
   return {.shuffle = shuffle,
           .seed = seed,
           .validation_fraction = split == Split::train ? settings.validation_fraction : 0,
@@ -68,8 +68,8 @@ Arrangement arrangement_of(const DataSettings& settings, std::uint64_t seed, Spl
 /// A trained model is applied to all examples, in their order.
 DataSettings without_training(DataSettings settings) {
   settings.shuffle = false;
-  settings.partition = "global";
-  settings.order = "random";
+  settings.partition = Partition::global;
+  settings.order = Order::random;
   return settings;
 }
 
@@ -153,7 +153,7 @@ Loaders SparseSet::prepare(const hdf5::File& file, std::uint64_t seed, const Pre
 
 /// Reads the values into memory that the ranks of a node share. Collective.
 void SparseSet::load(const hdf5::File& file, const Loaders& loaders, Agreement& agreement) {
-  memory_.emplace(settings_.partition == "strata" ? alone_ : share_, bytes_of(loaders));
+  memory_.emplace(settings_.partition == Partition::strata ? alone_ : share_, bytes_of(loaders));
   const bool shared = agreement.smallest(memory_->shared() || share_.node_size == 1 ? 1 : 0) == 1;
   info_.bytes_per_node = agreement.largest(static_cast<Index>(bytes_of(loaders))) * (shared ? 1 : share_.node_size);
   agreement.all_do([&] {
@@ -239,13 +239,13 @@ void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
 std::unique_ptr<BatchSource> SparseSet::train(const SourceOptions& options) {
   split(Split::train);  // there is one
   weigh_rows(options.class_weights);
-  if (settings_.order == "strata") return std::make_unique<StrataSource>(split(Split::train), options);
+  if (settings_.order == Order::strata) return std::make_unique<StrataSource>(split(Split::train), options);
   return std::make_unique<RangeSource>(split(Split::train), options, settings_.shuffle);
 }
 
 std::unique_ptr<EvaluationSource> SparseSet::evaluate(Split which, int rank, int size, Index batch_size,
                                                       const Delivery&) {
-  if (settings_.partition == "strata") return std::make_unique<StrataEvaluation>(split(which), rank, size);
+  if (settings_.partition == Partition::strata) return std::make_unique<StrataEvaluation>(split(which), rank, size);
   return std::make_unique<RangeEvaluation>(split(which), rank, size, batch_size);
 }
 

@@ -28,7 +28,8 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
     config.data.stratify = false;
   }
   // What was held back from training depends on the reader.
-  if (config.data.validation_fraction > 0) config.data.reader = header.resident ? "resident" : "streaming";
+  if (config.data.validation_fraction > 0)
+    config.data.reader = header.resident ? data::Reader::resident : data::Reader::streaming;
   return config;
 }
 
@@ -103,7 +104,7 @@ void TrainedModel::open_set(comm::Communicator& world, const ApplyOptions& optio
                                     options.split, options.input));
     }
     config.data.path = raw->path();
-    config.data.reader = "auto";
+    config.data.reader = data::Reader::automatic;
     config.data.validation_fraction = 0;
   }
   data = std::make_unique<SharedDataset>(world, config.data, checkpoint.header.seed, &checkpoint.header.preprocessing);

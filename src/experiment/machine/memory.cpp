@@ -62,8 +62,9 @@ Index evaluation_batch(const MemoryContext& context) {
 
 /// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
 std::int64_t examples_bytes(const MemoryContext& context) {
-  const std::string& partition = context.config.data.partition;
-  const bool shared = context.data.resident && (partition == "global" || partition == "auto");
+  const data::Partition partition = context.config.data.partition;
+  const bool shared =
+      context.data.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
   return context.data.bytes_per_node / (shared ? 1 : context.ranks);
 }
 

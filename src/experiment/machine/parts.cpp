@@ -144,7 +144,7 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
   config.data.normalization = data.normalization;
   config.data.layout = data.layout;
   constexpr std::int64_t kTableBatch = 64, kStepsOfEpoch = 100, kLeastExamples = 4096;
-  if (config.data.order == "strata" && data.kind == data::SetKind::ratings) {
+  if (config.data.order == data::Order::strata && data.kind == data::SetKind::ratings) {
     const std::int64_t stratum = (data.train + data.grid - 1) / data.grid;
     if (config.train.batch_size != 0 && config.train.batch_size != stratum) {
       throw ConfigError(

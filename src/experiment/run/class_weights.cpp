@@ -61,8 +61,9 @@ void require_class_weights(const Config& config, const models::Model& model, con
                     config.model.kind));
   }
   if (data.classes == 0) {
-    throw ConfigError(fmt::format("train.class_weights: {} has no labels, which class weights need; set it to \"none\"",
-                                  config.data.targets == "features" ? "an autoencoder" : config.data.path));
+    throw ConfigError(
+        fmt::format("train.class_weights: {} has no labels, which class weights need; set it to \"none\"",
+                    config.data.targets == data::Targets::features ? "an autoencoder" : config.data.path));
   }
   if (!balanced) check_list(listed_weights(train), data.classes);
 }

@@ -42,7 +42,7 @@ void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
 
 void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) {
   const bool at_own_pace = !stored.worker_steps.empty();  // whose shares are not passed through together anyway
-  if (run.config.data.partition != "fixed" || stored.ranks == run.header.ranks || at_own_pace) return;
+  if (run.config.data.partition != data::Partition::fixed || stored.ranks == run.header.ranks || at_own_pace) return;
   throw ConfigError(
       fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
                   "same number, not on {}",

@@ -175,7 +175,7 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("checkpoint", checkpoint.keep_best || !train.early_stopping.is_on(),
                   "train.early_stopping restores the best checkpoint, and keep_best = false keeps none; remove one of "
                   "them");
-  visitor.require("data", data.partition != "strata" || kind.traits.divides_model,
+  visitor.require("data", data.partition != data::Partition::strata || kind.traits.divides_model,
                   "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
   if (kind.check != nullptr) {
     kind.check(strategy, {.epochs = train.epochs, .shuffle = data.shuffle, .clip_norm = optimizer.clip_norm}, visitor);
@@ -191,10 +191,13 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   config.model.own = models::make_kinds(models);
   config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
-  if (traits.divides_model) config.data.partition = config.data.order = "strata";
-  if (config.data.partition == "auto") {
+  if (traits.divides_model) {
+    config.data.partition = data::Partition::strata;
+    config.data.order = data::Order::strata;
+  }
+  if (config.data.partition == data::Partition::automatic) {
     const bool at_own_pace = traits.has_servers && !models::has_in_place_kind(config.model);
-    config.data.partition = at_own_pace ? "fixed" : "global";
+    config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
   }
   return config;
 }

@@ -18,7 +18,8 @@ std::optional<ClassReading> class_reading(const TrainedModel& model) {
         .classes = std::max<Index>(2, inputs.classes), .outputs = outputs, .probabilities = probabilities};
   }
   // One yes-or-no question, whose answers are targets.
-  if (inputs.target_size != 1 || outputs != 1 || model.config.data.targets == "features") return std::nullopt;
+  if (inputs.target_size != 1 || outputs != 1 || model.config.data.targets == data::Targets::features)
+    return std::nullopt;
   return ClassReading{.classes = 2, .outputs = 1, .probabilities = probabilities};
 }
 
@@ -36,7 +37,7 @@ AnswerKind answer_kind(const TrainedModel& model) {
   const data::Answers& answers = info.answers[static_cast<std::size_t>(model.split)];
   if (info.kind == data::SetKind::ratings) return {.name = "rating", .width = 1};
   if (answers.labels) return {.name = "label", .width = 1};
-  if (answers.target_size > 0 && model.config.data.targets != "features") {
+  if (answers.target_size > 0 && model.config.data.targets != data::Targets::features) {
     return {.name = "target", .width = answers.target_size};
   }
   return {};
