@@ -38,10 +38,8 @@ std::shared_ptr<Arguments> add_apply_arguments(Command command, const Chosen& ch
   command
       .add_option("--threads", arguments->options.threads, "threads per rank (default: the rank's share of the cores)")
       .between(1, 4096);
-  command
-      .add_option("--device", arguments->options.device,
-                  "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)")
-      .one_of({"cpu", "cuda", "auto"});
+  command.add_choice("--device", arguments->options.device, experiment::kDevices,
+                     "device to compute on: cpu, cuda or auto (default: cpu, even if the model was trained on a GPU)");
   return arguments;
 }
 

@@ -25,7 +25,7 @@ experiment::Config read_config_without_data(const ConfigArguments& arguments, co
                                             const models::ModelKinds& models) {
   ConfigArguments all = arguments;
   // A config without a data file will do where the shapes are given.
-  if (!shapes.features.empty()) all.overrides.insert(all.overrides.begin(), "data.path=\"none: random data\"");
+  if (!shapes.features.empty()) all.overrides.emplace(all.overrides.begin(), "data.path=\"none: random data\"");
   return all.read(models);
 }
 

@@ -72,6 +72,13 @@ template Option Command::add_option(const std::string&, std::uint64_t&, const st
 template Option Command::add_option(const std::string&, double&, const std::string&);
 template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&);
 
+Option Command::add_word(const std::string& names, const std::vector<std::string>& words, const std::string& present,
+                         const std::function<void(const std::string&)>& choose, const std::string& meaning) {
+  CLI::Option* const option = app_->add_option_function<std::string>(names, choose, meaning);
+  option->default_function([present] { return present; });
+  return Option(option->check(CLI::IsMember(words)));
+}
+
 Option Command::add_flag(const std::string& names, bool& value, const std::string& meaning) {
   return Option(app_->add_flag(names, value, meaning));
 }

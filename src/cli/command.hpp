@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/config.hpp"
+
 namespace CLI {
 class App;
 class Option;
@@ -67,6 +69,18 @@ class Command {
   /// \param value of one of the types that command.cpp names; it outlives parsing
   template <typename Value>
   Option add_option(const std::string& names, Value& value, const std::string& meaning);
+  /// One of an enum's names; the parser refuses others.
+  template <typename Enum>
+  Option add_choice(const std::string& names, Enum& value, NamesOf<Enum> choices, const std::string& meaning) {
+    std::vector<std::string> words;
+    for (const auto& one : choices) words.emplace_back(one.name);
+    const auto choose = [&value, choices](const std::string& word) {
+      for (const auto& one : choices) {
+        if (one.name == word) value = one.value;
+      }
+    };
+    return add_word(names, words, std::string(name_of(value, choices)), choose, meaning);
+  }
   Option add_flag(const std::string& names, bool& value, const std::string& meaning);
   void add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning);
   /// One that was added before.
@@ -75,6 +89,9 @@ class Command {
   void callback(const std::function<void()>& given);
 
  private:
+  Option add_word(const std::string& names, const std::vector<std::string>& words, const std::string& present,
+                  const std::function<void(const std::string&)>& choose, const std::string& meaning);
+
   CLI::App* app_;
 };
 

@@ -21,16 +21,17 @@ void add_folder_import(Command import, Chosen& chosen, const char* name, const c
 
 /// How a run turns the columns into features.
 void add_recipe(Command command, data::CsvOptions& options) {
-  command.add_option("--scale", options.scale, "how a run scales numeric columns, computed from its own training rows")
-      .one_of({"none", "standard", "min_max"})
+  command
+      .add_choice("--scale", options.scale, data::kScalings,
+                  "how a run scales numeric columns, computed from its own training rows")
       .capture_default_str();
   command.add_flag(
-      "--standardize", [&options] { options.scale = "standard"; }, "the same as --scale standard");
-  command.add_option("--missing", options.missing, "how a run replaces missing numbers")
-      .one_of({"error", "mean", "median"})
+      "--standardize", [&options] { options.scale = data::Scaling::standard; }, "the same as --scale standard");
+  command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers")
       .capture_default_str();
-  command.add_option("--unknown", options.unknown, "how a run treats categories that do not occur in its training rows")
-      .one_of({"error", "other"})
+  command
+      .add_choice("--unknown", options.unknown, data::kUnknown,
+                  "how a run treats categories that do not occur in its training rows")
       .capture_default_str();
   command
       .add_option("--minimum-frequency", options.minimum_frequency,
@@ -55,8 +56,9 @@ void add_csv(Command import, Chosen& chosen) {
       .separated_by(',');
   command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, or one character")
       .capture_default_str();
-  command.add_option("--header", options->header, "whether the first line contains the names of the columns")
-      .one_of({"auto", "yes", "no"})
+  command
+      .add_choice("--header", options->header, data::kHeaders,
+                  "whether the first line contains the names of the columns")
       .capture_default_str();
   add_recipe(command, *options);
   command

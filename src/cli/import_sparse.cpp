@@ -59,13 +59,13 @@ void add_libsvm(Command import, Chosen& chosen) {
   const auto options = std::make_shared<data::LibsvmOptions>();
   add_fractions(command, *options, "examples");
   command.add_option("--columns", options->columns, "number of columns (default: from the largest index)").positive();
-  command.add_option("--base", options->base, "index of the first column; auto: 0 if it occurs, otherwise 1")
-      .one_of({"auto", "0", "1"})
+  command
+      .add_choice("--base", options->base, data::kIndexBases,
+                  "index of the first column; auto: 0 if it occurs, otherwise 1")
       .capture_default_str();
   command
-      .add_option("--task", options->task,
+      .add_choice("--task", options->task, data::kTasks,
                   "kind of the labels; auto: classes if they are whole numbers, otherwise regression")
-      .one_of({"auto", "classes", "regression"})
       .capture_default_str();
   command.callback(
       [=, &chosen] { chosen.alone = [=] { say_sparse(data::import_libsvm(*paths, *options, *output)); }; });
@@ -93,11 +93,13 @@ void add_ratings(Command import, Chosen& chosen) {
   const auto options = std::make_shared<data::RatingsOptions>();
   command.add_option("--delimiter", options->delimiter, "delimiter of the columns: auto, tab, ::, or one character")
       .capture_default_str();
-  command.add_option("--header", options->header, "whether the first line contains the names of the columns")
-      .one_of({"auto", "yes", "no"})
+  command
+      .add_choice("--header", options->header, data::kHeaders,
+                  "whether the first line contains the names of the columns")
       .capture_default_str();
-  command.add_option("--split", options->split, "how ratings are chosen for the validation and test groups")
-      .one_of({"none", "random", "leave_one_out", "time"})
+  command
+      .add_choice("--split", options->split, data::kRatingSplits,
+                  "how ratings are chosen for the validation and test groups")
       .capture_default_str();
   add_fractions(command, *options, "ratings");
   command.callback(

@@ -15,47 +15,37 @@
 namespace unisono::nn {
 namespace {
 
-struct Initialiser {
-  Choice choice;
-  bool normal;  ///< else uniform
-  double (*variance)(double n_in, double n_out);
-  float constant = 0;  ///< where the variance is 0
+struct Distribution {
+  bool normal = true;   ///< else uniform
+  double variance = 0;  ///< 0: every value is …
+  float constant = 0;
 };
 
-const std::vector<Initialiser>& initialisers() {
-  static const std::vector<Initialiser> all = {
-      {{"he_normal", "normal, variance 2 / fan_in (He et al. 2015)"}, true, [](double n, double) { return 2 / n; }},
-      {{"he_uniform", "uniform, variance 2 / fan_in"}, false, [](double n, double) { return 2 / n; }},
-      {{"glorot_normal", "normal, variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010)"},
-       true,
-       [](double n, double m) { return 2 / (n + m); }},
-      {{"glorot_uniform", "uniform, variance 2 / (fan_in + fan_out)"},
-       false,
-       [](double n, double m) { return 2 / (n + m); }},
-      {{"lecun_normal", "normal, variance 1 / fan_in (LeCun et al. 1998)"},
-       true,
-       [](double n, double) { return 1 / n; }},
-      {{"lecun_uniform", "uniform, variance 1 / fan_in"}, false, [](double n, double) { return 1 / n; }},
-      {{"normal", "normal, standard deviation 0.01"}, true, [](double, double) { return 1e-4; }},
-      {{"uniform", "uniform in ±1/√fan_in, also for biases, as in PyTorch"},
-       false,
-       [](double n, double) { return 1 / (3 * n); }},
-      {{"zeros", "all 0"}, false, [](double, double) { return 0.0; }},
-      {{"ones", "all 1"}, false, [](double, double) { return 0.0; }, 1.0F},
-  };
-  return all;
-}
-
-const Initialiser& initialiser_of(const Block& block) {
-  const auto& all = initialisers();
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [&](const Initialiser& one) { return one.choice.name == block.initialiser; });
-  if (found == all.end()) throw std::logic_error("block '" + block.name + "' has no initialiser");
-  return *found;
-}
-
-double deviation(const Initialiser& initialiser, const Block& block) {
-  return std::sqrt(initialiser.variance(static_cast<double>(block.fan_in), static_cast<double>(block.fan_out)));
+Distribution distribution_of(const Block& block) {
+  const auto in = static_cast<double>(block.fan_in), out = static_cast<double>(block.fan_out);
+  switch (block.initialiser) {
+    case Initialiser::he_normal:
+      return {.normal = true, .variance = 2 / in};
+    case Initialiser::he_uniform:
+      return {.normal = false, .variance = 2 / in};
+    case Initialiser::glorot_normal:
+      return {.normal = true, .variance = 2 / (in + out)};
+    case Initialiser::glorot_uniform:
+      return {.normal = false, .variance = 2 / (in + out)};
+    case Initialiser::lecun_normal:
+      return {.normal = true, .variance = 1 / in};
+    case Initialiser::lecun_uniform:
+      return {.normal = false, .variance = 1 / in};
+    case Initialiser::normal:
+      return {.normal = true, .variance = 1e-4};
+    case Initialiser::uniform:
+      return {.normal = false, .variance = 1 / (3 * in)};
+    case Initialiser::zeros:
+      return {};
+    case Initialiser::ones:
+      return {.constant = 1};
+  }
+  throw std::logic_error("block '" + block.name + "' has no initialiser");
 }
 
 /// A stream has 2³⁰ values of its own and a normal number takes two: a new stream for every 2²⁸ values.
@@ -65,8 +55,8 @@ constexpr Index kValuesPerStream = Index{1} << 28;
 class Draw {
  public:
   Draw(const Block& block, std::uint64_t number, std::uint64_t seed)
-      : initialiser_(initialiser_of(block)),
-        scale_(static_cast<float>(deviation(initialiser_, block))),
+      : distribution_(distribution_of(block)),
+        scale_(static_cast<float>(std::sqrt(distribution_.variance))),
         bound_(std::sqrt(3.0F) * scale_),
         number_(number),
         seed_(seed) {}
@@ -74,7 +64,7 @@ class Draw {
   /// \param position of the first value in the block's canonical order; the others are `step` apart
   void operator()(Index position, Index step, MutableView values) const {
     if (scale_ == 0) {
-      std::ranges::fill(values, initialiser_.constant);
+      std::ranges::fill(values, distribution_.constant);
       return;
     }
     for (std::size_t i = 0; i < values.size();) {
@@ -83,7 +73,7 @@ class Draw {
                           static_cast<std::uint32_t>(position / kValuesPerStream));
       random.skip(bits_of(in_stream));
       for (Index at = in_stream; at < kValuesPerStream && i < values.size(); at += step, position += step) {
-        values[i++] = initialiser_.normal ? scale_ * random.normal() : random.uniform(-bound_, bound_);
+        values[i++] = distribution_.normal ? scale_ * random.normal() : random.uniform(-bound_, bound_);
         if (step > 1) random.skip(bits_of(step - 1));
       }
     }
@@ -92,26 +82,17 @@ class Draw {
  private:
   /// How many words of the stream so many values take.
   std::uint64_t bits_of(Index values) const {
-    return static_cast<std::uint64_t>(initialiser_.normal ? 2 * values : values);
+    return static_cast<std::uint64_t>(distribution_.normal ? 2 * values : values);
   }
 
-  const Initialiser& initialiser_;
+  Distribution distribution_;
   float scale_, bound_;
   std::uint64_t number_, seed_;
 };
 
 }  // namespace
 
-const std::vector<Choice>& initialiser_choices() {
-  static const std::vector<Choice> choices = [] {
-    std::vector<Choice> list;
-    for (const Initialiser& one : initialisers()) list.push_back(one.choice);
-    return list;
-  }();
-  return choices;
-}
-
-double initialiser_deviation(const Block& block) { return deviation(initialiser_of(block), block); }
+double initialiser_deviation(const Block& block) { return std::sqrt(distribution_of(block).variance); }
 
 void initialise(const ParameterLayout& layout, std::uint64_t seed, MutableView vector) {
   std::fill(vector.begin(), vector.end(), 0.0F);

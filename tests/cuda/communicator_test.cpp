@@ -34,8 +34,9 @@ struct Rank {
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<comm::Communicator> ranks;
 
-  Rank(comm::Communicator& below, const std::string& transport)
-      : backend(kernels::make_cuda_backend(transport == "nccl" ? below.rank() : 0, kernels::Precision::fp32)),
+  Rank(comm::Communicator& below, comm::DeviceTransport transport)
+      : backend(kernels::make_cuda_backend(transport == comm::DeviceTransport::nccl ? below.rank() : 0,
+                                           kernels::Precision::fp32)),
         ranks(comm::make_device_communicator(below, *backend->device(), settings(transport))) {}
 
   Buffer vector(const std::vector<float>& values) const {
@@ -52,7 +53,7 @@ struct Rank {
   void double_it(MutableView y) const { backend->axpby(1, y, 1, y); }
 
  private:
-  static comm::CommunicationSettings settings(const std::string& transport) {
+  static comm::CommunicationSettings settings(comm::DeviceTransport transport) {
     comm::CommunicationSettings settings;
     settings.device_transport = transport;
     return settings;
@@ -70,9 +71,9 @@ using Body = std::function<void(Rank&)>;
 
 /// On 1, 2 and 3 ranks: a device each with NCCL, and one for all of them through plain memory.
 void on_ranks(const Body& body) {
-  for (const std::string transport : {"nccl", "staged"}) {
+  for (const auto transport : {comm::DeviceTransport::nccl, comm::DeviceTransport::staged}) {
     for (const int count : {1, 2, 3}) {
-      DYNAMIC_SECTION(transport << " on " << count << " ranks") {
+      DYNAMIC_SECTION((transport == comm::DeviceTransport::nccl ? "nccl" : "staged") << " on " << count << " ranks") {
         const Devices devices(3);
         comm::run_as_threads(count, [&](comm::Communicator& below) {
           Rank rank(below, transport);
@@ -248,7 +249,7 @@ TEST_CASE("a rank that fails does not leave the others waiting for their devices
   const Devices devices(2);
   std::atomic<bool> other_stopped = false;
   const auto body = [&](comm::Communicator& below) {
-    Rank rank(below, "nccl");
+    Rank rank(below, comm::DeviceTransport::nccl);
     const auto group = rank.ranks->split(0, below.rank());
     if (below.rank() == 1) throw DataError("no more examples");
     try {

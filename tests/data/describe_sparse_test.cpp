@@ -53,7 +53,7 @@ TEST_CASE("a description of sparse examples says how full they are, and how clas
   CHECK_THAT(text, Contains("0 -1") && Contains("60.0 %") && Contains("2 to 3 examples each"));
   CHECK_THAT(text, Contains("column:value\n  0:0.5, 3:2\n  1:1\n  \n"));
 
-  unisono::data::import_libsvm({folder / "t"}, {.task = "regression"}, {.path = folder / "b.h5"});
+  unisono::data::import_libsvm({folder / "t"}, {.task = Task::regression}, {.path = folder / "b.h5"});
   CHECK_THAT(unisono::data::describe_set(folder / "b.h5"), Contains("targets   -1 to 1, mean -0.2"));
   unisono::test::write_file(folder / "t", "1 1:1\n0 2:1\n");
   unisono::data::import_libsvm({folder / "t"}, {}, {.path = folder / "c.h5"});

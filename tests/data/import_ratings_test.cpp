@@ -22,7 +22,7 @@ Texts split(const std::string& text, const std::string& delimiter) {
 }
 
 unisono::data::RatingsDialect dialect(const std::string& text, const std::string& delimiter = "auto",
-                                      const std::string& header = "auto") {
+                                      unisono::data::Header header = unisono::data::Header::automatic) {
   return unisono::data::detect_ratings(
       [&] { return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "f")); }, delimiter,
       header);
@@ -93,7 +93,7 @@ TEST_CASE("delimiter and names on top are found", "[ratings]") {
   CHECK(dialect("user item stars\nann x 3\nbob y 4\n").header);
   CHECK_FALSE(dialect("1 2 x\n1 2 3\n").header);  // two numbers in it: no names, but a mistake
   CHECK_FALSE(dialect("ann x 3\n").header);
-  CHECK_FALSE(dialect("user,item,r\n1,2,3\n", "auto", "no").header);
+  CHECK_FALSE(dialect("user,item,r\n1,2,3\n", "auto", unisono::data::Header::no).header);
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("1 2\n3 4\n"); }),
              Contains("f: no delimiter found: neither '::' nor tabs"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([] { dialect("\n"); }), Contains("f: is empty"));
@@ -129,23 +129,24 @@ TEST_CASE("the test file's users and items follow the training files'", "[rating
 TEST_CASE("each user's last rating is left out, by time or by line", "[ratings]") {
   // ann rates a (at 5), b (at 9), c (at 7); bob rates only a; carl rates a and b at the same time.
   const std::string timed = "ann a 1 5\nann b 2 9\nbob a 3 1\nann c 4 7\ncarl a 5 2\ncarl b 6 2\n";
-  const auto set = import(timed, {.split = "leave_one_out"});
+  const auto set = import(timed, {.split = RatingSplit::leave_one_out});
   CHECK(set.test.ratings == std::vector<float>{2, 6});
   CHECK(set.train.ratings == std::vector<float>{1, 3, 4, 5});
-  const auto untimed = import("ann a 1\nann b 2\nbob a 3\nann c 4\n", {.split = "leave_one_out"});
+  const auto untimed = import("ann a 1\nann b 2\nbob a 3\nann c 4\n", {.split = RatingSplit::leave_one_out});
   CHECK(untimed.test.ratings == std::vector<float>{4});
-  const auto both = import(timed, {.split = "leave_one_out", .validation_fraction = 0.25});  // of the four others
+  const auto both =
+      import(timed, {.split = RatingSplit::leave_one_out, .validation_fraction = 0.25});  // of the four others
   CHECK((both.train.ratings.size() == 3 && both.validation.ratings.size() == 1));
 }
 
 TEST_CASE("the latest ratings are left out, those of one time by their lines", "[ratings]") {
   const std::string text = "u a 0 5\nu b 1 7\nu c 2 7\nu d 3 1\nu e 4 7\nu f 5 9\n";
-  const auto set = import(text, {.split = "time", .validation_fraction = 1.0 / 6, .test_fraction = 2.0 / 6});
+  const auto set = import(text, {.split = RatingSplit::time, .validation_fraction = 1.0 / 6, .test_fraction = 2.0 / 6});
   // By time: d a b c e f; the last two are for testing, the one before them for validation.
   CHECK(set.train.ratings == std::vector<float>{0, 1, 3});
   CHECK(set.validation.ratings == std::vector<float>{2});
   CHECK(set.test.ratings == std::vector<float>{4, 5});
-  CHECK_THAT(refusal("u a 1\n", {.split = "time", .test_fraction = 0.5}), Contains("r.txt: has no times"));
+  CHECK_THAT(refusal("u a 1\n", {.split = RatingSplit::time, .test_fraction = 0.5}), Contains("r.txt: has no times"));
 }
 
 TEST_CASE("ratings are chosen at random, each for one group, alike for the same seed", "[ratings]") {
@@ -172,10 +173,10 @@ TEST_CASE("what is wrong in a rating is named by line and column", "[ratings]") 
   CHECK_THAT(refusal(good + ",2,3\n"), Contains("r.txt:4: column 1 (user): is empty"));
   CHECK_THAT(refusal(good + "1,caf\xE9,3\n"), Contains("r.txt:4: column 2 (item): is not UTF-8"));
   CHECK_THAT(refusal("1,2,3,4\n1,2,3,4\n1,2,3,today\n"), Contains("r.txt:3: column 4 (time): 'today' is not a number"));
-  CHECK_THAT(refusal("user,item,rating\n", {.header = "yes"}), Contains("r.txt: has no ratings"));
-  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "half"}), Contains("--split 'half'"));
-  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "none", .test_fraction = 0.1}), Contains("--split none"));
-  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = "leave_one_out", .test_fraction = 0.1}),
+  CHECK_THAT(refusal("user,item,rating\n", {.header = Header::yes}), Contains("r.txt: has no ratings"));
+  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = RatingSplit::none, .test_fraction = 0.1}),
+             Contains("--split none"));
+  CHECK_THAT(refusal<unisono::ConfigError>(good, {.split = RatingSplit::leave_one_out, .test_fraction = 0.1}),
              Contains("--test-fraction"));
 }
 

@@ -19,7 +19,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
 
 unisono::data::Preprocessing size_and_colour(unisono::data::Unknown unknown = unisono::data::Unknown::error,
                                              bool other = false) {
@@ -88,7 +88,7 @@ TEST_CASE("columns are found by name, levels by their text", "[recipe]") {
       .columns = {{"colour", unisono::data::ColumnKind::category, {"red", "blue"}}, {.name = "id"}, {.name = "size"}}};
   const unisono::data::Encoder encoder(size_and_colour(), file, "f.h5");
   CHECK(encode(encoder, {0, 99, 1.5}) == std::vector<float>{1.5, 0, 1});
-  CHECK(encode(encoder, {1, 99, kMissing}) == std::vector<float>{2.5, 1, 0});
+  CHECK(encode(encoder, {1, 99, kNone}) == std::vector<float>{2.5, 1, 0});
 }
 
 TEST_CASE("what the model does not know is refused by example, column and value, or is 'other'", "[recipe]") {
@@ -108,7 +108,7 @@ TEST_CASE("what the model does not know is refused by example, column and value,
              }),
              Contains("category number 5"));
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
-               encode(strict, {1, kMissing});
+               encode(strict, {1, kNone});
              }),
              Contains("column 'colour'"));
   CHECK(encode(unisono::data::Encoder(size_and_colour(unisono::data::Unknown::other), file, "f"), {1, 1}) ==
@@ -118,7 +118,7 @@ TEST_CASE("what the model does not know is refused by example, column and value,
   unisono::data::Preprocessing whole = size_and_colour();
   whole.columns[0].fill.reset();
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] {
-               encode(unisono::data::Encoder(whole, file, "f"), {kMissing, 0});
+               encode(unisono::data::Encoder(whole, file, "f"), {kNone, 0});
              }),
              Contains("column 'size': the value is missing"));
   const unisono::data::Recipe renamed{
@@ -145,7 +145,8 @@ TEST_CASE("a run fits the recipe on its training rows alone", "[recipe]") {
   const TempDir folder;
   // The test rows would move every figure: mean 4 and deviation √5 are those of 1, 3, 5, 7.
   unisono::test::write_file(folder / "s.csv", "x,w\n1000,c\n");
-  const unisono::data::CsvOptions options{.scale = "standard", .unknown = "other", .test_file = folder / "s.csv"};
+  const unisono::data::CsvOptions options{
+      .scale = Scaling::standard, .unknown = Unknown::other, .test_file = folder / "s.csv"};
   unisono::data::DataSettings settings;
   settings.path = import_text(folder, "x,w\n1,a\n3,b\n5,a\n7,a\n", options);
   settings.targets = unisono::data::Targets::features;
@@ -167,15 +168,16 @@ TEST_CASE("missing numbers become the training rows' mean or median, rare levels
   const std::string text = "x,w\n1,a\n,a\n2,b\n9,\n";
   unisono::data::DataSettings settings;
   settings.targets = unisono::data::Targets::features;
-  settings.path = import_text(folder, text, {.missing = "mean"});
+  settings.path = import_text(folder, text, {.missing = Missing::mean});
   CHECK(features_of(*unisono::data::open_dataset(settings, 1), unisono::data::Split::train) ==  // x, w missing, a, b
         std::vector<float>{1, 0, 1, 0, 4, 0, 1, 0, 2, 0, 0, 1, 9, 1, 0, 0});
-  settings.path =
-      import_text(folder, text, {.scale = "min_max", .missing = "median", .unknown = "other", .minimum_frequency = 2});
+  settings.path = import_text(
+      folder, text,
+      {.scale = Scaling::min_max, .missing = Missing::median, .unknown = Unknown::other, .minimum_frequency = 2});
   CHECK(features_of(*unisono::data::open_dataset(settings, 1),
                     unisono::data::Split::train) ==  // x from 1 to 9, w a, other
         std::vector<float>{0, 1, 0, 0.125, 1, 0, 0.125, 0, 1, 1, 0, 1});
-  settings.path = import_text(folder, "x,w\n,a\n,b\n", {.missing = "mean"});
+  settings.path = import_text(folder, "x,w\n,a\n,b\n", {.missing = Missing::mean});
   CHECK_THAT(unisono::test::message_of<unisono::DataError>([&] { unisono::data::open_dataset(settings, 1); }),
              Contains("column 'x' has no value"));
 }
@@ -187,7 +189,7 @@ TEST_CASE("all ranks and readers have the same fit and features", "[recipe]") {
     text += std::to_string(i * i % 37) + "," + std::string(1, static_cast<char>('a' + i % 5)) + "," +
             std::to_string(i % 3) + "\n";
   unisono::data::DataSettings settings;
-  settings.path = import_text(folder, text, {.label = "y", .scale = "standard", .missing = "mean"});
+  settings.path = import_text(folder, text, {.label = "y", .scale = Scaling::standard, .missing = Missing::mean});
   settings.validation_fraction = 0.2;
   const auto alone = unisono::data::open_dataset(settings, 1);
   const auto expected = features_of(*alone, unisono::data::Split::train);

@@ -21,21 +21,21 @@ struct SampleModel {
                     .role = Role::weight,
                     .fan_in = 8,
                     .fan_out = 3,
-                    .initialiser = "he_normal"});
+                    .initialiser = Initialiser::he_normal});
     parameters.add({.name = "convolution1.bias",
                     .shape = {outputs},
                     .axes = {},
                     .role = Role::bias,
                     .fan_in = 8,
                     .fan_out = 3,
-                    .initialiser = "zeros"});
+                    .initialiser = Initialiser::zeros});
     statistics.add({.name = "batch_norm1.mean",
                     .shape = {5},
                     .axes = {},
                     .role = Role::statistic,
                     .fan_in = 0,
                     .fan_out = 0,
-                    .initialiser = "zeros"});
+                    .initialiser = Initialiser::zeros});
   }
 };
 

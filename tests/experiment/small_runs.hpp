@@ -32,7 +32,7 @@ inline std::string make_ratings(const ScratchFolder& folder) {
     text += "u" + std::to_string(i % 50) + "," + std::to_string(i / 50) + "," + std::to_string(1 + i * 7 % 5) + "\n";
   }
   data::RatingsOptions options;
-  options.header = "no";
+  options.header = unisono::data::Header::no;
   data::import_ratings({folder.file("ratings.csv", text)}, options, {.path = folder.path("ratings.h5")});
   return folder.path("ratings.h5");
 }

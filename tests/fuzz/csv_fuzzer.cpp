@@ -21,8 +21,8 @@ unisono::data::CsvOptions options_of(std::uint8_t choice) {
   if ((choice & 3) == 3) options.categorical = {"1"};
   if ((choice & 4) != 0) options.delimiter = ";";
   if ((choice & 8) != 0) options.delimiter = "tab";
-  if ((choice & 16) != 0) options.header = "no";
-  if ((choice & 32) != 0) options.header = "yes";
+  if ((choice & 16) != 0) options.header = Header::no;
+  if ((choice & 32) != 0) options.header = Header::yes;
   return options;
 }
 

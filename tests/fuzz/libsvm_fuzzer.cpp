@@ -16,8 +16,8 @@ using namespace unisono::data;
 
 unisono::data::LibsvmOptions options_of(std::uint8_t choice) {
   unisono::data::LibsvmOptions options;
-  if ((choice & 1) != 0) options.base = (choice & 2) != 0 ? "0" : "1";
-  if ((choice & 4) != 0) options.task = (choice & 8) != 0 ? "classes" : "regression";
+  if ((choice & 1) != 0) options.base = (choice & 2) != 0 ? IndexBase::zero : IndexBase::one;
+  if ((choice & 4) != 0) options.task = (choice & 8) != 0 ? Task::classes : Task::regression;
   if ((choice & 16) != 0) options.columns = 10;
   return options;
 }

@@ -17,7 +17,7 @@ using namespace unisono::data;
 
 void check(const std::string& text, std::uint8_t choice) {
   constexpr const char* delimiters[] = {"auto", "auto", "tab", "::", ",", " ", ";", "x"};
-  constexpr const char* headers[] = {"auto", "auto", "yes", "no"};
+  constexpr Header headers[] = {Header::automatic, Header::automatic, Header::yes, Header::no};
   const auto open = [&text] {
     return std::make_unique<unisono::data::LineReader>(unisono::data::bytes_of(text, "fuzzed"));
   };

@@ -17,19 +17,19 @@ inline ParameterLayout mixed_layout() {
               .axes = {2, 3, 0, 1},
               .fan_in = 12,
               .fan_out = 16,
-              .initialiser = "he_normal"});
-  layout.add({.name = "convolution.bias", .shape = {4}, .role = Role::bias, .initialiser = "zeros"});
-  layout.add_rows({{{.name = "users.factors", .shape = {11, 5}, .fan_in = 5, .initialiser = "uniform"}, 0},
-                   {{.name = "users.bias", .shape = {11}, .fan_in = 1, .initialiser = "normal"}, 5}},
+              .initialiser = Initialiser::he_normal});
+  layout.add({.name = "convolution.bias", .shape = {4}, .role = Role::bias, .initialiser = Initialiser::zeros});
+  layout.add_rows({{{.name = "users.factors", .shape = {11, 5}, .fan_in = 5, .initialiser = Initialiser::uniform}, 0},
+                   {{.name = "users.bias", .shape = {11}, .fan_in = 1, .initialiser = Initialiser::normal}, 5}},
                   16);
   layout.add({.name = "dense.weight",
               .shape = {5, 7},
               .axes = {1, 0},
               .fan_in = 7,
               .fan_out = 5,
-              .initialiser = "glorot_uniform"});
-  layout.add({.name = "norm.scale", .shape = {37}, .role = Role::norm, .initialiser = "ones"});
-  layout.add({.name = "one", .shape = {1}, .fan_in = 1, .initialiser = "normal"});
+              .initialiser = Initialiser::glorot_uniform});
+  layout.add({.name = "norm.scale", .shape = {37}, .role = Role::norm, .initialiser = Initialiser::ones});
+  layout.add({.name = "one", .shape = {1}, .fan_in = 1, .initialiser = Initialiser::normal});
   return layout;
 }
 

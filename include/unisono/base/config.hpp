@@ -110,11 +110,18 @@ class ConfigVisitor {
   template <typename Enum>
   requires std::is_enum_v<Enum>
   void choice(const Field& field, Enum& value, NamesOf<Enum> names) {
-    std::vector<Choice> choices;
-    for (const auto& one : names) choices.push_back({one.name, one.meaning});
     std::string name(name_of(value, names));
-    choice(field, name, choices);
+    choice(field, name, choices_of(names));
     take(name, names, value);
+  }
+
+  /// A list of numbers, or a word that is an enum.
+  template <typename Enum>
+  requires std::is_enum_v<Enum>
+  void numbers_or(const Field& field, std::vector<double>& values, Enum& word, NamesOf<Enum> names) {
+    std::string name(name_of(word, names));
+    numbers_or(field, values, name, choices_of(names));
+    take(name, names, word);
   }
 
   /// A variant that is an enum. \param fields of those values that have any
@@ -164,6 +171,13 @@ class ConfigVisitor {
   }
 
  private:
+  template <typename Enum>
+  static std::vector<Choice> choices_of(std::span<const Named<Enum>> names) {
+    std::vector<Choice> choices;
+    for (const auto& one : names) choices.push_back({one.name, one.meaning});
+    return choices;
+  }
+
   /// The value of a name; what no table knows leaves it as it is.
   template <typename Enum>
   static void take(const std::string& name, NamesOf<Enum> names, Enum& value) {

@@ -19,7 +19,7 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& ranks, Devi
                                                        const CommunicationSettings& settings, const Warn& say = {});
 
 /// Which way collectives go, and why.
-struct DeviceTransport {
+struct ChosenTransport {
   bool nccl = false;
   std::string text;  ///< "NCCL 2.28.9", "plain memory: ranks 0 and 1 share a GPU"
 };
@@ -28,9 +28,8 @@ struct DeviceTransport {
 struct DeviceOfRank {
   std::string identity, nccl_missing;
 };
-/// \param wanted as in the config: auto, nccl, staged \param nccl what it is called
-/// \throws CommunicationError where NCCL is wanted and cannot be had
-DeviceTransport choose_device_transport(const std::string& wanted, const std::vector<DeviceOfRank>& ranks,
+/// \param nccl what it is called \throws CommunicationError where NCCL is wanted and cannot be had
+ChosenTransport choose_device_transport(DeviceTransport wanted, const std::vector<DeviceOfRank>& ranks,
                                         const std::string& nccl);
 
 }  // namespace unisono::comm

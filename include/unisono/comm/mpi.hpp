@@ -13,12 +13,15 @@ class ConfigVisitor;
 
 namespace unisono::comm {
 
+/// How values travel between GPUs.
+enum class DeviceTransport { automatic, nccl, staged };
+
 /// `[communication]`
 struct CommunicationSettings {
-  double timeout_seconds = 300;           ///< a rank that does not arrive at a collective within it ends the job
-  std::int64_t bucket_bytes = 0;          ///< of gradients per started allreduce; 0: chosen
-  bool shared_memory = true;              ///< reduce in a window shared by the ranks of a node
-  std::string device_transport = "auto";  ///< between devices: auto, nccl, staged
+  double timeout_seconds = 300;   ///< a rank that does not arrive at a collective within it ends the job
+  std::int64_t bucket_bytes = 0;  ///< of gradients per started allreduce; 0: chosen
+  bool shared_memory = true;      ///< reduce in a window shared by the ranks of a node
+  DeviceTransport device_transport = DeviceTransport::automatic;
   std::int64_t ranks_per_node = 0;  ///< tests pretend that nodes are so small; 0: as they are. No key of the config
   void describe(ConfigVisitor& visitor);
 };

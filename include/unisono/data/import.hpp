@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "unisono/data/preprocessing.hpp"
+
 // Makers of sets in the layout of docs/data-format.md. Each writes beside its output and renames at the end: what
 // stands at `output` is never half a set. All throw DataError for input that is not as it should be, naming the file,
 // the line or byte and the reason, and OutputError where the output cannot be written or exists and may not be
@@ -35,6 +37,13 @@ ImportSummary import_idx(const std::string& folder, const ImportOutput& output);
 /// CIFAR-10's binary version: data_batch_1.bin … data_batch_5.bin, test_batch.bin, batches.meta.txt (may be missing).
 ImportSummary import_cifar10(const std::string& folder, const ImportOutput& output);
 
+/// Whether a file's first line holds the names of the columns.
+enum class Header { automatic, yes, no };
+
+inline constexpr Named<Header> kHeaders[] = {{Header::automatic, "auto", "what the first lines look like"},
+                                             {Header::yes, "yes", "it does"},
+                                             {Header::no, "no", "it holds values"}};
+
 struct CsvOptions {
   // A column is named by its name in the header, or by its number: 1 is the first, −1 the last.
   std::string label = {};                     ///< the column of classes
@@ -42,11 +51,11 @@ struct CsvOptions {
   std::vector<std::string> exclude = {};      ///< columns that are no features
   std::vector<std::string> categorical = {};  ///< columns whose numbers are names: one feature for each
   std::string delimiter = "auto";             ///< auto, tab, or one character
-  std::string header = "auto";                ///< auto, yes, no
+  Header header = Header::automatic;
   // The recipe: how a run turns the columns into features, with what it finds in its own training rows.
-  std::string scale = "none";     ///< of columns of numbers: none, standard, min_max
-  std::string missing = "error";  ///< what a missing value becomes: error, mean, median
-  std::string unknown = "error";  ///< what a level becomes that training rows lack, or have too seldom: error, other
+  Scaling scale = Scaling::none;  ///< of columns of numbers
+  Missing missing = Missing::error;
+  Unknown unknown = Unknown::error;
   std::int64_t minimum_frequency = 1;  ///< training rows that a level must have
   // Columns that say something about the rows, and are no features; or empty.
   std::string group = {};   ///< rows of one group belong together: /train/groups

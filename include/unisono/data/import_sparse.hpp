@@ -12,10 +12,26 @@
 
 namespace unisono::data {
 
+/// Which index the first column has.
+enum class IndexBase { automatic, zero, one };
+
+inline constexpr Named<IndexBase> kIndexBases[] = {
+    {IndexBase::automatic, "auto", "0 if that index occurs, otherwise 1"},
+    {IndexBase::zero, "0", "0"},
+    {IndexBase::one, "1", "1"}};
+
+/// What labels are.
+enum class Task { automatic, classes, regression };
+
+inline constexpr Named<Task> kTasks[] = {
+    {Task::automatic, "auto", "classes if there are at most 1000 labels, all of them whole numbers"},
+    {Task::classes, "classes", "classes"},
+    {Task::regression, "regression", "numbers to predict"}};
+
 struct LibsvmOptions {
-  std::int64_t columns = 0;   ///< 0: as many as the largest index needs
-  std::string base = "auto";  ///< which index the first column has: 0, 1, or auto (0 if that index occurs)
-  std::string task = "auto";  ///< classes, regression, or auto (classes for at most 1000 labels, all whole numbers)
+  std::int64_t columns = 0;  ///< 0: as many as the largest index needs
+  IndexBase base = IndexBase::automatic;
+  Task task = Task::automatic;
   double validation_fraction = 0, test_fraction = 0;  ///< of the examples, chosen at random
   std::uint64_t seed = 1;                             ///< of that choice
   std::string test_file = {};                         ///< whose examples are the test group; or empty
@@ -36,13 +52,20 @@ struct SparseSummary {
 SparseSummary import_libsvm(const std::vector<std::string>& paths, const LibsvmOptions& options,
                             const ImportOutput& output);
 
+/// Which ratings are for testing.
+enum class RatingSplit { none, random, leave_one_out, time };
+
+inline constexpr Named<RatingSplit> kRatingSplits[] = {
+    {RatingSplit::none, "none", "none: all are for training"},
+    {RatingSplit::random, "random", "a fraction of them, chosen at random"},
+    {RatingSplit::leave_one_out, "leave_one_out", "each user's last rating (by time, or by line), if there is another"},
+    {RatingSplit::time, "time", "the latest fraction"}};
+
 struct RatingsOptions {
-  std::string delimiter = "auto";  ///< auto, tab, ::, or one character; a blank stands for any number of them
-  std::string header = "auto";     ///< whether each file's first line names the columns: auto, yes, no
-  /// none: all are for training. random: fractions of the ratings. leave_one_out: each user's last rating (by time, or
-  /// by line) is for testing, if there is another. time: the latest fraction. Validation takes its fraction of the
-  /// rest, with `time` the latest of it, else at random.
-  std::string split = "random";
+  std::string delimiter = "auto";     ///< auto, tab, ::, or one character; a blank stands for any number of them
+  Header header = Header::automatic;  ///< of each file
+  /// Validation takes its fraction of what the test leaves, with `time` the latest of it, else at random.
+  RatingSplit split = RatingSplit::random;
   double validation_fraction = 0, test_fraction = 0;
   std::uint64_t seed = 1;      ///< of the random choice
   std::string test_file = {};  ///< whose ratings are the test group; or empty

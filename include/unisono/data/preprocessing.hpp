@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "unisono/base/config.hpp"
+
 // A set holds raw values and a recipe: what its columns are, and how they become features. A run fits the recipe on its
 // own training examples, and keeps the fit in its checkpoints, so that the model sees new data as it saw those.
 
@@ -22,23 +24,27 @@ enum class ColumnKind {
 };
 
 /// What becomes of a missing value.
-enum class Missing {
-  error,  ///< it is refused
-  mean,   ///< a number becomes the mean of the training examples; a missing category is a level of its own
-  median  ///< likewise, the median
-};
+enum class Missing { error, mean, median };
+
+inline constexpr Named<Missing> kMissing[] = {
+    {Missing::error, "error", "it is refused"},
+    {Missing::mean, "mean",
+     "a number becomes the mean of the training examples; a missing category is a level of its own"},
+    {Missing::median, "median", "likewise, with the median"}};
 
 /// What becomes of a level that too few training examples have.
-enum class Unknown {
-  error,  ///< it is refused
-  other   ///< it counts as the level "other", or as no level where no training example has that
-};
+enum class Unknown { error, other };
 
-enum class Scaling {
-  none,
-  standard,  ///< minus the mean, over the standard deviation
-  min_max    ///< from 0 (the smallest training value) to 1 (the largest)
-};
+inline constexpr Named<Unknown> kUnknown[] = {
+    {Unknown::error, "error", "it is refused"},
+    {Unknown::other, "other", "it counts as the level \"other\", or as no level where no training example has that"}};
+
+enum class Scaling { none, standard, min_max };
+
+inline constexpr Named<Scaling> kScalings[] = {
+    {Scaling::none, "none", "as it is"},
+    {Scaling::standard, "standard", "minus the mean, over the standard deviation"},
+    {Scaling::min_max, "min_max", "from 0 (the smallest training value) to 1 (the largest)"}};
 
 /// A column of raw values. Levels are stored as their numbers in `levels`; "" stands for a missing one.
 struct RecipeColumn {

@@ -8,12 +8,15 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/control_settings.hpp"
 #include "unisono/experiment/weight_settings.hpp"
+#include "unisono/kernels/cuda.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
+
+enum class ClassWeights { none, balanced };
 
 /// `[train]`
 struct TrainSettings {
@@ -27,9 +30,9 @@ struct TrainSettings {
   std::int64_t threads = 0;  ///< per rank; 0: this rank's fair share of the cores
   double divergence = 10;    ///< times the first loss that a run may reach for an epoch; 0: any number
   EarlyStoppingSettings early_stopping = {};
-  std::string class_weights = "none";     ///< none, balanced; in force where there is no …
-  std::vector<double> class_weight_list;  ///< [K]
-  WeightSettings weights;                 ///< keys of [train], too
+  ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
+  std::vector<double> class_weight_list;            ///< [K]
+  WeightSettings weights;                           ///< keys of [train], too
   void describe(ConfigVisitor& visitor);
 };
 
@@ -43,13 +46,21 @@ struct CheckpointSettings {
   void describe(ConfigVisitor& visitor);
 };
 
+enum class DeviceChoice { cpu, cuda, automatic };
+
+inline constexpr Named<DeviceChoice> kDevices[] = {
+    {DeviceChoice::cpu, "cpu", "the cores of this machine"},
+    {DeviceChoice::cuda, "cuda", "one NVIDIA GPU per rank; an error if there is none"},
+    {DeviceChoice::automatic, "auto",
+     "GPUs if every rank has one and the model supports them, otherwise the CPU; the run says which"}};
+
 /// What a config file describes: one experiment. The members' initialisers are the defaults.
 struct Config {
   std::string name;
   std::int64_t seed = 1;
-  std::string output;              ///< the run folder; empty: runs/<name>
-  std::string device = "cpu";      ///< cpu, cuda, auto
-  std::string precision = "fp32";  ///< of a GPU's products: fp32, tf32, bf16
+  std::string output;  ///< the run folder; empty: runs/<name>
+  DeviceChoice device = DeviceChoice::cpu;
+  kernels::Precision precision = kernels::Precision::fp32;
   bool allow_shared_device = false;
   data::DataSettings data;
   models::ModelSettings model;

@@ -8,19 +8,20 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/data/dataset.hpp"
+#include "unisono/experiment/config.hpp"
 #include "unisono/models/factory.hpp"
 
 namespace unisono::experiment {
 
 /// A trained model, and what it is applied to.
 struct ApplyOptions {
-  std::string model;               ///< a run folder (its newest checkpoint), or a checkpoint
-  std::string data;                ///< an HDF5 set; empty: the one it was trained on
-  std::string input;               ///< a file in another format, in place of `data`: see import_raw
-  std::string scratch = ".";       ///< a folder that all ranks see, for what `input` becomes while it is read
-  std::string split;               ///< train, validation or test; empty: test, or what there is of the three
-  std::int64_t threads = 0;        ///< per rank; 0: the fair share
-  std::string device = "cpu";      ///< as Config::device
+  std::string model;          ///< a run folder (its newest checkpoint), or a checkpoint
+  std::string data;           ///< an HDF5 set; empty: the one it was trained on
+  std::string input;          ///< a file in another format, in place of `data`: see import_raw
+  std::string scratch = ".";  ///< a folder that all ranks see, for what `input` becomes while it is read
+  std::string split;          ///< train, validation or test; empty: test, or what there is of the three
+  std::int64_t threads = 0;   ///< per rank; 0: the fair share
+  DeviceChoice device = DeviceChoice::cpu;
   models::ModelKinds models = {};  ///< of one's own
 };
 

@@ -1,16 +1,23 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
-#include <vector>
 
 #include "unisono/base/config.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono::nn {
 
-/// The initialisers that a config may name, with their formulas.
-const std::vector<Choice>& initialiser_choices();
+inline constexpr Named<Initialiser> kInitialisers[] = {
+    {Initialiser::he_normal, "he_normal", "normal, variance 2 / fan_in (He et al. 2015)"},
+    {Initialiser::he_uniform, "he_uniform", "uniform, variance 2 / fan_in"},
+    {Initialiser::glorot_normal, "glorot_normal", "normal, variance 2 / (fan_in + fan_out) (Glorot & Bengio 2010)"},
+    {Initialiser::glorot_uniform, "glorot_uniform", "uniform, variance 2 / (fan_in + fan_out)"},
+    {Initialiser::lecun_normal, "lecun_normal", "normal, variance 1 / fan_in (LeCun et al. 1998)"},
+    {Initialiser::lecun_uniform, "lecun_uniform", "uniform, variance 1 / fan_in"},
+    {Initialiser::normal, "normal", "normal, standard deviation 0.01"},
+    {Initialiser::uniform, "uniform", "uniform in ±1/√fan_in, also for biases, as in PyTorch"},
+    {Initialiser::zeros, "zeros", "all 0"},
+    {Initialiser::ones, "ones", "all 1"}};
 
 /// Standard deviation of the values that an initialiser draws for a block; 0 for constants.
 double initialiser_deviation(const Block& block);

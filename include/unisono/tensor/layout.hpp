@@ -12,6 +12,20 @@ namespace unisono {
 /// is no parameter, but what an update rule keeps beside those that it updates in place.
 enum class Role { weight, bias, norm, statistic, state };
 
+/// What a block's first values are drawn from; the formulas are in nn/initialiser.cpp.
+enum class Initialiser {
+  he_normal,
+  he_uniform,
+  glorot_normal,
+  glorot_uniform,
+  lecun_normal,
+  lecun_uniform,
+  normal,
+  uniform,
+  zeros,
+  ones
+};
+
 /// One tensor inside the contiguous vector θ (or inside the vector of running statistics).
 struct Block {
   std::string name;          ///< "convolution1.weight"
@@ -22,11 +36,11 @@ struct Block {
   /// filled up; 0: one row behind the other. Not together with `axes`.
   Index stride = 0;
   Role role = Role::weight;
-  Index fan_in = 0;              ///< inputs of one output unit, for initialisers
-  Index fan_out = 0;             ///< outputs of one input unit
-  std::string initialiser = {};  ///< "he_normal", "zeros", …
-  bool frozen = false;           ///< training leaves it as it is; see ParameterLayout::freeze
-  Index offset = 0;              ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
+  Index fan_in = 0;   ///< inputs of one output unit, for initialisers
+  Index fan_out = 0;  ///< outputs of one input unit
+  Initialiser initialiser = Initialiser::zeros;
+  bool frozen = false;  ///< training leaves it as it is; see ParameterLayout::freeze
+  Index offset = 0;     ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;         ///< numbers
   Index row_size() const;     ///< of one row along the first axis

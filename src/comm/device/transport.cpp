@@ -21,12 +21,12 @@ std::string obstacle(const std::vector<DeviceOfRank>& ranks) {
 
 }  // namespace
 
-DeviceTransport choose_device_transport(const std::string& wanted, const std::vector<DeviceOfRank>& ranks,
+ChosenTransport choose_device_transport(DeviceTransport wanted, const std::vector<DeviceOfRank>& ranks,
                                         const std::string& nccl) {
-  if (wanted == "staged") return {false, "plain memory, as communication.device_transport says"};
+  if (wanted == DeviceTransport::staged) return {false, "plain memory, as communication.device_transport says"};
   const std::string reason = obstacle(ranks);
   if (reason.empty()) return {true, nccl};
-  if (wanted == "nccl") {
+  if (wanted == DeviceTransport::nccl) {
     throw CommunicationError(
         fmt::format("communication.device_transport = \"nccl\" is not available: {}; set it to \"auto\"", reason));
   }
@@ -43,7 +43,7 @@ std::unique_ptr<Communicator> make_device_communicator(Communicator& ranks, Devi
     const auto obstacles = ranks.all_gather_text(missing);
     std::vector<DeviceOfRank> all;
     for (std::size_t i = 0; i < identities.size(); ++i) all.push_back({identities[i], obstacles[i]});
-    const DeviceTransport transport = choose_device_transport(settings.device_transport, all, version);
+    const ChosenTransport transport = choose_device_transport(settings.device_transport, all, version);
     by_nccl = transport.nccl;
     if (say && ranks.is_root()) say("between GPUs: " + transport.text);
   }

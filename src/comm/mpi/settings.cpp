@@ -2,6 +2,14 @@
 #include "unisono/comm/mpi.hpp"
 
 namespace unisono::comm {
+namespace {
+
+constexpr Named<DeviceTransport> kDeviceTransports[] = {
+    {DeviceTransport::automatic, "auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
+    {DeviceTransport::nccl, "nccl", "with NCCL; an error if it is not available"},
+    {DeviceTransport::staged, "staged", "through host memory, as between CPUs"}};
+
+}  // namespace
 
 void CommunicationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -23,10 +31,7 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
       {.name = "shared_memory", .meaning = "ranks of a node compute sums in shared memory instead of sending messages"},
       shared_memory);
   visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters are transferred between GPUs"},
-                 device_transport,
-                 {{"auto", "nccl if every rank has a GPU of its own and NCCL is found, otherwise staged"},
-                  {"nccl", "with NCCL; an error if it is not available"},
-                  {"staged", "through host memory, as between CPUs"}});
+                 device_transport, kDeviceTransports);
 }
 
 }  // namespace unisono::comm

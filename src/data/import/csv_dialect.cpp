@@ -164,17 +164,15 @@ bool is_missing(std::string_view field) {
   return lower.empty() || lower == "?" || lower == "na" || lower == "n/a" || lower == "nan" || lower == "null";
 }
 
-CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, const std::string& header) {
+CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, Header header) {
   const std::vector<std::string> sample = sample_lines(open);
   const auto reader = open();
   std::string first;
   reader->next(first);
   CsvDialect dialect;
   dialect.delimiter = delimiter == "auto" ? detect_delimiter(*reader, sample) : parse_delimiter(delimiter);
-  if (header != "auto" && header != "yes" && header != "no") {
-    throw ConfigError(fmt::format("--header '{}': it must be auto, yes or no", header));
-  }
-  dialect.header = header == "auto" ? detect_header(*reader, sample, dialect.delimiter) : header == "yes";
+  dialect.header =
+      header == Header::automatic ? detect_header(*reader, sample, dialect.delimiter) : header == Header::yes;
   std::vector<std::string> fields;
   split_line(*reader, first, dialect.delimiter, fields);
   dialect.columns = fields.size();

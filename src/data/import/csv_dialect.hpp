@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "import/line_reader.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 
@@ -39,7 +40,7 @@ bool is_missing(std::string_view field);
 
 /// Looks at the first lines: the delimiter is the one that cuts most of them into the most, equally many fields; a line
 /// of names is on top if it holds a word in a column of numbers. \param delimiter "auto", one character, or "tab".
-/// \param header "auto", "yes", "no" \throws DataError where that cannot be told
-CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, const std::string& header);
+/// \throws DataError where that cannot be told
+CsvDialect detect_dialect(const OpenTable& open, const std::string& delimiter, Header header);
 
 }  // namespace unisono::data

@@ -174,26 +174,11 @@ std::int64_t scan_rows(const OpenTable& open, CsvTable& table) {
   return rows;
 }
 
-template <typename Enum>
-Enum option_of(const std::string& name, const std::string& text,
-               const std::vector<std::pair<std::string, Enum>>& values) {
-  std::vector<std::string> names;
-  for (const auto& [known, value] : values) {
-    if (known == text) return value;
-    names.push_back(known);
-  }
-  throw ConfigError(fmt::format("--{} '{}': choose from {}", name, text, listed(names)));
-}
-
 Recipe recipe_of(const CsvOptions& options) {
   Recipe recipe;
-  recipe.missing = option_of<Missing>(
-      "missing", options.missing, {{"error", Missing::error}, {"mean", Missing::mean}, {"median", Missing::median}});
-  recipe.unknown =
-      option_of<Unknown>("unknown", options.unknown, {{"error", Unknown::error}, {"other", Unknown::other}});
-  recipe.scaling =
-      option_of<Scaling>("scale", options.scale,
-                         {{"none", Scaling::none}, {"standard", Scaling::standard}, {"min_max", Scaling::min_max}});
+  recipe.missing = options.missing;
+  recipe.unknown = options.unknown;
+  recipe.scaling = options.scale;
   recipe.minimum_frequency = options.minimum_frequency;
   if (recipe.minimum_frequency > 1 && recipe.unknown == Unknown::error) {
     throw ConfigError("--minimum-frequency: rare categories become 'other': add --unknown other");

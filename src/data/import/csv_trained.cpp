@@ -179,7 +179,7 @@ void number_levels(CsvTable& table, const Preprocessing& trained) {
 
 CsvTable scan_table_for(const OpenTable& open, const Preprocessing& trained) {
   CsvTable table;
-  table.dialect = detect_dialect(open, "auto", "no");
+  table.dialect = detect_dialect(open, "auto", Header::no);
   table.dialect.header = has_header(fields_of_first_line(open, table.dialect.delimiter), trained);
   if (!table.dialect.header) require_places(open, table, trained);
   table.columns = name_columns(open, table.dialect);

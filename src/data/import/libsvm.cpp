@@ -18,10 +18,6 @@ namespace {
 constexpr std::size_t kMostNames = 4000;  // an attribute of HDF5 holds 64 KiB: 16 bytes a name
 
 void check_options(const LibsvmOptions& options) {
-  if (options.base != "auto" && options.base != "0" && options.base != "1")
-    throw ConfigError(fmt::format("--base '{}': it must be auto, 0 or 1", options.base));
-  if (options.task != "auto" && options.task != "classes" && options.task != "regression")
-    throw ConfigError(fmt::format("--task '{}': it must be auto, classes or regression", options.task));
   if (options.columns < 0 || options.columns > kMostColumns)
     throw ConfigError(
         fmt::format("--columns {}: it must be a number from 1 to 2³² − 1, or 0 to detect it", options.columns));
@@ -171,8 +167,8 @@ std::string write_raw_rows(const std::string& path, const RawForm& form, const I
   plan.base = base_of(path, trained);
   plan.columns = form.features.channels;
   LibsvmOptions options;
-  options.base = std::to_string(plan.base);
-  options.task = "regression";  // any number may stand where a label is
+  options.base = plan.base == 0 ? IndexBase::zero : IndexBase::one;
+  options.task = Task::regression;  // any number may stand where a label is
   LibsvmFindings found;
   SpilledRows rows(output.path), none(output.path);
   std::set<double> labels;

@@ -28,13 +28,13 @@ struct RowHead {
 void note_label(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   const double label = row.label;
   const bool whole = label == std::trunc(label) && std::abs(label) < kMostLabel;
-  if (!whole && options.task == "classes")
+  if (!whole && options.task == Task::classes)
     fail(line, row.label_at,
          fmt::format("the label {} is not a whole number, so it cannot be a class; use --task regression", label));
   found.whole_labels = found.whole_labels && whole;
-  if (found.too_many_labels || !found.whole_labels || options.task == "regression") return;
+  if (found.too_many_labels || !found.whole_labels || options.task == Task::regression) return;
   found.labels.emplace(label, 0);
-  found.too_many_labels = options.task == "auto" && found.labels.size() > kMostClasses;
+  found.too_many_labels = options.task == Task::automatic && found.labels.size() > kMostClasses;
 }
 
 void check_label(const LineReader& line, const LibsvmRow& row, const std::map<double, std::int32_t>& classes) {
@@ -50,7 +50,7 @@ void check_label(const LineReader& line, const LibsvmRow& row, const std::map<do
 
 void note_indices(const LineReader& line, const LibsvmRow& row, const LibsvmOptions& options, LibsvmFindings& found) {
   if (row.indices.empty()) return;
-  if (row.indices.front() == 0 && options.base == "1")
+  if (row.indices.front() == 0 && options.base == IndexBase::one)
     fail(line, row.first_at,
          "has the index 0, but the first column has the index 1 (--base 1, or what the model was trained on)");
   found.zero_index = found.zero_index || row.indices.front() == 0;
@@ -100,7 +100,7 @@ void read_libsvm(std::unique_ptr<LineReader> lines, const LibsvmOptions& options
 }
 
 std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const LibsvmOptions& options) {
-  if (options.task == "regression" || !found.whole_labels || found.too_many_labels) return {};
+  if (options.task == Task::regression || !found.whole_labels || found.too_many_labels) return {};
   std::map<double, std::int32_t> classes = found.labels;
   std::int32_t next = 0;
   for (auto& [label, number] : classes) number = next++;
@@ -108,8 +108,8 @@ std::map<double, std::int32_t> decide_classes(const LibsvmFindings& found, const
 }
 
 std::int64_t decide_base(const LibsvmFindings& found, const LibsvmOptions& options) {
-  if (options.base == "auto") return found.zero_index ? 0 : 1;
-  return options.base == "0" ? 0 : 1;
+  if (options.base == IndexBase::automatic) return found.zero_index ? 0 : 1;
+  return options.base == IndexBase::zero ? 0 : 1;
 }
 
 std::int64_t decide_columns(const LibsvmFindings& found, const LibsvmOptions& options, const std::string& path) {

@@ -102,15 +102,13 @@ std::size_t split_rating(std::string_view text, std::string_view delimiter, Rati
 }
 
 RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
-                              const std::string& header) {
-  if (header != "auto" && header != "yes" && header != "no")
-    throw ConfigError(fmt::format("--header '{}': it must be auto, yes or no", header));
+                              Header header) {
   const auto lines = open();
   RatingsDialect dialect;
   if (delimiter != "auto") dialect.delimiter = parse_delimiter(delimiter);
   const std::vector<std::string> sample = sample_lines(*lines);
   if (delimiter == "auto") dialect.delimiter = detect_delimiter(lines->name(), sample);
-  dialect.header = header == "auto" ? detect_header(sample, dialect.delimiter) : header == "yes";
+  dialect.header = header == Header::automatic ? detect_header(sample, dialect.delimiter) : header == Header::yes;
   RatingFields fields;
   dialect.fields = std::clamp<std::size_t>(split_rating(sample[0], dialect.delimiter, fields), 3, 4);
   return dialect;

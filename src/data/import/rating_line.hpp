@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "import/line_reader.hpp"
+#include "unisono/data/import.hpp"
 
 namespace unisono::data {
 
@@ -31,10 +32,10 @@ std::size_t split_rating(std::string_view text, std::string_view delimiter, Rati
 
 /// Looks at the first lines: the delimiter is the first one of "::", tab, comma, semicolon, bar and blank that cuts
 /// most of them into three or four fields; a line of names is on top if it has words where all lines below have
-/// numbers. \param delimiter auto, tab, or what it is \param header auto, yes, no \throws DataError where no delimiter
+/// numbers. \param delimiter auto, tab, or what it is \throws DataError where no delimiter
 /// does, ConfigError for options that are none
 RatingsDialect detect_ratings(const std::function<std::unique_ptr<LineReader>()>& open, const std::string& delimiter,
-                              const std::string& header);
+                              Header header);
 
 /// \param line where the text is, for messages \throws DataError naming line and column of what is wrong
 Rating parse_rating(const LineReader& line, std::string_view text, const RatingsDialect& dialect);

@@ -78,12 +78,12 @@ void SpilledRatings::for_each(const std::function<void(const NumberedRating&)>& 
 
 std::vector<Split> split_ratings(SpilledRatings& ratings, std::uint32_t users, const RatingsOptions& options) {
   std::vector<Split> splits(static_cast<std::size_t>(ratings.size()), Split::train);
-  if (options.split == "time") {
+  if (options.split == RatingSplit::time) {
     take_latest(ratings, options, splits);
-  } else if (options.split == "leave_one_out") {
+  } else if (options.split == RatingSplit::leave_one_out) {
     take_last_of_users(ratings, users, splits);
     choose_validation(splits, options);
-  } else if (options.split == "random") {
+  } else if (options.split == RatingSplit::random) {
     const RowSplit chosen(ratings.size(), {options.validation_fraction, options.test_fraction, options.seed});
     for (std::size_t row = 0; row < splits.size(); ++row) splits[row] = chosen.of(static_cast<std::int64_t>(row));
   }

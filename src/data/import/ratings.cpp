@@ -17,13 +17,9 @@ constexpr double kMostExact = 9007199254740992.0;  // 2⁵³: whole numbers up t
 
 void check_options(const RatingsOptions& options) {
   check_shares({options.validation_fraction, options.test_fraction, options.seed}, "ratings", options.test_file);
-  const bool known = options.split == "none" || options.split == "random" || options.split == "leave_one_out" ||
-                     options.split == "time";
-  if (!known)
-    throw ConfigError(fmt::format("--split '{}': it must be none, random, leave_one_out or time", options.split));
-  if (options.split == "none" && options.validation_fraction + options.test_fraction > 0)
+  if (options.split == RatingSplit::none && options.validation_fraction + options.test_fraction > 0)
     throw ConfigError("--split none leaves all ratings for training; remove the fractions, or use --split random");
-  if (options.split != "leave_one_out") return;
+  if (options.split != RatingSplit::leave_one_out) return;
   if (options.test_fraction > 0)
     throw ConfigError("--split leave_one_out uses one rating of each user for the test; remove --test-fraction");
   if (!options.test_file.empty()) throw ConfigError("--split leave_one_out and --test-file cannot be combined");
@@ -142,7 +138,7 @@ RatingsSummary import_ratings(const std::vector<std::string>& paths, const Ratin
   RatingsFindings found;
   SpilledRatings training(output.path), test(output.path);
   for (const std::string& path : paths) read_ratings(path, options, found, training);
-  if (options.split == "time" && found.fields < 4)
+  if (options.split == RatingSplit::time && found.fields < 4)
     throw DataError(paths[0] + ": has no times, which --split time needs");
   if (!options.test_file.empty()) read_ratings(options.test_file, options, found, test);
 

@@ -15,27 +15,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
-template <typename Enum, std::size_t N>
-using Names = std::array<std::pair<Enum, const char*>, N>;
-
-constexpr Names<ColumnKind, 2> kKinds{{{ColumnKind::number, "number"}, {ColumnKind::category, "category"}}};
-constexpr Names<Missing, 3> kMissing{{{Missing::error, "error"}, {Missing::mean, "mean"}, {Missing::median, "median"}}};
-constexpr Names<Unknown, 2> kUnknown{{{Unknown::error, "error"}, {Unknown::other, "other"}}};
-constexpr Names<Scaling, 3> kScaling{
-    {{Scaling::none, "none"}, {Scaling::standard, "standard"}, {Scaling::min_max, "min_max"}}};
+constexpr Named<ColumnKind> kKinds[] = {{ColumnKind::number, "number", "one feature"},
+                                        {ColumnKind::category, "category", "one feature for each level"}};
 
 template <typename Enum, std::size_t N>
-std::string name_in(const Names<Enum, N>& names, Enum value) {
-  for (const auto& [known, name] : names) {
-    if (known == value) return name;
-  }
-  return "";
-}
-
-template <typename Enum, std::size_t N>
-Enum value_in(const Names<Enum, N>& names, const std::string& text) {
-  for (const auto& [value, name] : names) {
-    if (text == name) return value;
+Enum value_in(const Named<Enum> (&names)[N], const std::string& text) {
+  for (const Named<Enum>& one : names) {
+    if (text == one.name) return one.value;
   }
   throw DataError(fmt::format("'{}' is not known to this version", text));
 }
@@ -43,7 +29,7 @@ Enum value_in(const Names<Enum, N>& names, const std::string& text) {
 Json recipe_json(const Recipe& recipe) {
   Json columns = Json::array();
   for (const RecipeColumn& column : recipe.columns) {
-    Json entry = {{"name", column.name}, {"kind", name_in(kKinds, column.kind)}};
+    Json entry = {{"name", column.name}, {"kind", name_of(column.kind, kKinds)}};
     if (column.kind == ColumnKind::category) entry["levels"] = column.levels;
     columns.push_back(std::move(entry));
   }
@@ -52,10 +38,10 @@ Json recipe_json(const Recipe& recipe) {
   if (recipe.columns.empty()) return json;
   json.update({{"header", recipe.header},
                {"fields", recipe.fields},
-               {"missing", name_in(kMissing, recipe.missing)},
-               {"unknown", name_in(kUnknown, recipe.unknown)},
+               {"missing", name_of(recipe.missing, kMissing)},
+               {"unknown", name_of(recipe.unknown, kUnknown)},
                {"minimum_frequency", recipe.minimum_frequency},
-               {"scaling", name_in(kScaling, recipe.scaling)},
+               {"scaling", name_of(recipe.scaling, kScalings)},
                {"label", recipe.label},
                {"target", recipe.target},
                {"columns", std::move(columns)}});
@@ -86,7 +72,7 @@ Recipe recipe_of(const Json& json) {
   recipe.missing = value_in(kMissing, json.at("missing"));
   recipe.unknown = value_in(kUnknown, json.at("unknown"));
   json.at("minimum_frequency").get_to(recipe.minimum_frequency);
-  recipe.scaling = value_in(kScaling, json.at("scaling"));
+  recipe.scaling = value_in(kScalings, json.at("scaling"));
   json.at("label").get_to(recipe.label);
   json.at("target").get_to(recipe.target);
   for (const Json& entry : json.at("columns")) {
@@ -99,7 +85,7 @@ Recipe recipe_of(const Json& json) {
 }
 
 Json column_json(const FittedColumn& column) {
-  Json json = {{"name", column.name}, {"kind", name_in(kKinds, column.kind)}};
+  Json json = {{"name", column.name}, {"kind", name_of(column.kind, kKinds)}};
   if (column.kind == ColumnKind::category) {
     json["levels"] = column.levels;
     json["other"] = column.other;

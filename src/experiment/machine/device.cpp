@@ -7,11 +7,6 @@
 namespace unisono::experiment {
 namespace {
 
-kernels::Precision precision_of(const std::string& name) {
-  if (name == "tf32") return kernels::Precision::tf32;
-  return name == "bf16" ? kernels::Precision::bf16 : kernels::Precision::fp32;
-}
-
 /// The GPU of this rank among those that the process sees.
 const kernels::CudaDevice* device_of(const kernels::CudaDevices& found, int node_rank) {
   if (found.devices.empty()) return nullptr;
@@ -58,15 +53,15 @@ std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_
 }
 
 void require_way_to_device(const Config& config) {
-  const std::string obstacle = config.device == "cuda" ? obstacle_to_gpus(config) : "";
+  const std::string obstacle = config.device == DeviceChoice::cuda ? obstacle_to_gpus(config) : "";
   if (obstacle.empty()) return;
-  throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", config.device, obstacle));
+  throw ConfigError(fmt::format("device = \"{}\": {}; set it to \"cpu\"", name_of(config.device, kDevices), obstacle));
 }
 
 std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const Config& config,
                                                const RankMachine& machine, Log& log) {
-  const bool is_open = config.device == "auto";
-  if (config.device == "cpu") return kernels::make_cpu_backend(machine.threads);
+  const bool is_open = config.device == DeviceChoice::automatic;
+  if (config.device == DeviceChoice::cpu) return kernels::make_cpu_backend(machine.threads);
   require_way_to_device(config);
   std::string obstacle = obstacle_to_gpus(config);
   if (obstacle.empty()) {
@@ -75,7 +70,7 @@ std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const 
     obstacle = obstacle_to_found(all_found(group, found, device), config.allow_shared_device);
     if (obstacle.empty()) {
       if (is_open) log.info(fmt::format("device = \"auto\": {}", device->name));
-      return kernels::make_cuda_backend(device->number, precision_of(config.precision));
+      return kernels::make_cuda_backend(device->number, config.precision);
     }
   }
   if (!is_open) throw DeviceError(obstacle);

@@ -94,7 +94,7 @@ std::string text_of(const Config& config, const models::Model& model, const std:
                       grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
   for (const std::string& note : model.notes()) text += note + "\n";
   if (sparsity) text += text_of(*sparsity);
-  text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == "cpu" ? "" : " on a CPU",
+  text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == DeviceChoice::cpu ? "" : " on a CPU",
                       bytes_text(sum(memory)));
   for (const MemoryItem& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
   text.pop_back();

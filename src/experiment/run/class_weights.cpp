@@ -54,7 +54,7 @@ void require_class_weights(const Config& config, const models::Model& model, con
                     config.data.path, config.model.kind));
   }
   const bool balanced = train.class_weight_list.empty();
-  if (balanced && train.class_weights == "none") return;
+  if (balanced && train.class_weights == ClassWeights::none) return;
   if (!model.takes_weights()) {
     throw ConfigError(
         fmt::format("train.class_weights: model.kind = \"{}\" does not support example weights; set it to \"none\"",
@@ -72,7 +72,7 @@ std::vector<float> class_weights_of(const Config& config, const models::Model& m
   require_class_weights(config, model, data.info());
   const TrainSettings& train = config.train;
   if (!train.class_weight_list.empty()) return listed_weights(train);
-  return train.class_weights == "none" ? std::vector<float>{} : balanced_weights(data.class_counts());
+  return train.class_weights == ClassWeights::none ? std::vector<float>{} : balanced_weights(data.class_counts());
 }
 
 }  // namespace unisono::experiment

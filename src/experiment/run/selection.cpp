@@ -13,11 +13,6 @@
 namespace unisono::experiment {
 namespace {
 
-data::Split split_named(const std::string& name) {
-  if (name == "train") return data::Split::train;
-  return name == "test" ? data::Split::test : data::Split::validation;
-}
-
 /// Sums from which every metric can be made that a model has of such sums.
 kernels::LossSums full_sums(data::Split split, bool targets) {
   kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1};
@@ -78,12 +73,12 @@ Criteria criteria_of(const Config& config, const models::Model& model, const dat
   Criteria criteria;
   const EarlyStoppingSettings& stopping = config.train.early_stopping;
   if (stopping.is_on()) {
-    const data::Split split = split_named(stopping.on);
+    const data::Split split = stopping.on;
     require_examples("train.early_stopping", split, config, data);
     criteria.stopping = criterion_of("train.early_stopping", stopping.metric, split, model);
   }
   const BestSettings best = best_settings(config);
-  const data::Split split = split_named(best.on);
+  const data::Split split = best.on;
   const Criterion criterion =
       criterion_of("checkpoint.best", best.metric, split, model);  // wrong names are never right
   if (!config.checkpoint.keep_best) return criteria;
@@ -93,7 +88,7 @@ Criteria criteria_of(const Config& config, const models::Model& model, const dat
 }
 
 std::string note_on_best(const Config& config, const data::DatasetInfo& data) {
-  const bool chosen = examples_of(data, split_named(best_settings(config).on)) > 0;
+  const bool chosen = examples_of(data, best_settings(config).on) > 0;
   if (!config.checkpoint.keep_best || chosen) return "";
   return "there is no validation set, so no checkpoint is kept as the best one; data.validation_fraction = 0.1 holds "
          "examples back for it";

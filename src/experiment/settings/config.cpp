@@ -14,6 +14,17 @@ constexpr std::string_view kMarkdownHead =
     "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference "
     "--markdown`.\n";
 
+constexpr Named<ClassWeights> kClassWeights[] = {
+    {ClassWeights::none, "none", "all examples have the weight 1"},
+    {ClassWeights::balanced, "balanced",
+     "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: all classes have the same "
+     "total weight"}};
+
+constexpr Named<kernels::Precision> kPrecisions[] = {
+    {kernels::Precision::fp32, "fp32", "as on the CPU"},
+    {kernels::Precision::tf32, "tf32", "inputs of products are rounded to a mantissa of 10 bits"},
+    {kernels::Precision::bf16, "bf16", "activations and inputs of products have a mantissa of 7 bits"}};
+
 /// What ends a run before train.epochs.
 void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
   visitor.field(
@@ -92,11 +103,7 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
                       .meaning = "weight of an example's loss in training, by its class; a list has one weight per "
                                  "class",
                       .minimum = 0},
-                     class_weight_list, class_weights,
-                     {{"none", "all examples have the weight 1"},
-                      {"balanced",
-                       "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: "
-                       "all classes have the same total weight"}});
+                     class_weight_list, class_weights, kClassWeights);
   weights.describe(visitor);
 }
 
@@ -133,19 +140,12 @@ void Config::describe(ConfigVisitor& visitor) {
                  .minimum = 0},
                 seed);
   visitor.field({.name = "output", .meaning = "run folder; if empty, runs/<name>"}, output);
-  visitor.choice(
-      {.name = "device", .meaning = "device that the model is trained on"}, device,
-      {{"cpu", "the cores of this machine"},
-       {"cuda", "one NVIDIA GPU per rank; an error if there is none"},
-       {"auto", "GPUs if every rank has one and the model supports them, otherwise the CPU; the run says which"}});
+  visitor.choice({.name = "device", .meaning = "device that the model is trained on"}, device, kDevices);
   visitor.choice(
       {.name = "precision",
        .meaning = "precision of matrix products and convolutions on a GPU; parameters and sums are always fp32"},
-      precision,
-      {{"fp32", "as on the CPU"},
-       {"tf32", "inputs of products are rounded to a mantissa of 10 bits"},
-       {"bf16", "activations and inputs of products have a mantissa of 7 bits"}});
-  visitor.require("precision", precision == "fp32" || device != "cpu",
+      precision, kPrecisions);
+  visitor.require("precision", precision == kernels::Precision::fp32 || device != DeviceChoice::cpu,
                   "precision applies only to GPUs, and the CPU always computes in fp32: set device = \"cuda\", or "
                   "remove precision");
   visitor.field({.name = "allow_shared_device", .meaning = "allow several ranks to use the same GPU"},

@@ -3,15 +3,17 @@
 namespace unisono::experiment {
 namespace {
 
-void describe_criterion(ConfigVisitor& visitor, std::string& metric, std::string& on) {
+constexpr Named<data::Split> kSplits[] = {
+    {data::Split::validation, "validation", "the validation set"},
+    {data::Split::test, "test", "the test set, which is then no longer an independent test of the result"},
+    {data::Split::train, "train", "the mean over the training steps of the epoch"}};
+
+void describe_criterion(ConfigVisitor& visitor, std::string& metric, data::Split& on) {
   visitor.field({.name = "metric",
                  .meaning = "metric that models are compared by, such as loss, accuracy or rmse; auto: accuracy where "
                             "the model has it, else loss"},
                 metric);
-  visitor.choice({.name = "on", .meaning = "examples that the metric is taken from"}, on,
-                 {{"validation", "the validation set"},
-                  {"test", "the test set, which is then no longer an independent test of the result"},
-                  {"train", "the mean over the training steps of the epoch"}});
+  visitor.choice({.name = "on", .meaning = "examples that the metric is taken from"}, on, kSplits);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
 
 void LinearModel::declare() {
   const auto block = [&](std::string name, std::vector<Index> shape, Role role) {
-    return Block{.name = std::move(name), .shape = std::move(shape), .role = role, .initialiser = "zeros"};
+    return Block{.name = std::move(name), .shape = std::move(shape), .role = role, .initialiser = Initialiser::zeros};
   };
   const auto matrix = [&](std::string name, Role role) {
     if (loss_ != Kind::softmax) return layout_.add(block(std::move(name), {features_}, role));

@@ -25,13 +25,13 @@ std::string BatchNorm::note() const {
 
 void BatchNorm::declare(const std::string& name, const kernels::Backend&, ParameterLayout& parameters,
                         ParameterLayout& statistics) {
-  const auto block = [&](const char* suffix, Role role, const char* initialiser) {
+  const auto block = [&](const char* suffix, Role role, Initialiser initialiser) {
     return Block{.name = name + suffix, .shape = {spec_.extent.channels}, .role = role, .initialiser = initialiser};
   };
-  gamma_ = declare_block(parameters, block(".gamma", Role::norm, "ones"));
-  beta_ = declare_block(parameters, block(".beta", Role::norm, "zeros"));
-  mean_ = declare_block(statistics, block(".mean", Role::statistic, "zeros"));
-  variance_ = declare_block(statistics, block(".variance", Role::statistic, "ones"));
+  gamma_ = declare_block(parameters, block(".gamma", Role::norm, Initialiser::ones));
+  beta_ = declare_block(parameters, block(".beta", Role::norm, Initialiser::zeros));
+  mean_ = declare_block(statistics, block(".mean", Role::statistic, Initialiser::zeros));
+  variance_ = declare_block(statistics, block(".variance", Role::statistic, Initialiser::ones));
 }
 
 Index BatchNorm::sums_size() const { return 2 * (2 * spec_.extent.channels + 1); }

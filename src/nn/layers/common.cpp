@@ -11,8 +11,8 @@ Block declare_block(ParameterLayout& layout, Block block) {
   return block;
 }
 
-std::string bias_initialiser(const std::string& weight_initialiser) {
-  return weight_initialiser == "uniform" ? "uniform" : "zeros";
+Initialiser bias_initialiser(Initialiser weight_initialiser) {
+  return weight_initialiser == Initialiser::uniform ? Initialiser::uniform : Initialiser::zeros;
 }
 
 Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting) {

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 20;
 Block declare_block(ParameterLayout& layout, Block block);
 
 /// The biases of PyTorch's layers are drawn, like its weights, from U(±1/√fan_in); elsewhere they start at zero.
-std::string bias_initialiser(const std::string& weight_initialiser);
+Initialiser bias_initialiser(Initialiser weight_initialiser);
 
 /// A setting of one number for both directions, or [height, width].
 struct Pair {

@@ -16,7 +16,7 @@ struct ConvolutionSettings {
   std::vector<std::int64_t> kernel, stride, padding, dilation;  ///< one number or [height, width]
   std::int64_t groups = 1;
   bool bias = true;
-  std::string initialiser = "he_normal";
+  Initialiser initialiser = Initialiser::he_normal;
 };
 
 /// y[o, i, j] = b[o] + Σ_{c, k, l} W[o, c, k, l] x[c, i·s − p + k·d, j·s − p + l·d], with a ReLU where one follows.
@@ -24,7 +24,7 @@ struct ConvolutionSettings {
 /// 2·B·O·H'·W'·(I/groups)·KH·KW flops forward, twice that backward.
 class Convolution final : public Layer {
  public:
-  Convolution(const kernels::ConvolutionSpec& spec, bool bias, std::string initialiser);
+  Convolution(const kernels::ConvolutionSpec& spec, bool bias, Initialiser initialiser);
 
   LayerTraits traits() const override;
   void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
@@ -37,7 +37,7 @@ class Convolution final : public Layer {
  private:
   kernels::ConvolutionSpec spec_;
   bool has_bias_;
-  std::string initialiser_;
+  Initialiser initialiser_;
   Block weight_, bias_;
 };
 
@@ -75,8 +75,8 @@ kernels::ConvolutionSpec spec_of(const ConvolutionSettings& settings, const kern
           .groups = settings.groups};
 }
 
-Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, std::string initialiser)
-    : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(std::move(initialiser)) {}
+Convolution::Convolution(const kernels::ConvolutionSpec& spec, bool bias, Initialiser initialiser)
+    : Layer({spec.out()}), spec_(spec), has_bias_(bias), initialiser_(initialiser) {}
 
 LayerTraits Convolution::traits() const {
   const bool relu = spec_.activation == kernels::Activation::relu;
@@ -161,8 +161,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
                  .maximum = kLargestSize},
                 own.groups);
   visitor.field({.name = "bias", .meaning = "add a bias to each channel; useless before a batch_norm"}, own.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser,
-                 initialiser_choices());
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 
 std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {

@@ -10,7 +10,7 @@ namespace {
 struct DenseSettings {
   std::int64_t units = 0;
   bool bias = true;
-  std::string initialiser = "he_normal";
+  Initialiser initialiser = Initialiser::he_normal;
 };
 
 /// y = x Wᵀ + b, with a ReLU where one follows.
@@ -30,7 +30,7 @@ class Dense final : public Layer {
  private:
   kernels::DenseSpec spec_;
   bool has_bias_;
-  std::string initialiser_;
+  Initialiser initialiser_;
   Block weight_, bias_;
 };
 
@@ -86,8 +86,7 @@ void describe(LayerSettings& settings, ConfigVisitor& visitor) {
       {.name = "units", .meaning = "number of outputs", .minimum = 1, .maximum = kLargestSize, .required = true},
       own.units);
   visitor.field({.name = "bias", .meaning = "add the bias b"}, own.bias);
-  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser,
-                 initialiser_choices());
+  visitor.choice({.name = "initialiser", .meaning = "initial values of the weights"}, own.initialiser, kInitialisers);
 }
 
 std::unique_ptr<Layer> make(const LayerSettings& settings, const Shape& in, const LayerContext&) {

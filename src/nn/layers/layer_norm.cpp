@@ -33,15 +33,15 @@ LayerNorm::LayerNorm(double epsilon, const Shape& in) : Layer(in), spec_{.extent
 void LayerNorm::declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                         ParameterLayout&) {
   const kernels::Extent& of = spec_.extent;
-  const auto block = [&](const char* suffix, const char* initialiser) {
+  const auto block = [&](const char* suffix, Initialiser initialiser) {
     return declare_block(parameters, {.name = name + suffix,
                                       .shape = {of.channels, of.height, of.width},
                                       .axes = backend.feature_axes(),
                                       .role = Role::norm,
                                       .initialiser = initialiser});
   };
-  gamma_ = block(".gamma", "ones");
-  beta_ = block(".beta", "zeros");
+  gamma_ = block(".gamma", Initialiser::ones);
+  beta_ = block(".beta", Initialiser::zeros);
 }
 
 void LayerNorm::forward(const Pass& pass, const ForwardViews& views) const {
