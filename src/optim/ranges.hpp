@@ -7,7 +7,7 @@
 
 namespace unisono::optim {
 
-/// What divides θ into ranges.
+/// The rules by which θ is divided into ranges.
 struct RangeRules {
   bool decay = false;  ///< there is weight decay at all
   bool decay_biases_and_norms = false;
