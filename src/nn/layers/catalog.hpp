@@ -11,9 +11,8 @@ namespace unisono::nn {
 
 /// What a layer may need to know about its network when it is made.
 struct LayerContext {
-  bool steps_together =
-      true;  ///< whether all ranks compute each step together, so that statistics over all of them make sense
-  std::uint32_t number = 0;  ///< counts the layers of the config from 0; keys random numbers
+  bool steps_together = true;  ///< all ranks compute each step together: statistics over all of them make sense
+  std::uint32_t number = 0;    ///< counts the layers of the config from 0; keys random numbers
 };
 
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
