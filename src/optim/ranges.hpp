@@ -14,7 +14,7 @@ struct RangeRules {
   bool adapt_weights = false;  ///< each block of weights is a range of its own, with a rate of its own (LARS, LAMB)
 };
 
-/// As few ranges as the rules allow: one for the whole vector where all blocks are alike. The padding behind a block
+/// As few ranges as the rules allow: one for the whole vector where all blocks are alike. The padding after a block
 /// belongs to its range. Frozen blocks are left out.
 std::vector<kernels::UpdateRange> make_ranges(const ParameterLayout& layout, const RangeRules& rules);
 

@@ -78,7 +78,7 @@ struct SoftmaxWeights {
 /// r̂ = mean + b_u + c_i + p_u · q_i; for each rating, with e = r − r̂:
 ///   p_u ← p_u + η_u (e q_i − λ_u p_u),  b_u ← b_u + η_u (e − λ_u b_u), and the same for q_i, c_i with the old p_u
 ///   η = rate (plain SGD), or rate / √h where h, one number for each row, adds up the mean square of the row's factor
-///   gradients: h_u ← h_u + (1/K) ‖e q_i − λ_u p_u‖², after its use (Chin et al., PAKDD 2015, with one rate a row)
+///   gradients: h_u ← h_u + (1/K) ‖e q_i − λ_u p_u‖², after its use (Chin et al., PAKDD 2015, with one rate per row)
 struct FactorStep {
   float rate = 0;
   float mean = 0;
@@ -140,7 +140,7 @@ class InPlaceKernels {
   /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
   virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
-  /// The same for rows of `features` numbers each, one behind the other. \param values, answers of `count` examples
+  /// The same for contiguous rows of `features` numbers each. \param values, answers of `count` examples
   virtual InPlaceSums linear(View values, View answers, Index count, Index features, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
   /// Cross-entropy of a softmax over K margins: dℓ/dz = softmax(z) − 1[label].
@@ -164,7 +164,7 @@ class InPlaceKernels {
   /// Skip-gram, one window: every word of the context predicts all outputs, which the whole window shares. All dot
   /// products come before all updates: with E[a][o] = rate · (target_o − σ(x_a · y_o)),
   ///   x_a ← x_a + Σ_o E[a][o] y_o,   y_o ← y_o + Σ_a E[a][o] x_a    (both from old values)
-  ///   Mikolov et al., NIPS 2013; sharing as in Ji et al., 2016. A word may stand in the context more than once: its
+  ///   Mikolov et al., NIPS 2013; sharing as in Ji et al., 2016. A word may occur in the context more than once: its
   ///   updates add up.
   /// \param context rows of `inputs`
   /// \param want_loss add −ln σ(±x·y) over all pairs to the sums, each pair as one example; else sums do not change

@@ -28,7 +28,7 @@ struct LossSums {
 
 /// What losses and their gradients are multiplied with.
 struct LossScale {
-  LossScale(float factor_, View weights_ = {}) : factor(factor_), weights(weights_) {}  // a number alone will do
+  LossScale(float factor_, View weights_ = {}) : factor(factor_), weights(weights_) {}  // from a number, too
 
   float factor;  ///< of gradients
   View weights;  ///< [batch] of the examples' losses and of their gradients, plain memory; empty: all are 1
@@ -49,9 +49,10 @@ class LossKernels {
   /// the first gets the gradient; where the loss is 0, the gradient is 0. Arguments and hits as above.
   virtual void multiclass_hinge(Index classes, Index batch, View scores, std::span<const std::int32_t> labels,
                                 const LossScale& scale, MutableView dscores, LossSums& sums) = 0;
-  /// Independent classes; the loss of an example is the mean over K. Hits: with labels, as above, the largest logit
-  /// being the label's; with targets, every logit above 0 where the target is above ½, and not elsewhere.
-  /// \param labels [batch], each the one class that is 1, or of one logit (K = 1) its target, 0 or 1; or empty
+  /// Independent classes; the loss of an example is the mean over K. A hit is, with labels, an example whose largest
+  /// logit is the label's; with targets, an example each of whose logits is above 0 exactly where its target is above
+  /// ½.
+  /// \param labels [batch] the class whose target is 1; with one logit (K = 1), its target, 0 or 1; or empty
   /// \param targets [batch, K] row-major, in [0, 1]; or empty
   virtual void sigmoid_cross_entropy(const Extent& extent, Index batch, View logits,
                                      std::span<const std::int32_t> labels, View targets, float smoothing,

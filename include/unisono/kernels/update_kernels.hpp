@@ -44,7 +44,7 @@ class UpdateKernels : public VectorKernels {
   virtual void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                             View g, View theta, MutableView first, MutableView second,
                             std::span<double> directions) = 0;
-  /// sums[i] += Σ direction² over ranges[i], from the moments that lamb_moments left; as sum_squares.
+  /// sums[i] += Σ direction² over ranges[i], from the moments that lamb_moments left; `exactly` as in sum_squares.
   virtual void sum_lamb_directions(const AdamStep& step, std::span<const UpdateRange> ranges, View theta, View first,
                                    View second, bool exactly, std::span<ExactSquares> sums);
   /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left; ratio = ‖θ‖ / ‖direction‖ of the range,

@@ -10,7 +10,7 @@ namespace unisono::kernels {
 /// Floats [first, last) of θ that an update rule treats alike; both are multiples of 16.
 struct UpdateRange {
   Index first = 0, last = 0;
-  bool decays = false;
+  bool decays = false;   ///< weight decay applies to it
   bool adapted = false;  ///< has a rate of its own (LARS, LAMB)
   bool operator==(const UpdateRange&) const = default;
 };

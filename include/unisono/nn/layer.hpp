@@ -127,6 +127,7 @@ class Layer {
   /// normalises with them in training, too. Called after declare, at most once.
   virtual void freeze() {}
 
+  /// Computes y from x, and from the residual where there is one.
   virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
   /// Computes dx, and the layer's part of g: overwritten or added to, as `write` says. For a layer with trainable
   /// parameters it may be called in two halves, see BackwardViews; the results are the same bits. The first half may be

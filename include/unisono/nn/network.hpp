@@ -45,21 +45,22 @@ class Network {
 
   const kernels::Extent& in() const;
   const Shape& out() const;
-  const ParameterLayout& parameters() const { return parameters_; }
-  const ParameterLayout& statistics() const { return statistics_; }
+  const ParameterLayout& parameters() const { return parameters_; }  ///< of θ
+  const ParameterLayout& statistics() const { return statistics_; }  ///< of the running statistics
   /// Whether the running statistics of any layer come from this rank's examples only.
   bool statistics_are_local() const;
 
   /// In the order of the layers.
   std::vector<CutPoint> cut_points() const;
   /// The layers from cut point `first` to cut point `last`, counted from 1: 0 is the network's start, and the number of
-  /// cut points plus 1 its end. The network must live longer. \throws std::out_of_range
+  /// cut points plus 1 its end. The network must outlive the piece. \throws std::out_of_range
   Piece piece(int first, int last) const;
 
   /// See Piece: the whole network is one.
   Index moments_size() const;
   void apply_moments(const Pass& pass, MutableView moments) const;
 
+  /// The workspace of a pass over the whole network.
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;
   /// The layers' notes, e.g. "global statistics", without repetitions; and what is frozen.

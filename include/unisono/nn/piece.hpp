@@ -13,7 +13,7 @@ struct MemorySchedule;  // which tensors share memory, and when each is needed
 
 /// What a workspace is laid out for.
 enum class PassKind {
-  inference,  ///< forward alone
+  inference,  ///< forward only
   training,   ///< forward and `backward`
   halves,     ///< forward, `backward_inputs` and, at any time after it, `backward_weights`: takes the most memory
 };
@@ -55,7 +55,7 @@ struct PieceCost {
 /// layout, of `Backend::activation_size(extent, B)` floats rounded up to a cache line.
 class Piece {
  public:
-  /// Nodes [first, last) of a graph that lives longer than this, between two cut points of it.
+  /// Nodes [first, last) of a graph, between two of its cut points. The graph must outlive the piece.
   Piece(const Graph& graph, const kernels::Backend& backend, int first, int last);
   Piece(Piece&&) noexcept;
   ~Piece();

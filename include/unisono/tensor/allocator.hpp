@@ -9,6 +9,7 @@
 namespace unisono {
 
 using Index = std::ptrdiff_t;  ///< counts and extents: 64 bits throughout
+/// Vectors of floats that somebody else owns.
 using View = std::span<const float>;
 using MutableView = std::span<float>;
 

@@ -46,7 +46,7 @@ class Device {
   virtual void synchronise() = 0;
 
   /// How to wait for the device, whose work may depend on other ranks: `wait(done)` returns when `done()` holds, or
-  /// throws, e.g. where a rank has failed. Empty: waits for the device alone.
+  /// throws, e.g. where a rank has failed. Empty: waits without regard to other ranks.
   using Wait = std::function<void(const std::function<bool()>& done)>;
   virtual void set_wait(Wait wait) = 0;
 

@@ -8,8 +8,9 @@
 
 namespace unisono {
 
-/// What a block holds. Weight decay leaves out biases and norms; LARS and LAMB adapt weights only. A state is not a
-/// parameter: it is what the update rule of a model that is updated in place stores next to its parameters.
+/// What a block holds. Weight decay leaves out biases and norms; LARS and LAMB adapt weights only. A statistic is a
+/// running mean or variance. A state is optimizer state that models which are updated in place store in θ, next to
+/// their parameters.
 enum class Role { weight, bias, norm, statistic, state };
 
 /// One tensor inside the contiguous vector θ (or inside the vector of running statistics).
@@ -37,7 +38,7 @@ struct Block {
 /// The strides of a block as it is stored, in floats, by canonical axis.
 std::vector<Index> stored_strides(const Block& block);
 
-/// A block of interleaved rows, and where its part of a shared row begins.
+/// A block whose rows are interleaved with those of other blocks, and where its part of such a row begins.
 struct RowSlice {
   Block block;
   Index first = 0;  ///< floats from a row's start

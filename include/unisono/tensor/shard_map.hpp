@@ -65,8 +65,8 @@ class ShardMap {
   static ShardMap by_columns(ParameterLayout layout, int ranks);
   /// Each block's rows in proportion to the ranks' weights. A rank of weight 0 holds nothing; at least one is positive.
   static ShardMap by_weights(ParameterLayout layout, const std::vector<Index>& weights);
-  /// Stage s holds the blocks from first_blocks[s] to before the next stage's first; each replica has a copy of θ.
-  /// Ranks are replicas × stages, as in a process grid. \param first_blocks ascending, from 0 on
+  /// Stage s holds the blocks from first_blocks[s] up to, but without, first_blocks[s + 1]; each replica has a copy of
+  /// θ. Ranks are replicas × stages, as in a process grid. \param first_blocks ascending, from 0 on
   static ShardMap stages(ParameterLayout layout, const std::vector<std::size_t>& first_blocks, int replicas);
 
   // Queries ----------------------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ class Control {
   /// Asks all other ranks how far they are with a group. Several threads of a rank may ask at the same time.
   /// \return the answers, which are added as they arrive; read them with the lock held
   std::shared_ptr<const Answers> ask(std::uint64_t group);
+  /// The groups about which this rank can answer questions.
   void enter(const Group& group) { groups_[group.id] = &group; }
   void leave(const Group& group) { groups_.erase(group.id); }
 

@@ -17,7 +17,8 @@ class Steps {
   static constexpr std::int64_t kUnknown = -1;
 
   explicit Steps(const Roster& roster) : roster_(roster) { of_rank_[roster.rank()] = &mine_; }
-  /// Collective over the job.
+  /// Makes the steps visible to all ranks of a node, where it has room for shared memory. Only the first call does
+  /// anything. Collective over the job.
   void share();
   void free();  ///< collective over the node
   bool shared() const { return window_ != nullptr; }

@@ -18,8 +18,8 @@ struct WindowSpan {
   std::uint64_t place = 0;  ///< of the span in its allocation; equal on all ranks that pass the same span
 };
 
-/// What every collective in shared memory does: wait until all have arrived, do this rank's share of the work on
-/// everybody's memory, wait until all have done theirs. Two rounds of counters, no message, no copy. Where several are
+/// What every collective in shared memory does: wait until all have arrived, do this rank's share of the work on the
+/// memory of all ranks, wait until all have done theirs. Two rounds of counters, no message, no copy. Where several are
 /// in flight, a rank does its shares in the order in which they were started.
 class NodeOperation : public Operation {
  public:

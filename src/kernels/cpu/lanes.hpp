@@ -22,7 +22,7 @@ struct Lanes {
         blocks(std::max<Index>(1, (examples + kMaximum - 1) / kMaximum)),
         width(std::max(kVector, round_up((examples + blocks - 1) / blocks))) {}
 
-  /// Examples in a block; the lanes behind them are padding.
+  /// Examples in a block; the lanes after them are padding.
   Index used(Index block) const { return std::clamp<Index>(batch - block * width, 0, width); }
 
   /// Floats of one block of activations.

@@ -114,7 +114,7 @@ struct HingeSums {
   std::int32_t before[kMaximumLanes];  ///< as in SoftmaxSums
 };
 
-/// Σ over used lanes of outputs y against targets t; the loss alone is weighted.
+/// Σ over used lanes of outputs y against targets t; only the loss is weighted.
 struct ErrorSums {
   double loss = 0, squared = 0, absolute = 0, target = 0, target_squared = 0;
 };

@@ -30,7 +30,7 @@ struct ProductShape {
 };
 
 /// What to prefetch for later products: each step of a product prefetches the cache lines at `a` and `b`, and advances
-/// these by `a_step` and `b_step` floats. A step makes Loops::values_a_step multiply-adds.
+/// these by `a_step` and `b_step` floats. A step is Loops::values_a_step multiply-adds.
 struct Ahead {
   const float* a = nullptr;
   Count a_step = 0;

@@ -23,7 +23,7 @@ class Signature {
  public:
   template <typename T>
   Signature& add(const T& value) {
-    // Bytes that are no part of the value would make equal ones differ.
+    // Padding bytes would make equal values differ.
     static_assert(std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
     return add_bytes(std::as_bytes(std::span(&value, 1)));
   }
@@ -66,8 +66,8 @@ class Queue {
     });
   }
 
-  /// Copies few values to the device, for the command that is added next. Allocate memory before, not in between: an
-  /// allocation submits the queue. \return the copy's address on the device
+  /// Copies few values to the device, for the command that is added next. Do not allocate device memory in between:
+  /// that submits the queue. \return the copy's address on the device
   template <typename T>
   const T* stage(std::span<const T> values) {
     return static_cast<const T*>(stage_bytes(std::as_bytes(values)));
