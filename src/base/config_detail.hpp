@@ -23,7 +23,7 @@ std::string range_text(const Field& field);
 /// "'a', 'b', 'c'"
 std::string quoted(const std::vector<std::string>& names);
 
-/// A number, or its word for 0, as TOML.
+/// As TOML: a number, or the word that stands for 0.
 std::string toml_text(std::int64_t value, const Choice& word);
 
 /// As TOML: "0.001", "3.0", "\"text\"", "[1, 2]".
@@ -45,7 +45,7 @@ std::vector<std::string> names_of(const std::vector<Named>& items) {
   return names;
 }
 
-/// A visitor that does the same with scalars and lists of scalars of every type.
+/// A visitor that treats scalars and lists of all types alike: it calls Derived::any(field, value) for each.
 template <typename Derived>
 class UniformVisitor : public ConfigVisitor {
  public:

@@ -47,7 +47,7 @@ std::string type_name(const toml::node& node) {
 struct Parsing {
   const std::string& file;
   const Describe& root;                      ///< of all keys
-  std::optional<std::string> deferred = {};  ///< what is missing or breaks a rule: the first such thing
+  std::optional<std::string> deferred = {};  ///< the first message about a missing key or a broken rule
   std::vector<std::string> notes = {};
 };
 
@@ -108,7 +108,7 @@ class Parser final : public UniformVisitor<Parser> {
   const std::string& file_;
   std::string path_;
   std::set<std::string, std::less<>> known_;
-  std::set<std::string, std::less<>> left_out_;  ///< keys of the file's kind, where an override chose another
+  std::set<std::string, std::less<>> left_out_;  ///< keys of the file's kind only, where an override chose another
   /// A key that other kinds have.
   struct Elsewhere {
     std::string kind;  ///< the one that is chosen: "kind 'max_pool'"

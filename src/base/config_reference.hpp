@@ -7,14 +7,15 @@
 
 namespace unisono::detail {
 
-/// What the reference says of one key.
+/// The reference's entry of one key.
 struct ReferenceKey {
   std::string name, type, meaning, unit, range;
   std::string value;                                         ///< the default, as TOML; empty where the key is required
   std::vector<std::pair<std::string, std::string>> choices;  ///< name and meaning
-  std::vector<std::string> kinds;                            ///< of the table's variant; empty: always there
+  std::vector<std::string> kinds;  ///< of the table's variant, those that have the key; empty: all
 };
 
+/// The reference's entry of one table, with its keys and inner tables.
 struct ReferenceTable {
   std::string title, meaning;  ///< "[train]"
   std::vector<std::string> kinds;
@@ -22,6 +23,7 @@ struct ReferenceTable {
   std::vector<ReferenceTable> tables;
 };
 
+/// The reference of a whole config, as a tree.
 ReferenceTable collect_reference(const Describe& describe);
 
 }  // namespace unisono::detail

@@ -8,12 +8,14 @@
 
 namespace unisono::detail {
 
-// Keys anywhere in a config, by the last part of their path: "optimizer.learning_rate" for "learning_rate";
-// "model.layers.N.units" for a key of an array's elements. None where there are too many to be of help.
+// Suggestions for an unknown key: known keys of the whole config, found by the last part of their path. For
+// "learning_rate" that is "optimizer.learning_rate"; a key of an array's elements reads "model.layers.N.units". All
+// return nothing where more than four keys fit: too many to be of help.
 
+/// The keys whose last part is `name`.
 std::vector<std::string> keys_called(std::string_view name, const Describe& describe);
 
-/// Those whose last part is nearest to a mistyped one; none where none is near.
+/// The keys whose last part is nearest to a mistyped one; none where none is near.
 std::vector<std::string> keys_like(std::string_view name, const Describe& describe);
 
 }  // namespace unisono::detail

@@ -132,7 +132,7 @@ toml::node* element(toml::array& array, const std::string& step) {
   return error == std::errc{} && end == step.data() + step.size() ? array.get(index) : nullptr;
 }
 
-/// Takes what lies at path[depth…] out of `parent`.
+/// Removes what is at path[depth…] from `parent`.
 void remove(toml::node& parent, const Override& removal, std::size_t depth = 0) {
   toml::table* const table = parent.as_table();
   toml::array* const array = parent.as_array();
@@ -164,7 +164,7 @@ void remove_all(toml::table& root, const std::vector<std::string>& texts) {
   for (const Override& removal : removals) remove(root, removal);
 }
 
-/// What lies at path[depth] of `parent`; a table that is missing is made.
+/// The node at path[depth] of `parent`; a missing table is created.
 toml::node& descend(toml::node& parent, const Override& override, std::size_t depth) {
   const std::string& step = override.path[depth];
   if (toml::table* table = parent.as_table()) {

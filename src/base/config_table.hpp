@@ -9,7 +9,7 @@ namespace unisono::detail {
 
 struct LoadedTable {
   toml::table table;  ///< the config's text without what was removed, with its overrides put in
-  toml::table file;   ///< the same without overrides; its nodes do not know where they stand
+  toml::table file;   ///< the same without overrides; its nodes have no source location
 };
 
 /// \throws ConfigError
@@ -18,7 +18,7 @@ LoadedTable load_table(const ConfigText& config);
 /// Whether a value, or something in it, was given by --set.
 bool is_override(const toml::node& node);
 
-/// "configs/lenet.toml:14:3", "--set train.epochs=3", or the file alone for what stands nowhere.
+/// "configs/lenet.toml:14:3", "--set train.epochs=3", or the file alone for a node without a source location.
 std::string place(const toml::source_region& region, const std::string& file);
 
 }  // namespace unisono::detail

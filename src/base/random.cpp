@@ -14,7 +14,7 @@ constexpr int kRounds = 10;
 
 }  // namespace
 
-// The finaliser of SplitMix64: neighbouring seeds share nothing.
+// The finaliser of SplitMix64: neighbouring seeds give unrelated keys.
 std::uint64_t stream_key(std::uint64_t seed, Purpose purpose) {
   std::uint64_t z = seed + 0x9E3779B97F4A7C15 * (static_cast<std::uint32_t>(purpose) + 1ULL);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

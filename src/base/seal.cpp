@@ -38,7 +38,7 @@ std::string seal_of(std::span<const std::uint64_t> segments) {
   return trailer_of(kSealed, hash_bytes(std::as_bytes(segments)));
 }
 
-/// Empty where a file is shorter than that. 	hrows DataError
+/// Empty where a file is shorter than a trailer. \throws DataError
 std::string trailer_in(const RawFile& file) {
   const std::uint64_t size = file.size();
   if (size < kTrailerBytes) return "";

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file's number; nothing where it is not there or says "max".
+/// The number in a file; empty where there is no such file or it says "max".
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -24,15 +24,15 @@ std::optional<std::int64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// Nothing where there is no limit.
+/// Empty where there is no limit.
 std::optional<std::uint64_t> soft_limit(__rlimit_resource resource) {
   rlimit limit = {};
   if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
   return limit.rlim_cur;
 }
 
-/// The folder of the group that counts processes, below `root`: version 1 has a hierarchy "pids", version 2 one for
-/// all, whose line begins with "0::".
+/// The folder, below the cgroup root, of the control group that limits processes: cgroup version 1 has a hierarchy
+/// "pids"; version 2 has a single one, whose line begins with "0::".
 std::string group_folder(const std::string& memberships) {
   std::string folder;
   std::istringstream lines(memberships);

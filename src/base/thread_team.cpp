@@ -10,7 +10,7 @@ namespace unisono {
 
 struct ThreadTeam::State {
   const std::function<void(int)>* work = nullptr;
-  std::atomic<unsigned> round{0};  ///< grows when there is work, or nothing more to come (work is null)
+  std::atomic<unsigned> round{0};  ///< grows when there is work, or when the threads must end (work is null)
   std::atomic<int> busy{0};
   std::vector<std::exception_ptr> errors;
   Threads threads;

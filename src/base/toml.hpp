@@ -2,11 +2,10 @@
 
 #include <stdexcept>
 
-// The one place where toml++ comes in; its functions are compiled into config_table.cpp. Two things of version 3.3 are
-// undefined for some texts that are no TOML, and are defined here, in every build:
-// - assertions of the parser that do not hold ("[|x]"), which a release build lets the optimizer rely on, throw;
-// - a letter such as "ü" outside of strings and comments, for which its table of white space says "unreachable", is no
-//   white space.
+// The only include of toml++; its functions are compiled into config_table.cpp. toml++ 3.3 has undefined behaviour for
+// some texts that are not TOML, in two ways that this header removes in every build:
+// - assertions of the parser that fail ("[|x]") throw; a release build would let the optimizer assume that they hold;
+// - a letter such as "ü" outside of strings and comments is no white space; toml++ calls the case unreachable.
 #define TOML_HEADER_ONLY 0
 #define TOML_ASSERT(condition) ::unisono::detail::expect(static_cast<bool>(condition), #condition)
 #pragma push_macro("NDEBUG")

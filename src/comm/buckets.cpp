@@ -8,7 +8,7 @@
 namespace unisono::comm {
 namespace {
 
-// At most so many lie unused between blocks.
+// The largest number of unused floats between blocks.
 [[maybe_unused]] constexpr Index kGapFloats = kAlignmentBytes / sizeof(float) - 1;
 
 }  // namespace
@@ -29,7 +29,7 @@ void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
   assert(last + kGapFloats >= final_first_ && first <= final_first_);
   final_first_ = first;
   const ScopedTimer timer(exposed_seconds_, clock_);
-  if (!requests_.empty()) requests_.back()->test();  // moves all that is under way
+  if (!requests_.empty()) requests_.back()->test();  // advances all operations under way
   start_final_buckets();
 }
 

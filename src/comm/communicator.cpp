@@ -14,15 +14,15 @@ Slice slice_of(Index n, int rank, int size) {
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }
 
-/// On one node a bucket costs some microseconds to start, and should still lie in the cache of the core that computed
-/// it; between nodes a message should be long beside the latency of the network.
+/// On one node a bucket takes some microseconds to start, and should still be in the cache of the core that computed
+/// it. Between nodes a message should take much longer than the latency of the network.
 Index Communicator::bucket_bytes() const { return node_size() == size() ? Index{1} << 20 : Index{4} << 20; }
 
 void Communicator::allreduce_weighted_mean(std::span<float> values, double weight) {
   const double total = sum(weight);
   if (total == 0) return;
   if (weight == 0) {
-    std::fill(values.begin(), values.end(), 0.0F);  // what a rank without examples holds may be no number
+    std::fill(values.begin(), values.end(), 0.0F);  // the values of a rank without examples may be NaN
   } else {
     const double share = weight / total;
     for (float& value : values) value = static_cast<float>(share * value);

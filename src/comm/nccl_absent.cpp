@@ -1,4 +1,4 @@
-// In place of the room nccl/, where its header is not found.
+// Compiled in place of nccl/ where NCCL's header is not found.
 #include <cstdlib>
 
 #include "device/collectives.hpp"

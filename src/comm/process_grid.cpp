@@ -8,7 +8,7 @@
 namespace unisono::comm {
 namespace {
 
-/// The shape itself, where it has as many ranks as there are.
+/// Returns the shape, after checking that it has as many ranks as there are.
 const GridShape& require_fitting(const GridShape& shape, int ranks) {
   if (shape.data < 1 || shape.stages < 1 || shape.tensor < 1) {
     throw ConfigError(

@@ -10,16 +10,17 @@ namespace {
 
 constexpr int kTag = 97;
 
-/// What goes from one rank to another, or stays with one: parts of shards of both.
+/// One box of numbers that goes from one rank to another, or stays on one rank: where it lies in both vectors.
 struct Transfer {
   LocalBox given, taken;
   Index size = 0;
 };
 
-/// A rank of the group, which may be more than a map has.
+/// Whether a rank of the group holds anything; the group may have more ranks than the map.
 bool holds(const ShardMap& map, int rank) { return rank < map.ranks() && !map.shards_of(rank).empty(); }
 
-/// In an order that both ranks know. \param any_copy whatever both hold; else the copy alone that the taker takes
+/// All transfers from `giver` to `taker`, in an order that is the same on both. \param any_copy everything that both
+/// hold; else only the copy that the taker reads from (ShardMap::copy_for)
 std::vector<Transfer> transfers(const ShardMap& from, int giver, const ShardMap& to, int taker, bool any_copy) {
   std::vector<Transfer> all;
   if (!holds(from, giver) || !holds(to, taker)) return all;
@@ -57,7 +58,7 @@ void copy(const std::vector<Transfer>& transfers, View given, MutableView taken)
   }
 }
 
-/// A message that is under way. It stays where it is.
+/// A message under way. It must not be moved in memory.
 struct Message {
   std::vector<Transfer> transfers;
   std::vector<float> values;

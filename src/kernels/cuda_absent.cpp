@@ -1,4 +1,4 @@
-// In place of the room cuda/, where there is no CUDA toolkit to build it with.
+// Compiled in place of cuda/ where there is no CUDA toolkit.
 #include "unisono/base/errors.hpp"
 #include "unisono/kernels/cuda.hpp"
 

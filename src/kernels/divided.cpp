@@ -1,7 +1,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
-// What a device need not have, because only ranks that divide θ among them ask for it.
+// Defaults of kernels that a device need not have, because only optimizers of a sharded θ use them.
 
 namespace unisono::kernels {
 namespace {

@@ -1,4 +1,4 @@
-// Where a network's layers can be divided: in front of node i if no node from i on reads a tensor from before tensor i.
+// Where a network can be cut: before node i, if no node from i on reads a tensor with a smaller number than i.
 #include <algorithm>
 #include <stdexcept>
 
@@ -21,7 +21,7 @@ std::vector<int> cuts_of(const Graph& graph) {
 }
 
 std::vector<CutPoint> Network::cut_points() const {
-  std::vector<PieceCost> before(1), behind(1);  // of the first nodes, and of the last ones
+  std::vector<PieceCost> before(1), behind(1);  // cumulative costs from the first node, and from the last one
   const int nodes = static_cast<int>(graph_->nodes.size());
   for (int i = 0; i < nodes; ++i) {
     before.push_back(PieceCost(before.back()) += whole_->cost_of(i));

@@ -1,4 +1,4 @@
-// Peephole fusion: what a kernel can do while its values are in registers costs no pass over memory.
+// Peephole fusion: an operation that a kernel applies while its values are in registers costs no pass over memory.
 #include "graph.hpp"
 #include "layers/activation_layer.hpp"
 #include "layers/residual.hpp"
@@ -13,7 +13,7 @@ bool is_relu(const Layer& layer) {
 
 bool is_addition(const Layer& layer) { return dynamic_cast<const Addition*>(&layer) != nullptr; }
 
-/// Takes node `removed` out; its readers read what the node before it writes.
+/// Removes a node; its readers then read the output of the node before it.
 void remove_node(Graph& graph, int removed) {
   graph.nodes.erase(graph.nodes.begin() + removed);
   const auto renumber = [removed](int& number) { number -= number > removed ? 1 : 0; };
@@ -31,7 +31,7 @@ void remove_node(Graph& graph, int removed) {
   }
 }
 
-/// Whether node i took node i + 1 in.
+/// Fuses node i + 1 into node i, if possible. \return whether it was
 bool fuse_next(Graph& graph, int i) {
   Node& node = graph.nodes[static_cast<std::size_t>(i)];
   const Node& next = graph.nodes[static_cast<std::size_t>(i) + 1];

@@ -9,7 +9,7 @@
 
 namespace unisono::nn {
 
-/// A layer in its place. Node i writes tensor i + 1; tensor 0 is the network's input.
+/// A layer and the tensors that it connects. Node i writes tensor i + 1; tensor 0 is the network's input.
 struct Node {
   std::unique_ptr<Layer> layer;
   std::string name;
@@ -17,19 +17,19 @@ struct Node {
   int residual = -1;  ///< second input; −1: none
   Index first = 0;    ///< its parameters are [first, last) of θ, padding included
   Index last = 0;
-  Index parameters = 0;                 ///< of these, without padding
-  FloatRange statistics = {};           ///< of the running statistics
-  FloatRange moments = {};              ///< of the moments of all layers
-  std::vector<FloatRange> frozen = {};  ///< of these: blocks that never change
-  bool learns = false;                  ///< it has parameters that do
+  Index parameters = 0;                 ///< number of parameters, without padding
+  FloatRange statistics = {};           ///< its part of the running statistics
+  FloatRange moments = {};              ///< its part of the moments of all layers
+  std::vector<FloatRange> frozen = {};  ///< parts of [first, last) that are frozen
+  bool learns = false;                  ///< it has trainable parameters
 };
 
 /// A row of the table of layers, as the config lists them.
 struct ConfiguredLayer {
   std::string name, kind;
   Shape out;
-  int node = -1;   ///< −1: moves nothing (flatten), or was taken into another layer
-  int tensor = 0;  ///< that it gives, before anything is fused
+  int node = -1;   ///< −1: computes nothing (flatten), or was fused into another layer
+  int tensor = 0;  ///< its output, before anything is fused
 };
 
 /// The layers in the order in which they run, and which tensors they connect.
@@ -59,23 +59,24 @@ struct GraphPiece {
   int readers(int tensor) const { return graph.readers(first + tensor); }
 };
 
-/// Of each tensor whether its gradient is wanted: anything that it depends on learns.
+/// For each tensor, whether its gradient is wanted: only where it depends on trainable parameters.
 std::vector<bool> wanted_gradients(const Graph& graph);
 
 /// Infers all shapes and connects the layers.
 /// \throws ConfigError "model.layers[3] 'dense1': …"
 Graph build_graph(const NetworkSettings& settings, const Shape& in, bool steps_together);
 
-/// The tensors, and so the nodes that follow them, at which a graph can be cut in two: after anything is fused, no
-/// other tensor from before them is read behind them.
+/// The tensors at which a graph can be cut in two, which are also the numbers of the nodes after the cuts: no node
+/// after such a tensor reads an earlier one. Call it after `fuse`.
 std::vector<int> cuts_of(const Graph& graph);
 
-/// Leaves only what a layer's outputs depend on, which the graph then gives: the parameters that are left keep their
-/// places in θ. Before anything is fused. \throws ConfigError with the names of all layers where there is no such one
+/// Makes a layer's outputs those of the graph, and removes all that they do not depend on. The remaining parameters
+/// keep their offsets in θ. Call it before `fuse`. \throws ConfigError with the names of all layers where there is no
+/// such layer
 void cut_after(Graph& graph, const std::string& layer);
 
-/// Takes each ReLU that follows a dense, convolution or batch norm layer into that layer's kernel, and each addition of
-/// a residual block whose branch ends with a batch norm into that. Changes no result.
+/// Fuses each ReLU that follows a dense, convolution or batch norm layer into that layer's kernel, and the addition of
+/// a residual block whose branch ends with a batch norm into the batch norm's. Changes no result.
 void fuse(Graph& graph);
 
 }  // namespace unisono::nn

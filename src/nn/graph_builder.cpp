@@ -14,7 +14,7 @@
 namespace unisono::nn {
 namespace {
 
-/// Where in the config a sequence of layers stands.
+/// Where a sequence of layers is in the config.
 struct Place {
   std::string path;    ///< "model.layers"
   std::string prefix;  ///< of the layers' names: "", "residual1."
@@ -89,7 +89,7 @@ void GraphBuilder::layer(const LayerSettings& settings, const Place& inner) {
   graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
-// The shortcut runs first, so that its result is there where the branch's last layer can add it. The gradients of θ
+// The shortcut runs first, so that the branch's last layer can add its result. The gradients of θ
 // are then final from the end to the start, because the branch's backward pass comes first.
 void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   const int in_tensor = tensor_;
@@ -113,7 +113,7 @@ void GraphBuilder::residual(const LayerSettings& settings, const Place& inner) {
   graph_.configured.push_back({inner.prefix, settings.kind, shape_, tensor_ - 1, tensor_});
 }
 
-/// Of a batch of 2³⁰ examples at most, the bytes can then be counted.
+/// Limits the size of an example, so that the bytes of a batch of up to 2³⁰ examples fit an integer.
 void check_size(const Shape& out) {
   constexpr Index kMostValues = Index{1} << 30;
   if (out.extent.size() <= kMostValues) return;
@@ -152,7 +152,7 @@ void cut_after(Graph& graph, const std::string& layer) {
     for (const ConfiguredLayer& one : graph.configured) names.push_back(one.name);
     throw ConfigError(fmt::format("the network has no layer '{}'; choose from {}", layer, fmt::join(names, ", ")));
   }
-  // Nodes depend on earlier ones alone, and declare their parts of θ in this order.
+  // Nodes depend only on earlier ones, and declare their parts of θ in this order.
   graph.nodes.resize(static_cast<std::size_t>(named->tensor));
   graph.configured.erase(named + 1, graph.configured.end());
 }

@@ -80,7 +80,7 @@ class Draw {
   }
 
  private:
-  /// How many words of the stream so many values take.
+  /// How many words of the random stream so many values take.
   std::uint64_t bits_of(Index values) const {
     return static_cast<std::uint64_t>(distribution_.normal ? 2 * values : values);
   }

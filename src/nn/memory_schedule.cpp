@@ -6,7 +6,7 @@
 namespace unisono::nn {
 namespace {
 
-/// Follows the passes moment by moment and opens, shares and extends slots.
+/// Simulates the passes moment by moment; opens, shares and extends slots.
 class Scheduler {
  public:
   Scheduler(const GraphPiece& piece, PassKind kind) : piece_(piece), kind_(kind), nodes_(piece.nodes()) {
@@ -22,7 +22,8 @@ class Scheduler {
   int forward_moment(int i) const { return i + 1; }
   int loss_moment() const { return nodes_ + 1; }
   int backward_moment(int i) const { return 2 * nodes_ + 1 - i; }
-  /// Whether node i has a second half, which gives its part of g; and when what it reads is needed last.
+  /// Whether node i has a second half, which computes its part of g; and the last moment at which its inputs are
+  /// needed.
   bool has_second_half(int i) const { return kind_ == PassKind::halves && node(i).learns; }
   int last_moment(int i) const { return has_second_half(i) ? 3 * nodes_ + 1 - i : backward_moment(i); }
   int end_moment() const { return 3 * nodes_ + 2; }
@@ -53,7 +54,7 @@ class Scheduler {
   PassKind kind_;
   int nodes_;
   MemorySchedule schedule_;
-  std::vector<bool> wanted_;   // of each tensor of the graph: whether anything before it learns
+  std::vector<bool> wanted_;   // of each tensor of the graph: whether it depends on trainable parameters
   std::vector<int> gradient_;  // of each tensor: the slot that holds its gradient so far; −1: none yet
   // Of each slot: how many tensors' pending gradients it is, and how many second halves will read it.
   std::vector<int> holders_;
@@ -71,7 +72,7 @@ void Scheduler::activations() {
   need(activation(nodes_), loss_moment());
 }
 
-/// Whether y may overwrite x: nobody else reads x, and the node that wrote it will not ask for it again.
+/// Whether y may overwrite x: no other node reads x, and the node that wrote x does not need it for its backward pass.
 bool Scheduler::runs_in_place(int i) const {
   const int x = piece_.input(i);
   return node(i).layer->traits().in_place && piece_.readers(x) == 1 &&
@@ -132,21 +133,21 @@ void Scheduler::backward(int i) {
     const bool same = traits.shares_gradient || (traits.gradient_in_place && alone && !has_second_half(i));
     step.dx = same ? step.dy : open_here(x);
   }
-  const bool shared = step.dx == step.dy;  // then what the residual gets must stay as it is for x
+  const bool shared = step.dx == step.dy;  // then the residual's gradient must not be changed, since it is x's, too
   if (shared) ++holders_[static_cast<std::size_t>(step.dy)];
   if (wanted(residual)) contribute(residual, step.dy, moment, step);
   if (shared) --holders_[static_cast<std::size_t>(step.dy)];
   if (wanted(x)) contribute(x, step.dx, moment, step);
 }
 
-/// Adds a slot's values to what the tensor's gradient is so far.
+/// Adds a slot's values to a tensor's gradient so far.
 void Scheduler::contribute(int tensor, int slot, int moment, BackwardStep& step) {
   int& pending = gradient_[static_cast<std::size_t>(tensor)];
   const auto holders = [this](int of) -> int& { return holders_[static_cast<std::size_t>(of)]; };
   if (pending >= 0) {
     need(pending, moment);
     --holders(pending);
-    if (holders(slot) == 0) {  // nobody else's
+    if (holders(slot) == 0) {  // no other tensor's
       step.sums.push_back({pending, slot});
     } else if (holders(pending) == 0) {
       step.sums.push_back({slot, pending});

@@ -7,7 +7,7 @@
 
 namespace unisono::nn {
 
-/// Memory that one tensor, or several in turn, live in; needed from moment `first` to moment `last`, both included.
+/// Memory of one tensor, or of several in turn; needed from moment `first` to moment `last`, both included.
 ///
 /// Moments of a piece of n nodes: 0 loads the inputs, i + 1 runs node i forward, n + 1 gives the outputs away and takes
 /// their gradient, 2n + 1 − i runs node i backward; in halves 3n + 1 − i is its second half.
@@ -19,9 +19,9 @@ struct Slot {
 
 /// The backward pass of one node, in slots; −1: none.
 struct BackwardStep {
-  int dy = -1;  ///< −1: nothing before this node learns, nor does the node itself
+  int dy = -1;  ///< −1: neither this node nor one before it has trainable parameters
   int copy_of =
-      -1;  ///< where dy's values must be copied from first, because the layer changes them and others need them
+      -1;  ///< slot that dy must be copied from first, because the layer changes dy and others need it unchanged
   int dx = -1;
   struct Sum {
     int from, to;       ///< to += from
@@ -38,15 +38,15 @@ struct MemorySchedule {
   std::vector<int> carried;            ///< slot of each node's carried floats; −1: none
   std::vector<BackwardStep> backward;  ///< of each node; where training
   int output_gradient = -1;            ///< slot; where training
-  int input_gradient = -1;             ///< slot; −1: nobody wants it
+  int input_gradient = -1;             ///< slot; −1: not wanted
 };
 
 /// An activation is kept until backward only where a layer's traits ask for it.
 MemorySchedule make_memory_schedule(const GraphPiece& piece, PassKind kind);
 
-/// Offsets for pieces of memory of which those needed at the same time must not overlap, in one piece of `floats`:
-/// the largest first, each as low as it fits. (Pisarchyk and Lee, "Efficient memory management for deep neural net
-/// inference", 2020, greedy by size.)
+/// Offsets of slots in one buffer of `floats` floats, where slots that are needed at the same time do not overlap: the
+/// largest is placed first, each as low as it fits. (Pisarchyk and Lee, "Efficient memory management for deep neural
+/// net inference", 2020, greedy by size.)
 struct Arrangement {
   std::vector<Index> offsets;
   Index floats = 0;

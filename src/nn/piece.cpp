@@ -8,7 +8,7 @@
 namespace unisono::nn {
 namespace {
 
-/// A piece may have no parameters, and its rank none.
+/// A piece may have no parameters, and `pass.parameters` may be empty then.
 void begin(const Pass& pass) {
   if (!pass.parameters.empty()) pass.backend.begin_pass(pass.parameters);
 }
@@ -67,7 +67,7 @@ PieceCost Piece::cost() const {
 }
 
 // A product forward is one multiply-add, 2 flops; backward it is one more for the weights' gradient and, unless the
-// layer is the first that learns, one for that of the inputs. Frozen layers before that have no backward pass.
+// layer is the first trainable one, one for that of the inputs. Frozen layers before that have no backward pass.
 PieceCost Piece::cost_of(int node) const {
   const Layer& layer = *structure_->graph.node(node).layer;
   const BackwardStep& step = schedule(PassKind::training).backward[static_cast<std::size_t>(node)];
@@ -162,7 +162,7 @@ void Piece::backward_weights(const Pass& pass, const Workspace& workspace, Mutab
   all_backward(pass, workspace, {gradient, write}, Half::weights, ready);
 }
 
-/// All nodes' passes that give parts of g.
+/// The passes of all nodes that compute parts of g.
 void Piece::all_backward(const Pass& pass, const Workspace& workspace, const Gradient& gradient, Half half,
                          const std::function<void(Index, Index)>& ready) const {
   const auto held = [&](const FloatRange& range) {
@@ -231,7 +231,7 @@ void Piece::copy(const Pass& pass, const Workspace& workspace, int from, int to)
                                   slot(workspace, to));
 }
 
-/// Adds up what several readers of a tensor give to its gradient.
+/// Adds up the gradients from several readers of a tensor.
 void Piece::add_contributions(int i, const Pass& pass, const Workspace& workspace) const {
   const MemorySchedule& schedule = this->schedule(workspace.plan.kind);
   for (const auto& [from, to, is_copy] : schedule.backward[static_cast<std::size_t>(i)].sums) {

@@ -3,7 +3,7 @@
 //     a ← a + d²
 //     θ ← θ − rate · d / (√a + ε)
 // Duchi, Hazan, Singer, JMLR 12, 2011.
-// Memory a float of θ: 12 bytes read, 8 written. State: accumulator.
+// Memory traffic per float of θ: 12 bytes read, 8 written. State: accumulator.
 #include "rule_settings.hpp"
 #include "update_rule.hpp"
 

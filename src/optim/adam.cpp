@@ -5,7 +5,7 @@
 //     θ ← θ − rate · m̂ / (√ŝ + ε)            (Adam)           m̂ = m / (1 − β₁ᵗ),  ŝ = s / (1 − β₂ᵗ)
 //     θ ← θ − rate · (m̂ / (√ŝ + ε) + λθ)     (AdamW)
 // Kingma, Ba, ICLR 2015; Loshchilov, Hutter, "Decoupled weight decay regularization", ICLR 2019.
-// Memory a float of θ: 16 bytes read, 12 written. State: first_moment, second_moment.
+// Memory traffic per float of θ: 16 bytes read, 12 written. State: first_moment, second_moment.
 #include "adam_step.hpp"
 #include "rule_settings.hpp"
 

@@ -9,7 +9,7 @@
 
 namespace unisono::optim {
 
-// Each in the file of its name.
+// Each is defined in the file of its name.
 OptimizerKind sgd(), adagrad(), rmsprop(), adam(), adamw(), lars(), lamb();
 
 const std::vector<OptimizerKind>& optimizer_kinds() {

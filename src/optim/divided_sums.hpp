@@ -15,9 +15,9 @@ namespace unisono::optim {
 /// Whether some rank holds less than all of θ.
 bool is_divided(const ShardMap& map);
 
-/// Sums of squares over a θ that is divided among ranks, each of its numbers counted once, however many copies there
-/// are. Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is
-/// rounded (see ExactSquares).
+/// Sums of squares over vectors that are sharded as θ; each number is counted once, however many copies of θ there are.
+/// Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is rounded
+/// (see ExactSquares).
 class DividedSums {
  public:
   explicit DividedSums(const DividedParameters& parameters);
@@ -37,7 +37,7 @@ class DividedSums {
   void of_blocks(std::span<const kernels::UpdateRange> ranges, std::initializer_list<Vector> vectors);
 
  private:
-  /// What this rank adds to one of the sums.
+  /// A contribution of this rank to one of several sums.
   struct Term {
     const Add* add;
     kernels::UpdateRange range;
@@ -47,9 +47,9 @@ class DividedSums {
 
   /// A shard of this rank.
   struct Place {
-    kernels::UpdateRange range;  ///< to where the next one begins
+    kernels::UpdateRange range;  ///< in this rank's vector, up to the next shard
     std::size_t block = 0;
-    bool counts = false;  ///< of the copy that sums are made of
+    bool counts = false;  ///< belongs to copy 0 of θ, the one that is summed
   };
   std::vector<Place> places_;
   std::size_t blocks_;  ///< of all of θ

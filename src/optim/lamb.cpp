@@ -5,8 +5,8 @@
 //     θ ← θ − rate · ρ · u
 // You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020, algorithm 2 with
 // φ(z) = z.
-// Memory a float of θ: 32 bytes read, 12 written, because ‖u‖ must be known before θ moves. State: first_moment,
-// second_moment.
+// Memory traffic per float of θ: 32 bytes read, 12 written, because ‖u‖ must be known before θ moves. State:
+// first_moment, second_moment.
 #include <algorithm>
 #include <iterator>
 

@@ -8,7 +8,7 @@ namespace unisono::optim {
 
 /// momentum, in [0, 1)
 void describe_momentum(ConfigVisitor& visitor, double& momentum);
-/// epsilon, above 0: a step from zeros must give zeros
+/// epsilon, above 0: where gradient and state are 0, a step must not divide 0 by 0
 void describe_epsilon(ConfigVisitor& visitor, double& epsilon);
 
 }  // namespace unisono::optim

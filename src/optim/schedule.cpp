@@ -8,8 +8,8 @@
 //     cosine         f + (1 − f) (1 + cos πx) / 2                Loshchilov, Hutter, "SGDR", ICLR 2017
 //     polynomial     f + (1 − f) (1 − x)^power
 //     exponential    f^x
-// A schedule that ends within its warm-up never leaves it. Behind its end, s ≥ n, the rate stays as it was at s = n −
-// 1; that of step goes on by its milestones.
+// A schedule that ends within its warm-up never leaves it. After its end, s ≥ n, the rate stays as it was at s = n − 1,
+// except that `step` continues with its milestones.
 #include "unisono/optim/schedule.hpp"
 
 #include <algorithm>

@@ -4,7 +4,8 @@
 //     momentum    v ← μ v + d,  θ ← θ − rate · v      Polyak 1964
 //     nesterov    v ← μ v + d,  θ ← θ − rate · (d + μ v)
 //                                                     Nesterov 1983; in this form Sutskever et al., ICML 2013
-// Memory a float of θ: plain reads 8 bytes and writes 4; with velocity 12 and 8. State: velocity, where μ > 0.
+// Memory traffic per float of θ: plain reads 8 bytes and writes 4; with velocity 12 and 8. State: velocity, where μ >
+// 0.
 #include "rule_settings.hpp"
 #include "update_rule.hpp"
 

@@ -11,7 +11,7 @@
 
 namespace unisono::optim {
 
-/// One step on all that this rank holds.
+/// The arguments of one step, for all of this rank's θ.
 struct RuleStep {
   MutableView theta;
   View g;
@@ -33,7 +33,7 @@ class UpdateRule : public Optimizer {
   void reset() final;
   double last_gradient_norm() const final;
 
-  /// From now on θ is divided, and the layout that this was made with is that of the rank's part.
+  /// Declares θ to be sharded: the layout that this was made with is then that of the rank's shards.
   void divide(const DividedParameters& parameters) { divided_.emplace(parameters); }
 
  protected:
@@ -48,7 +48,7 @@ class UpdateRule : public Optimizer {
   const std::vector<kernels::UpdateRange>& ranges() const { return ranges_; }
   /// Null where this rank holds all of θ.
   DividedSums* divided() { return divided_ ? &*divided_ : nullptr; }
-  /// Squares of a vector of this rank.
+  /// Adds squares of this rank's part of a vector; for DividedSums.
   DividedSums::Add squares_of(View vector);
   /// Empty where the rule keeps no such vector.
   MutableView state_vector(std::size_t which);
@@ -58,14 +58,14 @@ class UpdateRule : public Optimizer {
   std::vector<kernels::UpdateRange> ranges_, whole_;  ///< whole: one of all
   std::optional<DividedSums> divided_;
   std::vector<OptimizerState> state_;
-  std::size_t own_state_;  ///< vectors of these that are the rule's
+  std::size_t own_state_;  ///< number of vectors in state_ that the rule uses
   double weight_decay_, clip_norm_;
-  Buffer squared_norm_;     ///< of the last step's gradient, a double, where it is clipped
-  float last_factor_ = -1;  ///< that it was multiplied with; below 0: there was no step yet
+  Buffer squared_norm_;     ///< [1] as a double: ‖g‖² of the last step, where gradients are clipped
+  float last_factor_ = -1;  ///< gradient_scale of the last step with clipping; below 0: none yet
   std::int64_t steps_ = 0;
 };
 
-/// A number for each of some ranges, in the device's memory.
+/// A buffer with one double for each range, in the device's memory.
 class RangeSums {
  public:
   RangeSums(std::size_t ranges, kernels::UpdateKernels& backend)

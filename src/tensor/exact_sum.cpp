@@ -15,7 +15,7 @@ constexpr std::uint64_t kLowWord = 0xFFFFFFFFU;
 constexpr int kMantissa = std::numeric_limits<double>::digits;
 
 /// Sums of squared mantissas, by the floats' exponents. Numbers of one exponent go to several bins in turn, so that
-/// they need not wait for each other.
+/// additions need not wait for each other.
 class Bins {
  public:
   static constexpr std::size_t kExponents = 256;
@@ -26,12 +26,12 @@ class Bins {
       const auto bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7FFFFFFFU;
       const std::uint32_t exponent = bits >> 23, fraction = bits & 0x7FFFFFU;
       const std::uint64_t mantissa = exponent == 0 ? fraction : fraction | 0x800000U;
-      // Of the last exponent, whose numbers are none, only that there are some.
+      // The last exponent stands for infinities and NaNs: these are only counted.
       sums_[i % kLanes * kExponents + exponent] += exponent == 255 ? (fraction == 0 ? 1 : kOne) : mantissa * mantissa;
     }
   }
 
-  /// Calls visit(sum, exponent), then nothing is left. \return how many were infinite, and how many no numbers
+  /// Calls visit(sum, exponent) for each bin, and empties all. \return how many numbers were infinite, and how many NaN
   template <typename Visit>
   std::array<std::int64_t, 2> empty(Visit visit) {
     std::array<std::int64_t, 2> special{};
@@ -159,7 +159,7 @@ double ExactSquares::value() const {
   if (words_[kNoNumber] > 0) return std::numeric_limits<double>::quiet_NaN();
   if (words_[kInfinite] > 0) return std::numeric_limits<double>::infinity();
   Leading sum = leading();
-  // Whether it is more than a half that is cut off: the last bit will do for that, since it is cut off, too.
+  // Rounding must know whether more than half a unit is cut off. The last bit can say so, since it is itself cut off.
   if (sum.more) sum.mantissa = static_cast<double>(static_cast<std::uint64_t>(sum.mantissa) | 1U);
   return rounded(std::ldexp(sum.mantissa, sum.exponent));
 }

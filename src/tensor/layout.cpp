@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kMostParameters = 0x1p48;  // of a block: more than any memory holds, and their bytes can be counted
 
-/// Calls copy(stored position, canonical position, numbers) for runs that lie together, `size` numbers in all.
+/// Calls copy(stored position, canonical position, count) for runs that are contiguous in both; `size` numbers in all.
 template <typename Copy>
 void for_each_run(const Block& block, std::size_t size, Copy copy) {
   const std::vector<Index> stride = stored_strides(block);

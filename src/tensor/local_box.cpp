@@ -21,7 +21,7 @@ LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& bo
 
 namespace {
 
-/// Calls visit(the sum of the axes' positions · strides) for each line along the last axis, in canonical order.
+/// Calls visit(offset of the first element) for each line along the last axis, in canonical order.
 template <typename Visit>
 void for_each_line(const std::vector<Index>& counts, const std::vector<Index>& strides, Visit visit) {
   const std::size_t outer = counts.empty() ? 0 : counts.size() - 1;
@@ -39,7 +39,7 @@ void for_each_line(const std::vector<Index>& counts, const std::vector<Index>& s
   }
 }
 
-/// The same numbers in the same order along as few axes as can be.
+/// The same numbers in the same order, with neighbouring axes joined where possible.
 LocalBox merged(const LocalBox& box) {
   LocalBox merged{.offset = box.offset, .counts = {}, .strides = {}};
   for (std::size_t axis = 0; axis < box.counts.size(); ++axis) {
@@ -55,7 +55,7 @@ LocalBox merged(const LocalBox& box) {
   return merged;
 }
 
-/// Calls copy(floats of the vector, how far they are apart, packed ones, how many) for lines of the box.
+/// Calls copy(pointer into the vector, stride there, pointer into the packed numbers, count) for each line of the box.
 template <typename Vector, typename Packed, typename Copy>
 void for_each_packed_line(const LocalBox& given, Vector* vector, Packed* packed, Copy copy) {
   const LocalBox box = merged(given);

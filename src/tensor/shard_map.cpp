@@ -57,13 +57,13 @@ Block local_block(const Block& block, const Shard& shard) {
   return local;
 }
 
-/// Whether the shard holds rows of a block that shares them, and these as a whole.
+/// Whether the shard holds whole rows of a block with a row stride (padded or interleaved rows).
 bool keeps_row_stride(const Block& block, const Shard& shard) {
   const Box whole = whole_box(block);
   return block.stride != 0 && std::equal(shard.box.begin() + 1, shard.box.end(), whole.begin() + 1);
 }
 
-/// Where the rows begin that a block shares: at the first of the blocks beside it.
+/// The offset of the first of the blocks that a block's rows are interleaved with.
 Index segment_of(const ParameterLayout& layout, const Block& block) {
   Index first = block.offset;
   for (const Block& other : layout.blocks()) {
@@ -74,7 +74,7 @@ Index segment_of(const ParameterLayout& layout, const Block& block) {
   return first;
 }
 
-/// How many shards from `first` on hold equal rows of blocks whose rows lie beside each other.
+/// How many shards from `first` on hold the same rows of interleaved blocks.
 std::size_t shards_beside(const ParameterLayout& layout, const std::vector<Shard>& shards, std::size_t first) {
   const Block& block = layout.blocks()[shards[first].block];
   const Index segment = segment_of(layout, block);
@@ -146,7 +146,7 @@ bool overlap(const Box& a, const Box& b) {
   return true;
 }
 
-/// Shards that share nothing hold each number once where they are as many numbers as the block.
+/// Shards that do not overlap hold each number once if their sizes add up to the block's.
 void ShardMap::require_whole_copies() const {
   std::vector<std::vector<const Box*>> boxes(layout_.blocks().size() * static_cast<std::size_t>(copies_));
   for (const Held& held : held_) {
@@ -177,7 +177,7 @@ std::optional<Element> ShardMap::element_at(int rank, Index offset) const {
     const std::vector<Index> strides = stored_strides(blocks[i]);
     std::vector<std::size_t> axes(strides.size());
     std::iota(axes.begin(), axes.end(), std::size_t{0});
-    // Axes of one position may have the stride of a longer axis, which says more: they come last.
+    // An axis of length 1 may have the same stride as a longer one: it comes after that.
     std::stable_sort(axes.begin(), axes.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(strides[a], blocks[i].shape[a]) > std::pair(strides[b], blocks[i].shape[b]);
     });

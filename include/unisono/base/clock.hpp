@@ -4,11 +4,11 @@
 
 namespace unisono {
 
-/// Where time comes from: the machine, or a test that simulates it. Any thread may ask.
+/// A source of time: the machine's clock, or a simulated one in tests. May be called from any thread.
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// Seconds since some moment of the clock's own; they never decrease.
+  /// Seconds since an arbitrary moment, which differs between clocks; they never decrease.
   virtual double seconds() const = 0;
 };
 
@@ -18,12 +18,12 @@ const Clock& steady_clock();
 /// Seconds since construction or the last restart.
 class Stopwatch {
  public:
-  /// \param clock outlives the stopwatch
+  /// \param clock must outlive the stopwatch
   explicit Stopwatch(const Clock& clock = steady_clock()) : clock_(&clock), start_(clock.seconds()) {}
 
   double seconds() const { return clock_->seconds() - start_; }
 
-  /// The seconds so far, and begins anew.
+  /// Returns the seconds so far and starts again from 0.
   double restart() {
     const double now = clock_->seconds();
     const double elapsed = now - start_;
@@ -36,7 +36,7 @@ class Stopwatch {
   double start_;
 };
 
-/// What the calling thread has computed so far, without what it slept or waited for a core.
+/// Seconds of CPU time that the calling thread has used so far; time asleep or waiting for a core is not included.
 inline double thread_cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

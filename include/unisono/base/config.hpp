@@ -26,6 +26,7 @@
 
 namespace unisono {
 
+/// Declares one key of the config: its name, its documentation and its range.
 struct Field {
   std::string_view name;
   std::string_view meaning;
@@ -37,13 +38,13 @@ struct Field {
   bool required = false;  ///< no default: leaving it out is an error
 };
 
-/// One value of a choice.
+/// One allowed value of a `choice` field.
 struct Choice {
   std::string_view name;
   std::string_view meaning;
 };
 
-/// A value of an option that is an `enum class`, as users write it. One table of these per option is all there is:
+/// One value of an option that is an `enum class`, with its name in the config. An option needs one table of these:
 ///
 ///   enum class Locking { none, striped };
 ///   inline constexpr Named<Locking> kLockings[] = {{Locking::none, "none", "nothing"},
@@ -57,7 +58,7 @@ struct Named {
   std::string_view meaning;
 };
 
-/// A table that deduces nothing, so that `Enum` follows from the other argument: an array is one.
+/// A table of names, e.g. an array. It takes no part in template argument deduction: the other argument decides `Enum`.
 template <typename Enum>
 using NamesOf = std::span<const std::type_identity_t<Named<Enum>>>;
 
@@ -72,13 +73,15 @@ constexpr std::string_view name_of(Enum value, NamesOf<Enum> names) {
 
 class ConfigVisitor;
 
-/// One value of `kind`, with the fields that only it has.
+/// One value of a `kind` key, with the fields that exist only for this kind.
 struct Variant {
   std::string_view name;
   std::string_view meaning;
   std::function<void(ConfigVisitor&)> describe = {};
 };
 
+/// Is given every field of a settings struct by its `describe`. Implementations parse TOML, write the effective config,
+/// and print the reference.
 class ConfigVisitor {
  public:
   virtual ~ConfigVisitor() = default;
@@ -87,7 +90,7 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::int64_t& value) = 0;
   virtual void field(const Field& field, double& value) = 0;
   virtual void field(const Field& field, std::string& value) = 0;
-  // One value stands for a list of one: kernel = 5.
+  // A config may give a single value for a list of one element: kernel = 5.
   virtual void field(const Field& field, std::vector<std::int64_t>& value) = 0;
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
@@ -95,7 +98,7 @@ class ConfigVisitor {
   /// A number of 1 or more, or a word that stands for 0.
   virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
 
-  /// A list of numbers, or a word out of a fixed set, which is in force where the list is empty.
+  /// A list of numbers, or a word out of a fixed set. The word applies if the list is empty.
   virtual void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                           const std::vector<Choice>& words) = 0;
 
@@ -124,7 +127,7 @@ class ConfigVisitor {
     take(name, names, word);
   }
 
-  /// A variant that is an enum. \param fields of those values that have any
+  /// A variant that is an enum. \param fields describes the further fields of each value that has some
   template <typename Enum>
   requires std::is_enum_v<Enum>
   void variant(const Field& field, Enum& value, NamesOf<Enum> names,
@@ -178,7 +181,7 @@ class ConfigVisitor {
     return choices;
   }
 
-  /// The value of a name; what no table knows leaves it as it is.
+  /// Sets `value` to the one called `name`; leaves it unchanged where the table has no such name.
   template <typename Enum>
   static void take(const std::string& name, NamesOf<Enum> names, Enum& value) {
     for (const auto& one : names) {
@@ -187,14 +190,15 @@ class ConfigVisitor {
   }
 };
 
+/// Gives all fields of some settings to a visitor.
 using Describe = std::function<void(ConfigVisitor&)>;
 
-/// Where a config's text came from, for messages.
+/// A config as TOML text, with its file name for messages and the changes made on the command line.
 struct ConfigText {
   std::string path;                    ///< as the user wrote it; "configs/fashion.toml"
   std::string text;                    ///< TOML
   std::vector<std::string> overrides;  ///< "train.epochs=3"; the value is TOML, or a bare string
-  /// "optimizer.momentum": keys that are taken out of the text before the overrides are put in.
+  /// "optimizer.momentum": keys that are removed from the text before the overrides are applied.
   std::vector<std::string> removals = {};
 };
 
@@ -203,10 +207,11 @@ struct ConfigText {
 ConfigText read_config(const std::string& path, std::vector<std::string> overrides = {},
                        std::vector<std::string> removals = {});
 
-/// Fills a settings struct from TOML: `describe` is `[&](ConfigVisitor& v) { settings.describe(v); }`. Overrides win
-/// over the text: where one chooses another kind (as optimizer.kind=adam does), what the text says for its own kind
-/// alone is left out.
-/// \return a line for each override that did so: "--set optimizer.kind=adam: momentum of the file's sgd is dropped"
+/// Fills a settings struct from TOML: `describe` is `[&](ConfigVisitor& v) { settings.describe(v); }`. Overrides take
+/// precedence over the text. If an override selects another kind (as optimizer.kind=adam does), keys of the text that
+/// belong only to its own kind are dropped.
+/// \return a line for each override that dropped keys: "--set optimizer.kind=adam: momentum of the file's sgd is
+/// dropped"
 /// \throws ConfigError with file, line and column for text that is not TOML (with the line), an unknown key (with
 ///         the nearest known one), a wrong type, a value out of range, a missing required key, or a broken rule; an
 ///         override is named as "--set key=value".
@@ -220,9 +225,8 @@ enum class ReferenceFormat { text, markdown };
 /// Every key with its meaning, unit, default and range.
 std::string config_reference(const Describe& describe, ReferenceFormat format);
 
-/// The known name that is nearest to a mistyped one (edit distance, where a swap of neighbours counts once; at most a
-/// third of its length, but one at least); empty where none is
-/// near.
+/// The known name that is nearest to a mistyped one by edit distance, where swapping two neighbours counts as one edit.
+/// Empty where none is within a third of the name's length (but at least 1).
 std::string nearest_name(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace unisono

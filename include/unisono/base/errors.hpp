@@ -18,10 +18,11 @@ enum class ExitCode : int {
   interrupted = 75,  ///< a checkpoint was written and the run can be resumed
 };
 
-/// An error of the outside world. The message says what is wrong, where, and what to do about it.
+/// An error that comes from outside the program: input, files, network, devices. The message says what is wrong, where,
+/// and what to do about it.
 class Error : public std::runtime_error {
  public:
-  /// \param kind what the message is introduced with: "config error"
+  /// \param kind printed before the message: "config error"
   Error(ExitCode code, std::string kind, const std::string& message)
       : std::runtime_error(message), code_(code), kind_(std::move(kind)) {}
 
@@ -52,7 +53,7 @@ struct LaunchError : Error {
 struct DeviceError : Error {
   explicit DeviceError(const std::string& message) : Error(ExitCode::device, "device error", message) {}
 };
-/// The output folder, a full disk: what is neither config nor data.
+/// Output cannot be written, e.g. because the folder is missing or the disk is full.
 struct OutputError : Error {
   explicit OutputError(const std::string& message) : Error(ExitCode::other, "output error", message) {}
 };

@@ -4,7 +4,8 @@
 
 namespace unisono {
 
-/// What to do about a file that cannot be written: that its folder is gone, where that is the reason, else `otherwise`.
+/// Advice for the message about a file that cannot be written: that its folder no longer exists, if so; else
+/// `otherwise`.
 std::string advice_about(const std::string& path, const std::string& otherwise);
 
 }  // namespace unisono

@@ -9,12 +9,12 @@
 
 namespace unisono {
 
-/// XXH3 (64 bits): checksums and identities, no protection against malice. `seed` continues an earlier hash.
+/// XXH3 (64 bits), for checksums and identities; not cryptographic. An earlier hash as `seed` chains the two.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash_bytes(std::string_view text, std::uint64_t seed = 0);
 
-/// Of the next `bytes` of a file, or of all that is left of it, a MiB after the other: each continues the hash of those
-/// before, so that it is not that of the bytes in one piece.
+/// Hashes the next `bytes` of a file, or all that is left of it, in chunks of 1 MiB. Each chunk's hash is the seed of
+/// the next, so the result differs from hash_bytes of the same bytes.
 std::uint64_t hash_stream(std::istream& file, std::uint64_t bytes = std::numeric_limits<std::uint64_t>::max());
 
 }  // namespace unisono

@@ -7,12 +7,12 @@
 
 namespace unisono {
 
-/// Settings structs of the kinds of a table (strategies, optimizers, layers), found by their type: only the file that
-/// has a struct knows what is in it. One that nobody has changed has its defaults.
+/// The settings of single kinds (a strategy, an optimizer, a layer), stored by the type of their struct: only the
+/// source file of a kind knows the struct. A struct that nobody has changed has its default values.
 class OwnSettings {
  public:
   OwnSettings() = default;
-  /// That of one kind, say OwnSettings::with(SgdSettings{.momentum = 0.9}).
+  /// With the settings of one kind, e.g. OwnSettings::with(SgdSettings{.momentum = 0.9}).
   template <typename Settings>
   static OwnSettings with(Settings settings) {
     OwnSettings own;
@@ -21,6 +21,7 @@ class OwnSettings {
   }
 
   template <typename Settings>
+  /// The struct of this type.
   Settings& of() {
     return std::any_cast<Settings&>(by_type_.try_emplace(typeid(Settings), Settings{}).first->second);
   }

@@ -7,13 +7,13 @@
 
 namespace unisono {
 
-/// A file whose bytes are read or overwritten in place, which several ranks may do at the same time.
-/// All throw: DataError for one that is read, OutputError for one that is written.
+/// A file that is read or overwritten in place; several ranks may do so at the same time. All functions throw DataError
+/// in mode `read` and OutputError in mode `update`. Offsets and sizes are in bytes.
 class RawFile {
  public:
   enum class Mode { read, update };
   RawFile(std::string path, Mode mode);
-  /// Reads a file that is open already. \param path for messages \param descriptor stays the caller's
+  /// Reads a file that is open already. \param path for messages \param descriptor the caller still has to close it
   RawFile(std::string path, int descriptor);
   ~RawFile();
   RawFile(const RawFile&) = delete;
@@ -22,7 +22,7 @@ class RawFile {
   std::uint64_t size() const;
   void read(std::uint64_t at, std::span<std::byte> bytes) const;
   void write(std::uint64_t at, std::span<const std::byte> bytes);
-  /// Writes everything through to the disk.
+  /// Flushes everything to the disk.
   void sync();
 
  private:

@@ -7,35 +7,40 @@
 
 namespace unisono {
 
-// A file ends in a trailer: 17 bytes that say whether it is sealed, and 8 that are the hash over the hashes of its
-// segments of 64 MiB, or any number as long as it is not. So several processes can hash it together.
+// Checksums of checkpoint files. A file ends in a trailer: 17 bytes that say whether the file is sealed, that is
+// complete, and 8 bytes that hold its checksum, or any number while it is not sealed. The checksum is the hash of the
+// hashes of the file's segments of 64 MiB, so several processes can compute it together.
 
-/// Appends the trailer of a file whose bytes are still to come. \param number that tells it from others
+/// Appends the trailer of an unsealed file, before its data are written. \param number distinguishes the file from
+/// others
 /// \throws OutputError
 void append_open_trailer(const std::string& path, std::uint64_t number);
 
-/// The hashes of segments `reader`, reader + readers, … \throws DataError where they cannot be read
+/// The hashes of segments reader, reader + readers, … of a file with a trailer. \throws DataError where they cannot be
+/// read
 std::vector<std::uint64_t> hash_segments(const std::string& path, int reader, int readers);
 
-/// How many segments so many bytes have, and the hash of one of them. \throws DataError where it cannot be read
+/// How many segments `bytes` bytes have.
 std::uint64_t count_segments(std::uint64_t bytes);
+/// The hash of one segment of a file. \param bytes the file's without the trailer \throws DataError where it cannot be
+/// read
 std::uint64_t hash_segment(const std::string& path, std::uint64_t bytes, std::uint64_t segment);
 
-/// Puts the seal in the place of the open trailer. \param segments all segments' hashes \throws OutputError
+/// Seals a file: overwrites its trailer. \param segments the hashes of all segments, in order \throws OutputError
 void seal_file(const std::string& path, std::span<const std::uint64_t> segments);
 
-/// What the end of a file says is wrong with it, for a message. Empty: it says that it is sealed.
+/// Why a file is not sealed, for a message; empty where it is. Reads the trailer only and does not verify the checksum.
 std::string missing_seal(const std::string& path);
-/// Whether it is sealed with these hashes.
+/// Whether a file is sealed with the checksum of these segment hashes. \throws DataError where it cannot be read
 bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments);
 
-/// Its size and its trailer, by which another process knows the same file; empty where it cannot be read.
+/// A file's size and trailer, by which another process can recognise the same file; empty where it cannot be read.
 std::string end_of_file(const std::string& path);
 
-/// Writes the file's bytes through to the disk, gives it its name, and writes the folder through. \throws OutputError
+/// Flushes file `from` to the disk, renames it to `to`, and flushes the folder. \throws OutputError
 void sync_and_rename(const std::string& from, const std::string& to);
 
-/// `second` names the same bytes as `first` (a hard link, or a copy where the file system has none); replaces it.
+/// Makes `second` a hard link to `first`, or a copy where the file system has no hard links; replaces an old `second`.
 /// \throws OutputError
 void link_file(const std::string& first, const std::string& second);
 

@@ -10,8 +10,8 @@ namespace unisono {
 /// Threads that wait for work together: the calling thread and `size() − 1` of its own.
 class ThreadTeam {
  public:
-  /// \param purpose what needs them, for the message where they cannot be had
-  /// \throws DeviceError then
+  /// \param purpose what the threads are for; part of the error message
+  /// \throws DeviceError where the threads cannot be started
   explicit ThreadTeam(int size, std::string purpose = "work in parallel");
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -19,8 +19,8 @@ class ThreadTeam {
 
   int size() const;
   /// Runs work(0) … work(size() − 1), each on a thread of its own, and returns when all are done; work(0) runs on the
-  /// calling thread. What the threads wrote is seen by the caller, and the other way round. The first exception, by
-  /// thread, is rethrown.
+  /// calling thread. The threads see what the caller wrote before, and the caller sees what the threads wrote. If
+  /// several threads throw, the exception of the one with the lowest number is rethrown.
   void run(const std::function<void(int thread)>& work);
 
  private:

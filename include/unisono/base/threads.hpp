@@ -7,13 +7,13 @@
 
 namespace unisono {
 
-/// Threads that are joined by whoever started them. Every thread of this program is started here.
+/// Threads that are joined when this object is destroyed. Every thread of this program is started here.
 class Threads {
  public:
-  /// \param purpose what needs them, for the message where they cannot be had: "training"
+  /// \param purpose what the threads are for; part of the error message: "training"
   /// \param wanted  how many will be started
   explicit Threads(std::string purpose, int wanted = 1);
-  /// Joins. Whoever owns them has told them to end.
+  /// Joins all threads. The owner must have told them to end before.
   ~Threads();
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
@@ -31,7 +31,8 @@ class Threads {
   std::vector<std::thread> threads_;
 };
 
-/// Whether so many threads can be started now: for those that a library starts, which would end the process.
+/// Checks that `wanted` threads can be started now. For libraries that start threads and end the process if they
+/// cannot.
 /// \throws DeviceError as Threads::start
 void require_threads(const std::string& purpose, int wanted);
 

@@ -17,7 +17,7 @@ namespace unisono::comm {
 class GradientBuckets {
  public:
   /// \param gradient the same length on all ranks; fastest in memory of communicator.shared_allocator()
-  /// \param bucket_bytes 0: chosen by where the ranks are
+  /// \param bucket_bytes 0: communicator.bucket_bytes()
   GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes = 0,
                   const Clock& clock = steady_clock());
 
@@ -25,14 +25,15 @@ class GradientBuckets {
   /// between blocks need not be named.
   void ready(Index first, Index last);
 
-  /// The whole gradient is final: starts what is left, waits for all, and begins anew. Collective.
+  /// The whole gradient is final: starts the remaining buckets, waits for all, and resets for the next step.
+  /// Collective.
   void finish();
 
   Index bucket_size() const { return bucket_size_; }  ///< floats
 
-  /// Seconds that this rank was held up so far, in two parts that do not overlap: waiting for the last rank to bring
-  /// its gradient, and, all being there, transferring and adding. Between nodes nobody can tell the two apart: there
-  /// all of it counts as transfer.
+  /// Seconds for which this rank was blocked so far, in two parts that do not overlap: waiting for the last rank to
+  /// bring its gradient, and then waiting for the allreduces. Between nodes the two cannot be told apart: all of it
+  /// counts as exposed.
   double straggler_wait_seconds() const { return straggler_seconds_; }
   double exposed_seconds() const { return exposed_seconds_; }
 
@@ -44,7 +45,7 @@ class GradientBuckets {
   const Clock& clock_;
   Index bucket_size_;
   Index final_first_;    ///< gradient[final_first_, N) is final
-  Index started_first_;  ///< gradient[started_first_, N) is on its way
+  Index started_first_;  ///< the allreduces of gradient[started_first_, N) are started
   std::vector<RequestPtr> requests_;
   double straggler_seconds_ = 0, exposed_seconds_ = 0;
 };

@@ -22,12 +22,12 @@ struct CommunicationSettings {
   std::int64_t bucket_bytes = 0;  ///< of gradients per started allreduce; 0: chosen
   bool shared_memory = true;      ///< reduce in a window shared by the ranks of a node
   DeviceTransport device_transport = DeviceTransport::automatic;
-  std::int64_t ranks_per_node = 0;  ///< tests pretend that nodes are so small; 0: as they are. No key of the config
+  std::int64_t ranks_per_node = 0;  ///< tests simulate nodes of so few ranks; 0: real nodes. Not a key
   void describe(ConfigVisitor& visitor);
 };
 
-/// Says what was done otherwise than asked, e.g. that there is no room for a shared window; called on one rank of the
-/// node that it concerns.
+/// Reports that something works otherwise than asked, e.g. that there is no room for a shared window. Called on one
+/// rank of the node concerned.
 using Warn = std::function<void(const std::string&)>;
 
 /// Initialises MPI for its lifetime. One per process, made first and destroyed last:
@@ -47,7 +47,7 @@ using Warn = std::function<void(const std::string&)>;
 ///     }
 ///
 /// Communicators must be gone when `finish` or `fail` is called. Where MPI was initialised before (by tests), the
-/// session leaves that to whoever did it.
+/// session does not finalise it.
 class MpiSession {
  public:
   /// \throws LaunchError where this process was started as one of several but sees itself alone (a wrong srun, a
@@ -63,23 +63,23 @@ class MpiSession {
   /// All ranks of the job. Collective.
   std::unique_ptr<Communicator> world(const CommunicationSettings& settings, Warn warn = {});
 
-  /// The normal end of this rank, with an exit code. Waits for all others to end.
+  /// Ends this rank normally, with an exit code. Waits for all others to end.
   /// \return the code to exit with: that of the lowest rank that failed, else the largest of all
   int finish(int code);
 
-  /// The end of this rank by an exception: an Error has its code, std::bad_alloc is ExitCode::device, any other is
-  /// ExitCode::other. The others learn of it within a second where they communicate (PeerFailure there), and all meet.
-  /// Only the lowest of the ranks that failed by themselves calls `print`. Where some rank cannot be reached within
-  /// five seconds, MPI is aborted with the code after printing. \return the code to exit with, on every rank: that of
-  /// the rank that prints
+  /// Ends this rank because of an exception. The exit code is that of an Error, ExitCode::device for std::bad_alloc,
+  /// and ExitCode::other for any other. The other ranks get a PeerFailure within a second if they communicate; all wait
+  /// for each other to end. Only the lowest of the ranks that failed by themselves calls `print`. Where some rank does
+  /// not end within five seconds, MPI is aborted with the code after printing. \return the code to exit with, on every
+  /// rank: that of the rank that prints
   int fail(const std::exception& error, const std::function<void()>& print);
 
  private:
   std::shared_ptr<class MpiJob> job_;
 };
 
-/// Where the launcher started several processes that MPI does not know as ranks: whether this is the first of them, the
-/// one that should speak.
+/// For a LaunchError, where the launcher started several processes that MPI does not see as ranks: whether this is the
+/// first of them, which alone should print.
 bool is_first_of_launch();
 
 }  // namespace unisono::comm

@@ -23,8 +23,8 @@ struct GridPlace {
 /// The place of a rank. Ranks are numbered along the tensor axis first, then along the stages, then along the data:
 ///     rank = (data · stages + stage) · tensor parts + tensor
 /// Launchers put ranks of neighbouring numbers on the same node. Tensor parts exchange several messages in each layer,
-/// stages one message for each micro-batch, replicas one gradient for each step, most of it while they compute: who
-/// exchanges most lies closest together.
+/// stages one message for each micro-batch, replicas one gradient for each step, most of it while they compute: ranks
+/// that exchange most are closest together.
 GridPlace place_of(const GridShape& shape, int rank);
 /// The rank at a place.
 int rank_of(const GridShape& shape, const GridPlace& place);
@@ -32,9 +32,9 @@ int rank_of(const GridShape& shape, const GridPlace& place);
 /// Ranks as data × stages × tensor, and the groups that collectives run on. Each axis has a group for every line of
 /// ranks along it; a rank's number in a group is its number along that axis.
 ///
-/// A group of all ranks is `all()` itself, and a group of one needs no communicator: a grid of P × 1 × 1 splits
-/// nothing. Groups that are the same communicator share the order of its collectives. The groups end with the grid, on
-/// any path; no rank waits for others then (see Communicator::split).
+/// A group of all ranks is `all()` itself, and a group of one is `all().alone()`: a grid of P × 1 × 1 splits nothing.
+/// Collectives of groups that are the same communicator must be called in the same order on all ranks. Destroying the
+/// grid destroys its groups and waits for no other rank (see Communicator::split).
 class ProcessGrid {
  public:
   /// Collective. \param all its ranks; outlives the grid

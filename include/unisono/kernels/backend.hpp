@@ -10,15 +10,15 @@
 
 namespace unisono::kernels {
 
-/// All kernels of one device: those of vectors and update rules, of layers, and of losses. Who needs some of them alone
-/// takes that interface.
+/// All kernels of one device: those of vectors and update rules, of layers, and of losses. Code that needs only some of
+/// them takes that interface.
 class Backend : public UpdateKernels, public Activations, public LayerKernels, public LossKernels {};
 
 /// The CPU's kernels.
 /// \param threads at least 1
 std::unique_ptr<Backend> make_cpu_backend(int threads);
 
-/// What the CPU's kernels are compiled for, here: "AVX-512", "AVX2" or "portable". Others round otherwise.
+/// The instruction set of the CPU kernels in use: "AVX-512", "AVX2" or "portable". Their results differ by rounding.
 /// \throws ConfigError where the environment's UNISONO_MAX_ISA is none of these
 std::string cpu_instruction_set();
 

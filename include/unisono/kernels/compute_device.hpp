@@ -8,20 +8,20 @@
 
 namespace unisono::kernels {
 
-/// What computes: a CPU's cores, or a GPU. Kernels of every kind run on one.
+/// A device that kernels run on: the cores of a CPU, or a GPU.
 ///
-/// Parameters, activations and whatever else a kernel is given as a View or as doubles live in `memory()`, which on the
-/// CPU is everybody's. Spans of integers, and values and targets that come from the data, are plain memory, which the
-/// caller may change once `submit` has returned. A device may gather what it is asked for and work on it later, in
-/// order: `memory().copy` waits for it. Kernels write nothing outside the views that they are given: the unused floats
-/// between the blocks of θ and g stay as they are. Results do not depend on the number of threads.
+/// Parameters, activations and all other arguments that are Views or spans of doubles live in `memory()`, which on the
+/// CPU is plain memory. Spans of integers, and values and targets that come from the data, are plain memory; the caller
+/// may change them once `submit` has returned. A device may queue kernels and run them later, in order; `memory().copy`
+/// waits for them. Kernels write nothing outside the views that they are given: the unused floats between the blocks of
+/// θ and g stay as they are. Results do not depend on the number of threads.
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
 
-  /// "CPU" or "CUDA": whose kernels these are.
+  /// "CPU" or "CUDA".
   virtual std::string_view platform() const = 0;
-  /// "CPU, AVX-512, 2 threads": for logs, and for what must be equal where runs are compared bit for bit.
+  /// "CPU, AVX-512, 2 threads": for logs and checkpoints. Only runs with equal descriptions can be equal bit for bit.
   virtual std::string description() const = 0;
   virtual int threads() const = 0;
   /// Fused multiply-add flops per second of this device's cores, measured now (0.2 s).
@@ -31,16 +31,16 @@ class ComputeDevice {
 
   /// Where θ, g, optimizer state and activations must live.
   virtual Allocator& memory() { return plain_allocator(); }
-  /// Plain memory from which `load` is fastest.
+  /// Plain memory from which Activations::load is fastest.
   virtual Allocator& batch_memory() { return plain_allocator(); }
   /// Floats of scratch memory that the kernels have allocated so far.
   virtual Index scratch_size() const = 0;
 
-  /// What others must know of the device, to move what lies in its memory; null: the CPU.
+  /// The device as `comm` needs it to move data in its memory; null for the CPU.
   virtual Device* device() { return nullptr; }
-  /// Starts all that was asked for, where that is gathered first; results do not depend on it.
+  /// Starts all kernels that are queued; results do not depend on when it is called.
   virtual void submit() {}
-  /// Seconds that callers have waited so far for a device to do what it was asked for.
+  /// Seconds that callers have waited for the device so far.
   virtual double waited_seconds() const { return 0; }
 };
 

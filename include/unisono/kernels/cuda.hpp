@@ -13,18 +13,18 @@ namespace unisono::kernels {
 enum class Precision {
   fp32,  ///< as the CPU
   tf32,  ///< products of inputs rounded to 10 bits of mantissa
-  bf16,  ///< activations and products of 7 bits of mantissa; parameters are rounded for each pass
+  bf16,  ///< activations and products in bfloat16; parameters are rounded for each pass
 };
 std::string_view name_of(Precision precision);
 
 /// A GPU that this process sees.
 struct CudaDevice {
-  int number = 0;        ///< among those that it sees
+  int number = 0;        ///< CUDA's in this process
   std::string name;      ///< "NVIDIA H100 80GB HBM3"
   std::string identity;  ///< the same for all processes of the host that see it, whatever number it has there
 };
 
-/// The GPUs that this process may use; never throws. Touches the driver.
+/// The GPUs that this process may use. Finding them calls the driver and never throws.
 struct CudaDevices {
   std::vector<CudaDevice> devices;
   std::string missing;  ///< where there are none: what is missing, and what to do

@@ -4,10 +4,10 @@
 
 #include "unisono/tensor/sparse.hpp"
 
-// Kernels of models whose examples touch few parameters: each updates θ where it is, example after example. They run
+// Kernels of models whose examples touch few parameters. They update θ in place, one example after the other. They run
 // on the calling thread, and several threads may run them on the same θ without any lock (Niu et al., Hogwild, NIPS
-// 2011): what is lost when two write the same float at once is part of the method. One set of kernels for each
-// instruction set; the results of two of them differ by rounding.
+// 2011): updates that are lost when two write the same float at once are part of the method. There is one set of
+// kernels for each instruction set; their results differ by rounding.
 
 namespace unisono::kernels {
 
@@ -15,15 +15,15 @@ namespace unisono::kernels {
 struct RowMatrix {
   float* values = nullptr;  ///< aligned to 64 bytes
   Index stride = 0;         ///< floats; a multiple of 16
-  Index width = 0;  ///< floats of a row that are in use, rounded up to a multiple of 16; what fills them up is 0
+  Index width = 0;          ///< floats of a row that are in use, padded with zeros to a multiple of 16
 
   float* row(Index i) const { return values + i * stride; }
 };
 
-/// What a kernel adds up over the examples that it was given, before each one's own update.
+/// Sums over the examples that a kernel was given, each evaluated before its own update.
 struct InPlaceSums {
   double loss = 0;            ///< Σ of the examples' losses, weighted where they have weights, without penalties
-  std::int64_t examples = 0;  ///< how many the sums are of
+  std::int64_t examples = 0;  ///< number of examples in the sums
   std::int64_t correct = 0;   ///< classification: the sign, or the largest output, is the label's
   double squared_error = 0;   ///< regression, ratings: Σ (y − t)²
   double absolute_error = 0;
@@ -32,26 +32,26 @@ struct InPlaceSums {
 // Linear models
 // -------------------------------------------------------------------------------------------------------------------
 
-/// Of a margin z = w·x + b. Answers are 0 or 1 for the first two, which make y = ±1 of them, and numbers t for the
-/// last.
+/// Losses of a margin z = w·x + b. Answers are 0 or 1 for the first two, where y = 2 · answer − 1, and numbers t for
+/// the last.
 enum class MarginLoss {
   logistic,  ///< ln(1 + e^−yz)
   hinge,     ///< max(0, 1 − yz)
   squared    ///< ½ (z − t)²
 };
 
-/// One stochastic gradient step for each example, on the weights that it has features of:
+/// One stochastic gradient step for each example, on the weights of its own features:
 ///   w_j ← w_j − rate · (ℓ'(z) x_j + λ₂ s_j w_j), then shrunk towards 0 by rate · λ₁ s_j;   b ← b − rate · ℓ'(z)
 ///   s_j = n / n_j: only n_j of n examples have feature j, so that a whole pass shrinks each weight alike (the
-///   penalty's form in Niu et al.). No shrinking step goes beyond 0.
+///   penalty's form in Niu et al.). No weight is shrunk beyond 0.
 struct LinearStep {
   float rate = 0;
   float l1 = 0, l2 = 0;
   const float* spread = nullptr;  ///< [features] s_j; null where both penalties are 0
-  /// Of the examples, where their answers are: ℓ and ℓ' are multiplied with it, penalties are not. Null: all are 1.
+  /// The examples' weights, indexed as their answers: factors of ℓ and ℓ', but not of the penalties. Null: all are 1.
   const float* weights = nullptr;
-  /// For averaged SGD: how many updates were made before this call's first, over the whole run. With it the weighted
-  /// sums u ← u + t · (change of w) are kept, of which the mean of w over T updates is w − u / T.
+  /// For averaged SGD: the number of updates of the run before this call. Update number t, counted from 0, also makes u
+  /// ← u + t · (change of w); after T updates, the mean of w over all of them is w − u / T.
   double updates_before = 0;
 };
 
@@ -77,19 +77,19 @@ struct SoftmaxWeights {
 
 /// r̂ = mean + b_u + c_i + p_u · q_i; for each rating, with e = r − r̂:
 ///   p_u ← p_u + η_u (e q_i − λ_u p_u),  b_u ← b_u + η_u (e − λ_u b_u), and the same for q_i, c_i with the old p_u
-///   η = rate (plain SGD), or rate / √h where h, one number a row, adds up the mean square of the row's factor
-///   gradients: h_u ← h_u + (1/K) ‖e q_i − λ_u p_u‖², after its use (Chin et al., PAKDD 2015, with one rate a row)
+///   η = rate (plain SGD), or rate / √h where h, one number for each row, adds up the mean square of the row's factor
+///   gradients: h_u ← h_u + (1/K) ‖e q_i − λ_u p_u‖², after its use (Chin et al., PAKDD 2015, with one rate per row)
 struct FactorStep {
   float rate = 0;
   float mean = 0;
   float user_l2 = 0, item_l2 = 0;
   bool adagrad = true;
   bool biases = true;
-  bool own_l2 = false;  ///< λ of each row stands behind its h: user_l2 and item_l2 count for nothing
+  bool own_l2 = false;  ///< each row has its own λ, see FactorRows; user_l2 and item_l2 are not used
 };
 
-/// Rows of users or items: K factors, zeros up to `factors.width`, then the bias, h, which is above 0,
-/// and the row's own λ, where there is one.
+/// Rows of users or items. A row holds K factors, zeros up to `factors.width`, then its bias, its h (above 0) and, if
+/// FactorStep::own_l2, its λ.
 struct FactorRows {
   RowMatrix factors = {};  ///< stride ≥ width + 16
   Index rank = 0;          ///< K
@@ -102,29 +102,28 @@ struct FactorRows {
 // Word vectors
 // -------------------------------------------------------------------------------------------------------------------
 
-/// One window's outputs: words (or inner nodes of a Huffman tree), with 1 where they belong to it and 0 where they do
-/// not.
+/// The outputs of one window: rows of words (or of inner nodes of a Huffman tree), and the target of each, 1 or 0.
 struct OutputWords {
   std::span<const std::int32_t> rows;  ///< [O], distinct, O ≤ kMaximumOutputs
   std::span<const float> targets;      ///< [O]
 };
 
 inline constexpr Index kMaximumOutputs = 64;
-inline constexpr Index kMaximumWindow = 64;  ///< words of a context
+inline constexpr Index kMaximumWindow = 64;  ///< largest number of words of a context
 
 /// J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2, f(x) = min(1, (x / x_max)^α); each entry makes one Adagrad step on
 /// its two rows and their biases: with g the gradient, w ← w − rate g / √G, G ← G + g².
 ///   Pennington, Socher & Manning, EMNLP 2014, and the order of its published program: G is used before it is added to.
-///   That program has the rate in G, too, whose sums begin at 1: it does what this does at rate 1 from sums of 1 /
+///   That program adds (rate g)² to G and begins with G = 1: this equals a GloveStep of rate 1 that begins with G = 1 /
 ///   rate².
-/// An entry's value is above 0. An update errs by less than 1e-6 of itself.
+/// Entries' values must be above 0. The relative error of an update is below 1e-6.
 struct GloveStep {
   float rate = 0;
   float x_max = 100, alpha = 0.75F;
 };
 
-/// Rows of words or contexts: D weights, the bias, zeros up to `weights.width`; then, `weights.width` floats on, the
-/// sums G in the same order, above 0; what fills them up is 0.
+/// Rows of words or contexts. A row holds D weights, the bias and zeros up to `weights.width`; then the sums G (above
+/// 0) of these in the same order, with the same padding.
 struct GloveRows {
   RowMatrix weights = {};  ///< stride ≥ 2 · width
   Index dimension = 0;     ///< D; width is D + 1 rounded up to a multiple of 16
@@ -132,15 +131,16 @@ struct GloveRows {
 
 // -------------------------------------------------------------------------------------------------------------------
 
+/// The kernels of one instruction set.
 class InPlaceKernels {
  public:
   virtual ~InPlaceKernels() = default;
   virtual const char* name() const = 0;  ///< "AVX-512", "AVX2", "portable"
 
-  /// Rows [first, last), in order. \param answers [rows.rows()]
+  /// A LinearStep for each of the rows [first, last), in order. \param answers [rows.rows()]
   virtual InPlaceSums linear(const SparseRows& rows, View answers, Index first, Index last, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
-  /// The same for rows of `features` numbers each, one behind the other. \param values, answers of `count` examples
+  /// The same for contiguous rows of `features` numbers each. \param values, answers of `count` examples
   virtual InPlaceSums linear(View values, View answers, Index count, Index features, MarginLoss loss,
                              const LinearStep& step, const LinearWeights& weights) const = 0;
   /// Cross-entropy of a softmax over K margins: dℓ/dz = softmax(z) − 1[label].
@@ -156,40 +156,40 @@ class InPlaceKernels {
   virtual void margins(const SparseRows& rows, Index first, Index last, const SoftmaxWeights& weights,
                        MutableView margins) const = 0;
 
-  /// In the order of the entries, whose rows are users and columns items. The loss is Σ e² / 2. Ratings of one row that
-  /// follow each other wait for each other: in an order that mixes rows they are twice as fast.
+  /// A FactorStep for each rating, in order; rows of the entries are users, columns are items. The loss is Σ e² / 2.
+  /// Consecutive ratings of one row must wait for each other: in an order that mixes rows they are twice as fast.
   virtual InPlaceSums factorize(std::span<const SparseEntry> ratings, const FactorStep& step, const FactorRows& users,
                                 const FactorRows& items) const = 0;
 
   /// Skip-gram, one window: every word of the context predicts all outputs, which the whole window shares. All dot
   /// products come before all updates: with E[a][o] = rate · (target_o − σ(x_a · y_o)),
   ///   x_a ← x_a + Σ_o E[a][o] y_o,   y_o ← y_o + Σ_a E[a][o] x_a    (both from old values)
-  ///   Mikolov et al., NIPS 2013; sharing as in Ji et al., 2016. A word may stand in the context more than once: its
+  ///   Mikolov et al., NIPS 2013; sharing as in Ji et al., 2016. A word may occur in the context more than once: its
   ///   updates add up.
   /// \param context rows of `inputs`
-  /// \param want_loss add −ln σ(±x·y) over all pairs to the sums, with one example a pair; else sums stay as they are
+  /// \param want_loss add −ln σ(±x·y) over all pairs to the sums, each pair as one example; else sums do not change
   virtual void skip_gram(std::span<const std::int32_t> context, const OutputWords& outputs, float rate,
                          const RowMatrix& inputs, const RowMatrix& output_rows, bool want_loss,
                          InPlaceSums& sums) const = 0;
   /// Continuous bag of words, one window: h = mean of the context's rows; for each output in turn
   /// e = rate · (target − σ(h · y_o)), δ ← δ + e y_o, y_o ← y_o + e h; at the end each x_a ← x_a + δ (as word2vec does;
-  /// not divided by the size of the context). With want_loss one example an output is added.
+  /// not divided by the size of the context). With want_loss, each output is added to the sums as one example.
   virtual void cbow(std::span<const std::int32_t> context, const OutputWords& outputs, float rate,
                     const RowMatrix& inputs, const RowMatrix& output_rows, bool want_loss, InPlaceSums& sums) const = 0;
-  /// Asks for a window's rows ahead of their use.
+  /// Prefetches a window's rows into the cache.
   virtual void prefetch(std::span<const std::int32_t> rows, const RowMatrix& matrix) const = 0;
 
-  /// In the order of the entries; the loss is that of J.
+  /// A GloveStep for each entry, in order; the loss is J.
   virtual InPlaceSums glove(std::span<const SparseEntry> entries, const GloveStep& step, const GloveRows& words,
                             const GloveRows& contexts) const = 0;
 };
 
 /// own ← shared, which other threads may be changing.
 void read_shared(const float* shared, float* own, Index n);
-/// shared ← shared + (after − before), and just `after` where nobody changed it since it was read as `before`.
+/// shared ← shared + (after − before); exactly `after` where no thread has changed it since it was read as `before`.
 void add_to_shared(const float* before, const float* after, float* shared, Index n);
 
-/// Those of the best instruction set that this CPU has.
+/// The kernels of the best instruction set that this CPU has.
 std::unique_ptr<InPlaceKernels> make_in_place_kernels();
 
 }  // namespace unisono::kernels

@@ -10,7 +10,7 @@ namespace unisono::kernels {
 /// Whether a gradient replaces what its buffer holds or is added to it.
 enum class Write { overwrite, add };
 
-/// What a dropout mask depends on, beside the example and the element.
+/// What a dropout mask depends on, in addition to the example and the element.
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
@@ -33,7 +33,7 @@ class LayerKernels {
   /// y = activation(x Wᵀ + b). 2·batch·in·units flops. \param b empty where the layer has no bias
   virtual void dense_forward(const DenseSpec& spec, Index batch, View x, View w, View b, MutableView y) = 0;
   /// dy ← dy ⊙ activation'(y), in place; then, where wanted (not empty), dx = dy W, dw (+)= dyᵀ x, db (+)= Σ dy.
-  /// \param y what forward gave. 4·batch·in·units flops.
+  /// \param y the output of dense_forward. 4·batch·in·units flops.
   virtual void dense_backward(const DenseSpec& spec, Index batch, View x, View w, View y, MutableView dy,
                               MutableView dx, MutableView dw, MutableView db, Write write) = 0;
 
@@ -58,17 +58,18 @@ class LayerKernels {
   // Normalisation
   // --------------------------------------------------------------------------------------------------------
 
-  /// sums[c] = Σ x, sums[C + c] = Σ x², over the batch, H and W, and sums[2C] = how many values of a channel these are;
-  /// doubles, for they may be added up over ranks. All are 0 for no examples. \param sums [2C + 1]
+  /// sums[c] = Σ x, sums[C + c] = Σ x², over the batch, H and W, and sums[2C] = the number of values per channel; in
+  /// double, so that they may be added up over ranks. All are 0 for no examples. \param sums [2C + 1]
   virtual void batch_norm_sums(const NormSpec& spec, Index batch, View x, std::span<double> sums) = 0;
   /// mean = Σx / n, inverse_deviation = 1 / √(Σx²/n − mean² + ε), and running values follow them:
   ///     running ← (1 − momentum) running + momentum · batch,    the variance unbiased (n − 1; of one value 0).
-  /// Nothing changes where n = sums[2C] is 0. Both running values, or both others, may be empty: they are not wanted.
-  /// \param sums of all that is normalised together
+  /// Nothing changes where n = sums[2C] is 0. Either the two running values or the two others may be empty: they are
+  /// not computed then.
+  /// \param sums over all examples that are normalised together, those of other ranks included
   virtual void batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                   MutableView running_mean, MutableView running_variance, MutableView mean,
                                   MutableView inverse_deviation) = 0;
-  /// The same out of the running values.
+  /// mean and inverse_deviation as above, but from the running values.
   virtual void batch_norm_running_moments(const NormSpec& spec, View running_mean, View running_variance,
                                           MutableView mean, MutableView inverse_deviation) = 0;
   /// y = activation(γ (x − mean) inverse_deviation + β [+ residual]); none or relu.
@@ -84,11 +85,11 @@ class LayerKernels {
   virtual void batch_norm_parameter_gradients(const NormSpec& spec, std::span<const double> sums, MutableView dgamma,
                                               MutableView dbeta, Write write) = 0;
   /// dx = γ inverse_deviation (dy − (Σ dy + x̂ Σ dy x̂) / n), n = sums[2C]; `sums` over all that was normalised
-  /// together. With n = 0 the statistics were constants: dx = γ inverse_deviation dy.
+  /// together, other ranks included. With n = 0 the statistics were constants: dx = γ inverse_deviation dy.
   virtual void batch_norm_backward(const NormSpec& spec, Index batch, View x, View mean, View inverse_deviation,
                                    View gamma, View dy, std::span<const double> sums, MutableView dx) = 0;
 
-  /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value an element.
+  /// y = γ x̂ + β, x̂ over each example's own values. γ and β have one value for each element of an example.
   virtual void layer_norm_forward(const NormSpec& spec, Index batch, View x, View gamma, View beta, MutableView y) = 0;
   /// dx, and dγ with dβ, where they are wanted (not empty).
   virtual void layer_norm_backward(const NormSpec& spec, Index batch, View x, View gamma, View dy, MutableView dx,
@@ -100,12 +101,12 @@ class LayerKernels {
   /// y may alias x. Activation::none copies.
   virtual void activation_forward(const ActivationSpec& activation, const Extent& extent, Index batch, View x,
                                   MutableView y) = 0;
-  /// dx = dy ⊙ activation'(x). dx may alias dy. Those of reads_input() read x alone, the others read y alone: the
-  /// other one may be empty.
+  /// dx = dy ⊙ activation'(x). dx may alias dy. Activations with reads_input() use only x, all others only y; the one
+  /// that is not used may be empty.
   virtual void activation_backward(const ActivationSpec& activation, const Extent& extent, Index batch, View x, View y,
                                    View dy, MutableView dx) = 0;
-  /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. Its own
-  /// backward pass. y may alias x. \param examples [batch] their indices in the training set
+  /// y = mask ⊙ x / (1 − rate); the mask is a function of the key, the example and the canonical element. The backward
+  /// pass is the same function, on gradients. y may alias x. \param examples [batch] their indices in the training set
   virtual void dropout(const DropoutKey& key, const Extent& extent, std::span<const std::uint64_t> examples, View x,
                        MutableView y) = 0;
   /// y += x

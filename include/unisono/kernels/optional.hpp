@@ -5,8 +5,8 @@
 
 #include "unisono/kernels/compute_device.hpp"
 
-// Kernels that not every device has. They are an interface of their own, in a header of their own, with the name of
-// whose they are; the backends that have them inherit it beside Backend:
+// Kernels that not every device has. They form an interface of their own, in a header of their own, which names the
+// layer or optimizer that needs them (kOwner). Backends that have them inherit it in addition to Backend:
 //
 //   class SoftsignKernels {
 //    public:
@@ -23,10 +23,10 @@ namespace unisono::kernels {
 /// \throws ConfigError "layer 'softsign' has no CUDA kernel yet: …"
 [[noreturn]] void refuse_missing_kernels(std::string_view owner, std::string_view platform);
 
-/// The kernels of a device that may lack them. Layers ask for them where the network is made (Layer::require_kernels),
-/// optimizers where they are made: before a run begins.
+/// The interface `Kernels` of a device, which may lack it. Layers ask for it when the network is made
+/// (Layer::require_kernels), optimizers when they are made: before a run begins.
 /// \param device Backend, or one of its interfaces that is a ComputeDevice
-/// \throws ConfigError naming the owner and the device's platform where it lacks them
+/// \throws ConfigError naming the owner and the device's platform where it lacks the kernels
 template <typename Kernels, typename Of>
 auto& kernels_of(Of& device) {
   using Found = std::conditional_t<std::is_const_v<Of>, const Kernels, Kernels>;

@@ -23,7 +23,7 @@ enum class Activation {
   softplus     ///< ln(1 + eˣ)
 };
 
-/// An activation with its number.
+/// An activation function with its parameter, the `a` above.
 struct ActivationSpec {
   ActivationSpec(Activation kind_, float number_ = 0) : kind(kind_), number(number_) {}  // most have none
 
@@ -34,7 +34,7 @@ struct ActivationSpec {
   bool reads_input() const { return kind == Activation::gelu || kind == Activation::silu; }
 };
 
-/// What a loss makes of an output's error e = y − t.
+/// A loss as a function of an output's error e = y − t.
 enum class ErrorLoss {
   squared,   ///< e²
   absolute,  ///< |e|

@@ -7,24 +7,24 @@
 
 namespace unisono::kernels {
 
-/// What a whole gradient is multiplied with first: `factor`, and where its norm would then be above `clip_norm`, what
-/// brings it down to that.
+/// The number by which a gradient is multiplied before an update: `factor`, further reduced where the norm of the
+/// result would be above `clip_norm`, so that it equals that.
 struct GradientScale {
   float factor = 1;
   double clip_norm = 0;  ///< 0: none
   std::span<const double> squared_norm =
       {};  ///< [1], in the device's memory: ‖g‖² before `factor`; read with clip_norm
 };
-/// The number that a scale comes to, where ‖g‖² is known: factor · min(1, clip_norm / (factor ‖g‖)).
+/// This number, where ‖g‖² is known: factor · min(1, clip_norm / (factor ‖g‖)).
 float value_of(const GradientScale& scale, double squared_norm);
 
-/// A number for each range of a list, in the device's memory.
+/// Squared norms, one for each range of a list, in the device's memory: of θ, and of g (LARS) or the direction (LAMB).
 struct RangeNorms {
   std::span<const double> theta, other;
 };
 
-/// Update rules, on the ranges of θ that are named, and the vector algebra that goes with them: what an optimizer works
-/// with. Formulas and papers stand on top of the optimizers' files in src/optim. A rule that not every device has is an
+/// All kernels that an optimizer needs: update rules, which change only the given ranges of θ, and vector algebra.
+/// Formulas and papers are at the top of the optimizers' files in src/optim. A rule that not every device has is an
 /// interface of its own: see optional.hpp.
 class UpdateKernels : public VectorKernels {
  public:
@@ -37,18 +37,18 @@ class UpdateKernels : public VectorKernels {
                               View g, MutableView theta, MutableView mean_square) = 0;
   virtual void adam_update(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                            View g, MutableView theta, MutableView first, MutableView second) = 0;
-  /// Each range at its own rate. \param norms squared, of θ and g, a number a range
+  /// Each range has its own learning rate. \param norms of θ and g
   virtual void lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                            const RangeNorms& norms, View g, MutableView theta, MutableView velocity) = 0;
   /// directions[i] = Σ (Adam's direction, decay included)² over ranges[i]; the moments are updated, θ is not.
   virtual void lamb_moments(const AdamStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                             View g, View theta, MutableView first, MutableView second,
                             std::span<double> directions) = 0;
-  /// sums[i] += Σ direction² over ranges[i], from the moments that lamb_moments left; as sum_squares.
+  /// sums[i] += Σ direction² over ranges[i], from the moments that lamb_moments left; `exactly` as in sum_squares.
   virtual void sum_lamb_directions(const AdamStep& step, std::span<const UpdateRange> ranges, View theta, View first,
                                    View second, bool exactly, std::span<ExactSquares> sums);
   /// θ ← θ − ratio · rate · direction, from the moments that lamb_moments left; ratio = ‖θ‖ / ‖direction‖ of the range,
-  /// 1 where either is 0. \param norms squared: of θ, and of its directions
+  /// 1 where either is 0. \param norms of θ and the direction
   virtual void lamb_apply(const AdamStep& step, std::span<const UpdateRange> ranges, const RangeNorms& norms,
                           MutableView theta, View first, View second) = 0;
 };

@@ -2,7 +2,7 @@
 
 namespace unisono::kernels {
 
-// What an update rule needs beside its vectors, for one step.
+// The scalars of the update rules, for one step.
 
 struct SgdStep {
   float rate = 0, momentum = 0, decay = 0;  ///< decay: λ of λθ added to the gradient, in ranges that decay

@@ -10,10 +10,10 @@
 
 namespace unisono::nn {
 
-/// The form of one example between two layers.
+/// The shape of one example's activations between two layers.
 struct Shape {
   kernels::Extent extent;
-  bool flat = false;  ///< `flatten` has marked it as a row of values; in memory nothing has changed
+  bool flat = false;  ///< `flatten` has marked it as a row of values; the memory layout is unchanged
   bool is_row() const { return flat || extent.height * extent.width == 1; }
   bool operator==(const Shape&) const = default;
 };
@@ -21,7 +21,7 @@ struct Shape {
 /// "20×24×24", or "800" for a row of values.
 std::string text_of(const Shape& shape);
 
-/// What a pass over one micro-batch needs beside its tensors, which lie in the backend's memory. Borrowed.
+/// The arguments of a forward or backward pass over one micro-batch, other than activations. Owns nothing.
 struct Pass {
   kernels::Backend& backend;
   Reducer& reducer;        ///< of doubles in the backend's memory
@@ -33,13 +33,14 @@ struct Pass {
   std::int64_t epoch = 0;
   std::uint64_t seed = 0;                          ///< of dropout masks
   Index first_parameter = 0, first_statistic = 0;  ///< floats of the whole vectors that lie before the views
-  /// False: running statistics stay as they are, as where activations are made anew that a backward pass needs again.
+  /// False: running statistics do not change, e.g. where activations are recomputed for a backward pass.
   bool updates_statistics = true;
-  /// [Piece::moments_size()], the backend's memory, or empty. Where training, batch statistics are left here in place
-  /// of updating the running ones: see Piece::apply_moments.
+  /// [Piece::moments_size()] in the backend's memory, or empty. Where training, batch statistics are stored here
+  /// instead of updating the running ones; see Piece::apply_moments.
   MutableView moments = {};
 
-  /// A block of θ, of the running statistics, or of a vector g that is held as θ is; empty where g is.
+  /// A block's part of `parameters`, of `statistics`, or of a vector g laid out as `parameters` (empty where g is
+  /// empty).
   View parameter(const Block& block) const { return parameters.subspan(begin(block, first_parameter), size(block)); }
   MutableView statistic(const Block& block) const {
     return statistics.subspan(begin(block, first_statistic), size(block));
@@ -53,38 +54,39 @@ struct Pass {
   static std::size_t size(const Block& block) { return static_cast<std::size_t>(block.stored_size()); }
 };
 
+/// The tensors of a layer's forward pass.
 struct ForwardViews {
   View x;            ///< [B] examples of the input's extent
   View residual;     ///< of y's extent; empty where the layer has one input
   MutableView y;     ///< overwritten
-  MutableView kept;  ///< kept_size() floats that backward will read
+  MutableView kept;  ///< kept_size() floats, saved for backward
   MutableView moments =
-      {};  ///< moments_size() floats for batch statistics in place of updating the running ones, or empty
+      {};  ///< moments_size() floats for batch statistics, instead of updating the running ones; or empty
 };
 
-/// A backward pass gives dx and the layer's part of g together, or in two halves: first dx with an empty `gradient`,
-/// then g with an empty `dx`. Everything but dx is the same memory in both halves.
+/// The tensors of a layer's backward pass. The pass computes dx and the layer's part of g together, or in two halves:
+/// first dx, with an empty `gradient`, then g, with an empty `dx`. Everything but dx is the same memory in both halves.
 struct BackwardViews {
   View x;                ///< undefined unless the layer keeps its input
   View y;                ///< undefined unless the layer keeps its output
   MutableView kept;      ///< as forward left it
-  MutableView dy;        ///< may be used up where `changes_gradient` says so
-  MutableView dx;        ///< overwritten; empty where nobody wants it, or in the half that gives g
+  MutableView dy;        ///< may be overwritten where LayerTraits::changes_gradient
+  MutableView dx;        ///< overwritten; empty where it is not wanted, and in the half for g
   MutableView carried;   ///< carried_size() floats from the first half to the second; empty where both are one
-  MutableView gradient;  ///< g as the pass' θ is held, of which the layer writes its own blocks alone; empty: dx alone
+  MutableView gradient;  ///< laid out as Pass::parameters; the layer writes only its own blocks; empty: only dx
   kernels::Write write = kernels::Write::overwrite;
 };
 
-/// What the plan of a network's memory must know of a layer.
+/// Properties of a layer, for the memory plan of a network.
 struct LayerTraits {
   bool keeps_input = false;        ///< backward reads x
   bool keeps_output = false;       ///< backward reads y
-  bool in_place = false;           ///< forward may be given the same memory as x and y
-  bool gradient_in_place = false;  ///< backward may be given the same memory as dy and dx
+  bool in_place = false;           ///< forward allows y to be the same memory as x
+  bool gradient_in_place = false;  ///< backward allows dx to be the same memory as dy
   bool changes_gradient = false;   ///< backward leaves dy ⊙ activation'(y) in dy
   bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
-  bool collective = false;         ///< takes part in a pass over no examples, too, because other ranks wait for it
-  bool local_statistics = false;   ///< its running statistics follow this rank's examples alone
+  bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
+  bool local_statistics = false;   ///< its running statistics come from this rank's examples only
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight
@@ -97,39 +99,41 @@ class Layer {
   const Shape& out() const { return out_; }
   virtual LayerTraits traits() const = 0;
 
-  /// Asks for kernels that not every device has (kernels::kernels_of), before anything else is asked of the layer.
-  /// \throws ConfigError where this one lacks them
+  /// Asks for kernels that not every device has (kernels::kernels_of). Called before any other function of the layer.
+  /// \throws ConfigError where the backend lacks them
   virtual void require_kernels(const kernels::Backend& /*backend*/) const {}
-  /// Adds the layer's blocks, "name.weight" for instance, and remembers where they lie. Called once.
+  /// Adds the layer's blocks, "name.weight" for instance, and remembers their offsets. Called once.
   virtual void declare(const std::string& name, const kernels::Backend& backend, ParameterLayout& parameters,
                        ParameterLayout& statistics);
-  /// Floats beside x and y that backward reads; a multiple of 16 for each part that goes to the backend.
+  /// Floats that forward saves for backward, in addition to x and y; a multiple of 16 for each view that the backend
+  /// gets.
   virtual Index kept_size() const { return 0; }
-  /// Floats that the half of a backward pass that gives dx leaves for the half that gives g, beside dy, which the
-  /// latter finds as the former has left it; a multiple of 16 for each part.
+  /// Floats that the first half of a backward pass (dx) saves for the second (g), in addition to dy, which the second
+  /// half finds as the first has left it; a multiple of 16 for each view.
   virtual Index carried_size() const { return 0; }
-  /// Floats that say a batch's statistics, where running ones follow them; a multiple of 16.
+  /// Floats of a batch's statistics, for layers with running statistics; a multiple of 16.
   virtual Index moments_size() const { return 0; }
-  /// Multiply-adds with weights, of an example's forward pass.
+  /// Multiply-adds with weights in the forward pass of one example.
   virtual double products() const { return 0; }
-  /// What a user must know of how the layer works here, e.g. which batch statistics are in force; shown with its kind.
+  /// What a user must know of the layer's mode, e.g. which batch statistics it uses; shown next to its kind.
   virtual std::string note() const { return ""; }
 
-  /// Takes a following ReLU, or an addition of a second input, into the layer's own kernel.
+  /// Fuses a following ReLU, or the addition of a second input, into the layer's own kernel.
   /// \return false where the layer cannot
   virtual bool absorb_relu() { return false; }
   virtual bool absorb_addition() { return false; }
 
-  /// All of its parameters never change: nor do its running statistics, with which it then normalises in training, too.
-  /// Called after declare, at most once.
+  /// Tells the layer that all of its parameters are frozen. Its running statistics do not change then, and it
+  /// normalises with them in training, too. Called after declare, at most once.
   virtual void freeze() {}
 
+  /// Computes y from x, and from the residual where there is one.
   virtual void forward(const Pass& pass, const ForwardViews& views) const = 0;
-  /// Gives dx, and the layer's part of g: overwritten or added to, as `write` says. Of a layer that learns it may be
-  /// asked for in halves: dx with an empty gradient, then g with an empty dx; to the same bits. The first half may be
-  /// left out where nobody wants dx, unless something is carried.
+  /// Computes dx, and the layer's part of g: overwritten or added to, as `write` says. For a layer with trainable
+  /// parameters it may be called in two halves, see BackwardViews; the results are the same bits. The first half may be
+  /// left out where dx is not wanted, unless carried_size() > 0.
   virtual void backward(const Pass& pass, const BackwardViews& views) const = 0;
-  /// Running statistics follow what forward has left in `moments`.
+  /// Updates the running statistics with the batch statistics that forward has left in `moments`.
   virtual void apply_moments(const Pass& /*pass*/, MutableView /*moments*/) const {}
 
  private:

@@ -10,37 +10,38 @@
 
 namespace unisono::nn {
 
-/// What the data offer a loss.
+/// Which labels or targets a data set has.
 struct TargetShape {
   Index classes = 0;      ///< of labels; 0: no labels
   Index target_size = 0;  ///< values of an example's target; 0: no targets
 };
 
-/// What a batch is compared with; one of the two is empty.
+/// The labels or the targets of a batch; one of the two is empty.
 struct Targets {
   std::span<const std::int32_t> labels;  ///< [B]
   View values;                           ///< [B, T] row-major
 };
 
-/// What the outputs of a network are compared by.
+/// A loss function of a network's outputs.
 class Loss {
  public:
   virtual ~Loss() = default;
 
-  /// Adds the batch's losses and hits to `sums`, which may have them only after Backend::collect, and gives doutputs =
-  /// factor · ∂(Σ w · loss)/∂outputs where it is wanted (not empty). The losses are weighted, too, the hits are not.
+  /// Adds the batch's weighted losses and its hits (unweighted counts of correct examples) to `sums`, which are
+  /// complete only after Backend::collect. Sets doutputs = factor · ∂(Σ w · loss)/∂outputs where it is wanted (not
+  /// empty).
   virtual void apply(kernels::Backend& backend, Index batch, View outputs, const Targets& targets,
                      const kernels::LossScale& scale, MutableView doutputs, kernels::LossSums& sums) const = 0;
-  /// Turns raw outputs into what a user asked for, in place: probabilities for classifiers that have them.
+  /// Turns raw outputs into predictions, in place: probabilities for classifiers that have them.
   /// \param outputs [B, prediction_size()] row-major, in plain memory, of which the first are the [B, size] outputs
   virtual void to_predictions(MutableView outputs) const = 0;
-  /// Values of an example's prediction: as many as outputs, but of a classifier one a class.
+  /// Values of an example's prediction: one for each output, or for each class of a classifier.
   virtual Index prediction_size() const = 0;
   /// Whether it counts hits, so that there is an accuracy.
   virtual bool counts_hits() const = 0;
   /// Whether to_predictions gives probabilities.
   virtual bool gives_probabilities() const { return counts_hits(); }
-  /// The number of classes that exclude each other, of which an example has one; 0: no such classes.
+  /// The number of mutually exclusive classes; 0: there are none.
   virtual Index classes() const = 0;
 };
 

@@ -25,43 +25,45 @@ struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
   Shape shape;               ///< of these, of one example
   Index boundary = 0;        ///< floats of them, of one example
-  PieceCost before, behind;  ///< all that lies before it, and all that lies behind it
+  PieceCost before, behind;  ///< of all layers before it, and of all after it
 };
 
 /// Layers in sequence, with residual blocks.
 class Network {
  public:
-  /// \param steps_together whether "auto" batch statistics may be global
+  /// \param steps_together whether all ranks compute each step together, so that "auto" batch statistics can be global
   /// \param freeze patterns of names (see ParameterLayout::freeze): these blocks' part of every gradient is 0
   /// \throws ConfigError naming the layer that does not fit, or the pattern that fits nothing
   Network(const NetworkSettings& settings, const kernels::Extent& in, const kernels::Backend& backend,
           bool steps_together, const std::vector<std::string>& freeze = {});
-  /// The same network up to a layer, whose outputs it gives: for inference, with the whole one's θ and statistics.
-  /// \throws ConfigError with the names of all layers where there is no such one
+  /// The network up to a layer, whose outputs become its outputs. For inference, with θ and statistics of the whole
+  /// one.
+  /// \throws ConfigError with the names of all layers where there is no such layer
   static std::unique_ptr<Network> up_to(const std::string& layer, const NetworkSettings& settings,
                                         const kernels::Extent& in, const kernels::Backend& backend);
   ~Network();
 
   const kernels::Extent& in() const;
   const Shape& out() const;
-  const ParameterLayout& parameters() const { return parameters_; }
-  const ParameterLayout& statistics() const { return statistics_; }
-  /// Whether the running statistics of any layer follow this rank's examples alone.
+  const ParameterLayout& parameters() const { return parameters_; }  ///< of θ
+  const ParameterLayout& statistics() const { return statistics_; }  ///< of the running statistics
+  /// Whether the running statistics of any layer come from this rank's examples only.
   bool statistics_are_local() const;
 
   /// In the order of the layers.
   std::vector<CutPoint> cut_points() const;
   /// The layers from cut point `first` to cut point `last`, counted from 1: 0 is the network's start, and the number of
-  /// cut points plus 1 its end. The network must live longer. \throws std::out_of_range
+  /// cut points plus 1 its end. The network must outlive the piece. \throws std::out_of_range
   Piece piece(int first, int last) const;
 
-  /// See Piece, of which the whole network is one.
+  /// See Piece: the whole network is one.
   Index moments_size() const;
   void apply_moments(const Pass& pass, MutableView moments) const;
 
+  /// The workspace of a pass over the whole network.
   WorkspacePlan plan(Index batch, bool training) const;
   std::vector<LayerRow> rows(Index batch) const;
-  /// What the layers have to say, "global statistics" for instance, each thing once; and what is frozen.
+  /// The layers' notes, e.g. "global statistics", without repetitions; and what is frozen.
   std::vector<std::string> notes() const;
 
   /// Loads the inputs and runs all layers.

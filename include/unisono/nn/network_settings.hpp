@@ -8,7 +8,7 @@
 
 namespace unisono::nn {
 
-/// One table of `[model] layers = [ … ]`: what all layers have, and the settings of each one's own.
+/// One table of `[model] layers = [ … ]`: the settings that all layers have, and those of its kind.
 struct LayerSettings {
   std::string kind;              ///< a name of layer_kinds()
   std::string name;              ///< default: kind and number, "convolution1"
@@ -17,12 +17,12 @@ struct LayerSettings {
   void describe(ConfigVisitor& visitor);
 };
 
-/// A residual block's own.
+/// The settings of a residual block.
 struct ResidualSettings {
   std::vector<LayerSettings> layers, shortcut;  ///< the branch, and what replaces the identity
 };
 
-/// What a network's outputs are compared by.
+/// The loss functions of a network's outputs.
 enum class LossKind {
   softmax_cross_entropy,
   sigmoid_cross_entropy,

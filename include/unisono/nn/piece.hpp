@@ -13,7 +13,7 @@ struct MemorySchedule;  // which tensors share memory, and when each is needed
 
 /// What a workspace is laid out for.
 enum class PassKind {
-  inference,  ///< forward alone
+  inference,  ///< forward only
   training,   ///< forward and `backward`
   halves,     ///< forward, `backward_inputs` and, at any time after it, `backward_weights`: takes the most memory
 };
@@ -27,13 +27,13 @@ struct WorkspacePlan {
   Index floats = 0;            ///< of the whole
 };
 
-/// The memory of one micro-batch in flight, the backend's. Its content needs no initial value.
+/// The memory of one micro-batch in flight, which is the backend's. It need not be initialised.
 struct Workspace {
   const WorkspacePlan& plan;
   MutableView memory;  ///< plan.floats, aligned to a cache line
 };
 
-/// Flops of an example, of products with weights alone, and parameters.
+/// Flops for one example, counting only products with weights, and the number of parameters.
 struct PieceCost {
   double forward = 0;
   double backward_inputs = 0, backward_weights = 0;
@@ -49,14 +49,13 @@ struct PieceCost {
 ///
 /// A micro-batch runs forward, then `backward`; or, on a workspace of PassKind::halves, `backward_inputs` and later
 /// `backward_weights`, whose results are the same bits. Names, layout and random numbers of a piece's layers are those
-/// of the whole network. All pieces of a network, each on what the one before gives, compute the bits of the whole
-/// network.
+/// of the whole network. All pieces of a network, one after the other, compute the same bits as the whole network.
 ///
 /// Activations at a cut, and gradients with respect to them, are [B] examples of `in()` or `out()` in the backend's
 /// layout, of `Backend::activation_size(extent, B)` floats rounded up to a cache line.
 class Piece {
  public:
-  /// Nodes [first, last) of a graph that lives longer than this, between two cut points of it.
+  /// Nodes [first, last) of a graph, between two of its cut points. The graph must outlive the piece.
   Piece(const Graph& graph, const kernels::Backend& backend, int first, int last);
   Piece(Piece&&) noexcept;
   ~Piece();
@@ -67,7 +66,7 @@ class Piece {
   FloatRange statistics() const;  ///< of the running statistics
   PieceCost cost() const;
   PieceCost cost_of(int node) const;  ///< of one layer, counted from the first
-  /// Whether the piece before this one is to be given a gradient: where anything before learns.
+  /// Whether the piece computes ∂loss/∂input: only where a layer before it has trainable parameters.
   bool gives_input_gradient() const;
   WorkspacePlan plan(Index batch, PassKind kind) const;
 
@@ -86,24 +85,25 @@ class Piece {
   MutableView output_gradient(const Workspace& workspace) const;
   /// g (+)= ∂loss/∂θ, block by block: the unused floats between blocks stay what they were, zero since g was allocated.
   /// `ready` is called with ranges of g that are final: from the end of `parameters()` to its start, without gaps, the
-  /// same ones for every batch. \param gradient floats of g as pass.parameters are of θ
+  /// same ones for every batch. \param gradient g from pass.first_parameter on, as pass.parameters is θ
   void backward(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                 const std::function<void(Index, Index)>& ready) const;
-  /// Gives the input's gradient, and leaves in the workspace what `backward_weights` needs.
+  /// Computes the input's gradient, and leaves in the workspace what `backward_weights` needs.
   void backward_inputs(const Pass& pass, const Workspace& workspace) const;
   /// As `backward`, after `backward_inputs`. Never collective.
   void backward_weights(const Pass& pass, const Workspace& workspace, MutableView gradient, kernels::Write write,
                         const std::function<void(Index, Index)>& ready) const;
-  /// ∂loss/∂input, after `backward` or `backward_inputs`; empty where it is not given.
+  /// ∂loss/∂input, after `backward` or `backward_inputs`; empty where it is not computed.
   View input_gradient(const Workspace& workspace) const;
 
   // Running statistics of several micro-batches, in an order of the caller's choice
   // ----------------------------------------------------------------------------------------------------------
 
-  /// Floats of `Pass::moments`: of each layer with running statistics the sums of a batch, as doubles.
+  /// Floats of `Pass::moments`: for each layer with running statistics, sums over a batch, as doubles.
   Index moments_size() const;
-  /// The running statistics follow one micro-batch, whose forward pass has left `moments`: the bits that it would have
-  /// given them at this point. The moments may come from any rank. \param pass backend, statistics and first_statistic
+  /// Updates the running statistics with the `moments` that one micro-batch's forward pass has left, on any rank: to
+  /// the same bits as if that pass had updated them now. \param pass only backend, statistics and first_statistic are
+  /// used
   void apply_moments(const Pass& pass, MutableView moments) const;
 
   const MemorySchedule& schedule(PassKind kind) const;

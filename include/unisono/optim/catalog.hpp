@@ -9,10 +9,11 @@
 
 namespace unisono::optim {
 
-/// What others ask about an update rule, whose name they need not know.
+/// Properties of an update rule, so that other modules need not know its name.
 struct OptimizerTraits {
-  bool has_block_rates = false;  ///< a learning rate for each block of weights, from all of its numbers
-  /// θ ← θ − rate · g where nothing but learning_rate is set: what models that are updated in place do by themselves.
+  bool has_block_rates = false;  ///< adapts the rate of each block of weights by norms of the whole block
+  /// It is θ ← θ − rate · g where only learning_rate is set. Models that are updated in place make such steps
+  /// themselves.
   bool is_gradient_descent = false;
 };
 

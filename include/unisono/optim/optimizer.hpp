@@ -20,7 +20,7 @@ namespace unisono::optim {
 /// The first of optimizer_kinds().
 std::string default_optimizer();
 
-/// `[optimizer]`: what all update rules have, and the settings of each one's own.
+/// `[optimizer]`: the settings that all update rules have, and those of each kind.
 struct OptimizerSettings {
   std::string kind = default_optimizer();  ///< a name of optimizer_kinds()
   double learning_rate = 0.01;
@@ -47,13 +47,13 @@ class Optimizer {
   /// \param gradient_scale what it is to be multiplied with first
   virtual void step(MutableView parameters, View gradient, double learning_rate, float gradient_scale = 1) = 0;
 
-  /// For checkpoints and averaging.
+  /// The state vectors, for checkpoints and averaging.
   virtual std::vector<OptimizerState>& state() = 0;
   virtual std::int64_t steps() const = 0;
   virtual void set_steps(std::int64_t steps) = 0;
-  /// As new: zero state, no steps.
+  /// Starts afresh: zero state, no steps.
   virtual void reset() = 0;
-  /// ‖g‖ of the last step, before clipping, where it was computed; else negative. Waits for it.
+  /// ‖g‖ of the last step, before clipping, where it was computed; else negative. Waits for the device.
   virtual double last_gradient_norm() const = 0;
 };
 
@@ -61,17 +61,18 @@ class Optimizer {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           kernels::UpdateKernels& kernels);
 
-/// A θ that is divided among ranks, as one of them sees it.
+/// A sharded θ, as seen by one of its ranks.
 struct DividedParameters {
   const ShardMap& map;
   int rank = 0;
-  SquaresReducer& ranks;  ///< the map's; must outlive the optimizer
+  SquaresReducer& ranks;  ///< sums over the map's ranks; must outlive the optimizer
 };
 
-/// For a rank's part of θ: all vectors are laid out as map.local(rank) is, so that the ranks together make the step
-/// that one makes which holds all of θ, bit for bit on the CPU. A step is collective where the rule needs norms: of all
-/// of θ to clip the gradient, of each whole block for LARS and LAMB; each is one message. Where every rank holds all of
-/// θ there is none. \throws ConfigError
+/// For one rank's shards of θ: all vectors are laid out as map.local(rank). The ranks together make the same step as
+/// one rank that holds all of θ, on the CPU bit for bit. A step is collective where it needs norms: of the whole
+/// gradient for clipping, of whole blocks for LARS and LAMB; each takes one message. Where every rank holds all of θ,
+/// no message is needed.
+/// \throws ConfigError as above
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
                                           kernels::UpdateKernels& kernels);
 

@@ -22,7 +22,7 @@ inline constexpr Named<ScheduleKind> kScheduleKinds[] = {
 /// `[schedule]`
 struct ScheduleSettings {
   ScheduleKind kind = ScheduleKind::constant;
-  std::int64_t epochs = 0;                 ///< those that fall: their length; 0: that of the run
+  std::int64_t epochs = 0;                 ///< length of schedules that decrease; 0: that of the run
   double warmup_epochs = 0;                ///< linear, up to the base rate
   double final_factor = 0;                 ///< linear, cosine, polynomial: of the base rate, reached at the last step
   double exponential_final_factor = 0.01;  ///< the same for exponential, where it cannot be 0
@@ -36,10 +36,10 @@ struct ScheduleSettings {
   std::int64_t span(std::int64_t run_epochs) const { return epochs > 0 ? epochs : run_epochs; }
 };
 
-/// The learning rate as a function of the step: settings × base rate × length of the schedule.
+/// The learning rate as a function of the step, for given settings, base rate and length of the schedule.
 class Schedule {
  public:
-  /// \param total_steps that the schedule spans
+  /// \param total_steps length of the schedule
   Schedule(const ScheduleSettings& settings, double base_rate, std::int64_t total_steps, std::int64_t steps_per_epoch);
   /// \param step how many steps were made before this one: 0 … total − 1; later ones keep the last one's rate
   double rate(std::int64_t step) const;

@@ -9,6 +9,7 @@
 namespace unisono {
 
 using Index = std::ptrdiff_t;  ///< counts and extents: 64 bits throughout
+/// Vectors of floats that somebody else owns.
 using View = std::span<const float>;
 using MutableView = std::span<float>;
 
@@ -16,33 +17,33 @@ using MutableView = std::span<float>;
 inline constexpr std::size_t kAlignmentBytes = 64;
 inline constexpr Index kLineFloats = kAlignmentBytes / sizeof(float);
 
-/// The same memory, filled up to whole cache lines.
+/// Sizes rounded up to whole cache lines.
 inline constexpr Index round_up_to_line(Index floats) { return (floats + kLineFloats - 1) / kLineFloats * kLineFloats; }
 inline constexpr std::size_t aligned_bytes(std::size_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
 
-/// Where θ, g and resident data live: plain memory, pinned memory, a window that the ranks of a node share, or the
-/// memory of a device.
+/// Allocates the memory for θ, g and resident data: plain memory (ordinary host memory), pinned memory, a window that
+/// the ranks of a node share, or the memory of a device.
 class Allocator {
  public:
   virtual ~Allocator() = default;
 
   /// Zeroed memory, aligned to kAlignmentBytes. Collective over the ranks of the node where the memory is shared.
-  /// \throws DeviceError where there is not so much.
+  /// \throws DeviceError where there is not enough memory.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* pointer) noexcept = 0;
 
-  /// to = from, where each is memory of this allocator or plain memory. When it returns, plain memory holds its values,
-  /// and may be changed where it was copied from.
+  /// to = from; each is memory of this allocator or plain memory. When it returns, a plain `to` holds the values, and a
+  /// plain `from` may be changed.
   virtual void copy(View from, MutableView to) { std::ranges::copy(from, to.begin()); }
-  /// Whether all of this process may read and write the memory; else only its device, and `copy`.
+  /// Whether all code of this process may read and write the memory. If not, only kernels of its device and `copy` may.
   virtual bool is_plain() const { return true; }
 };
 
 /// Ordinary memory of this process.
 Allocator& plain_allocator();
-/// The same in whole pages, which nothing else shares: a device may pin them.
+/// The same, but each allocation consists of whole pages of its own, which a device may pin.
 Allocator& page_allocator();
 
 /// Owns `size()` floats from an allocator, which must outlive it.
@@ -80,18 +81,17 @@ class Buffer {
   Index size_ = 0;
 };
 
-/// What a vector holds, for all of this process to read and write: the vector itself where its memory is plain, else a
-/// copy.
+/// Lets any code read and write a vector: the vector itself where its memory is plain, else a plain copy.
 class PlainValues {
  public:
-  /// \param memory that the vector lies in; both outlive this
+  /// \param memory the vector's allocator; both must outlive this
   PlainValues(Allocator& memory, MutableView vector) : memory_(memory), vector_(vector) {
     if (memory_.is_plain()) return;
     copy_ = Buffer(std::ssize(vector));
     memory_.copy(vector, copy_.view());
   }
   MutableView view() { return memory_.is_plain() ? vector_ : copy_.view(); }
-  /// Makes the vector what the view holds now.
+  /// Copies changes that were made to the view back to the vector.
   void put_back() {
     if (!memory_.is_plain()) memory_.copy(copy_.view(), vector_);
   }
@@ -102,7 +102,7 @@ class PlainValues {
   Buffer copy_;
 };
 
-/// A segment of floats as doubles. \param floats two a double, beginning at a cache line
+/// The same memory as doubles. \param floats two for each double, beginning at a cache line
 inline std::span<double> as_doubles(MutableView floats) {
   return {reinterpret_cast<double*>(floats.data()), floats.size() / 2};
 }

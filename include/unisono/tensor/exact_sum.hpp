@@ -9,40 +9,41 @@
 
 namespace unisono {
 
-/// Σ x², whose value is the exact sum rounded to kBits bits. So it depends neither on the order of the terms, nor on
-/// threads, vector widths, or on who holds which terms: however θ is divided, a norm has the same bits.
+/// A sum of squares Σ x². Its value is the exact sum, rounded to kBits bits. So it does not depend on the order of the
+/// terms, on threads, on vector widths, or on which rank holds which terms: however θ is sharded, a norm has the same
+/// bits.
 ///
-/// Terms are added in one of two ways. A sum made in doubles is known to within kRelativeError, which nearly always
-/// settles the rounded value: where both ends of that interval round to the same number, this is the exact sum's, too.
-/// Else (in 1 of 700 cases), and where a term is infinite or no number, the terms are added again, exactly: to a number
-/// in fixed point that is wide enough for every square of a float.
+/// Terms are first added in doubles, with a relative error of at most kRelativeError. If both ends of this error
+/// interval round to the same kBits bits, the exact sum has these bits, too. Otherwise (in 1 of 700 cases), and where a
+/// term is infinite or NaN, the caller adds the terms again, exactly: to a fixed-point number that is wide enough for
+/// every square of a float.
 ///   Ziv, "Fast evaluation of elementary mathematical functions with correctly rounded last bit", ACM TOMS 17, 1991;
 ///   Kulisch, "Computer arithmetic and validity", 2008.
-/// An exact addition takes about 8 integer operations a number; a sum over ranks is one message of `kWords` integers.
+/// An exact addition takes about 8 integer operations per number; a sum over ranks is one message of `kWords` integers.
 class ExactSquares {
  public:
   static constexpr int kWords = 20;
   static constexpr int kBits = 40;  ///< of the value: its relative error is at most 2⁻⁴⁰
-  /// Of sums made in doubles, which are of squares of floats: at most 4 roundings of 2⁻⁵³ on the way of every square,
-  /// and what the value's rounding to a double adds.
+  /// Of a sum of squares of floats in doubles: each square passes through at most 4 roundings of 2⁻⁵³, and the value is
+  /// rounded to a double.
   static constexpr double kRelativeError = 0x1p-50;
 
   /// += Σ x², exactly.
   void add(View values);
-  /// += a sum of squares of floats made in doubles.
+  /// += a sum of squares of floats that was computed in doubles.
   void add_sum(double sum);
-  /// += what another thread or rank has summed.
+  /// += the sum of another thread or rank.
   void add(const ExactSquares& other);
-  /// The sum, as integers of which those of several ranks may be added, in any order, for up to 2³⁰ ranks.
+  /// The sum as integers. To add the sums of up to 2³⁰ ranks, add their words one by one, in any order.
   std::array<std::int64_t, kWords> words() const { return words_; }
   static ExactSquares of_words(const std::array<std::int64_t, kWords>& words);
 
-  /// The sum, rounded to kBits bits, halves to even. Infinite or no number where a value was.
+  /// The sum, rounded to kBits bits, halves to even. Infinite or NaN where a term was.
   /// \pre all terms were added exactly
   double value() const;
-  /// The same where terms were added as sums made in doubles. Nothing where these do not settle it.
+  /// The same where terms were added by `add_sum`. Empty where their error leaves the rounding open.
   std::optional<double> settled_value() const;
-  /// The same of a single such sum.
+  /// The same for a single sum in doubles.
   static std::optional<double> settled_value(double sum);
 
  private:
@@ -51,7 +52,7 @@ class ExactSquares {
   void add_integer(std::uint64_t integer, int position, std::int64_t sign);
   void carry();
 
-  /// Word i counts 2^(32 i − 298). The last two count values that are infinite, and such that are no numbers.
+  /// Word i has the weight 2^(32 i − 298). The last two count infinite terms and NaNs.
   std::array<std::int64_t, kWords> words_{};
 };
 

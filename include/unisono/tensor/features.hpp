@@ -10,21 +10,22 @@
 
 namespace unisono {
 
-/// How numbers of a set are kept in memory: as in the file, where it is one of these, and float32 otherwise.
+/// How the features of a data set are stored in memory: as in the file if that uses one of these types, else float32.
 enum class Storage { uint8, float16, float32 };
 inline constexpr std::size_t size_of(Storage storage) {
   return storage == Storage::uint8 ? 1 : storage == Storage::float16 ? 2 : 4;
 }
 
-/// How an image is moved: out(c, y, x) = in(c, y + down, (flipped ? W − 1 − x : x) + right), zero outside.
+/// Shift and flip of an image for augmentation: out(c, y, x) = in(c, y + down, (flipped ? W − 1 − x : x) + right), zero
+/// outside.
 struct Movement {
   std::int32_t down = 0, right = 0;
   bool flipped = false;
 };
 
-/// Features of consecutive examples as a set keeps them, and what a model sees of them:
+/// Features of consecutive examples as a data set stores them, and how a model's inputs x follow from them:
 ///   x[c, h, w] = (scale · stored[c, h, w] + offset − mean[i]) · factor[i]
-/// where i counts channels or elements. An image is moved before it is normalised.
+/// where i is the channel, or the element [c, h, w]. An image is moved before it is normalised.
 struct StoredFeatures {
   Storage storage = Storage::float32;
   Index channels = 1, height = 1, width = 1;
@@ -39,22 +40,23 @@ struct StoredFeatures {
   bool operator==(const StoredFeatures&) const = default;
 };
 
-/// A copy of such features on a device, which makes a model's inputs of them itself.
+/// A copy of such features in a device's memory, from which the device computes a model's inputs.
 class KeptFeatures {
  public:
   virtual ~KeptFeatures() = default;
   /// x = the features of these examples. \param examples indices in the set
-  /// \param movements of each of them, or empty \param x activations, in the device's layout
+  /// \param movements one for each of them, or empty \param x activations, in the device's layout
   virtual void load(std::span<const std::uint64_t> examples, std::span<const Movement> movements, MutableView x) = 0;
 };
 
-/// Asks a device to keep features: null where it does not. The original stays as it is while the device is used.
+/// Asks a device to keep a copy of features; null where it does not. The original must not change while the device is
+/// used.
 using KeepFeatures = std::function<KeptFeatures*(const StoredFeatures&)>;
 
-/// What a model is given of a batch: values, or examples that its device keeps.
+/// The inputs of a model for one batch: values, or examples that its device keeps.
 struct Inputs {
   View values = {};              ///< [B, C, H, W] row-major
-  KeptFeatures* kept = nullptr;  ///< not null: the examples of the pass, in place of values
+  KeptFeatures* kept = nullptr;  ///< if not null: has the features of the pass' examples; `values` is not used
   std::span<const Movement> movements = {};
 };
 

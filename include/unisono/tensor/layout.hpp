@@ -8,8 +8,9 @@
 
 namespace unisono {
 
-/// What a block of parameters is: weight decay leaves biases and norms out, LARS and LAMB adapt weights alone. A state
-/// is no parameter, but what an update rule keeps beside those that it updates in place.
+/// What a block holds. Weight decay leaves out biases and norms; LARS and LAMB adapt weights only. A statistic is a
+/// running mean or variance. A state is optimizer state that models which are updated in place store in θ, next to
+/// their parameters.
 enum class Role { weight, bias, norm, statistic, state };
 
 /// What a block's first values are drawn from; the formulas are in nn/initialiser.cpp.
@@ -32,8 +33,8 @@ struct Block {
   std::vector<Index> shape;  ///< canonical, row-major: [O, I, KH, KW] for a convolution, [O, C, H, W] for a dense layer
   /// Stored axis i is canonical axis axes[i]; {2, 3, 0, 1} stores [KH, KW, O, I]; empty: canonical.
   std::vector<int> axes = {};
-  /// Floats from one row along the first axis to the next, where rows of several blocks lie beside each other or are
-  /// filled up; 0: one row behind the other. Not together with `axes`.
+  /// Floats from the start of one row (along the first axis) to the next, where rows are padded or interleaved with
+  /// rows of other blocks; 0: rows are contiguous. Not together with `axes`.
   Index stride = 0;
   Role role = Role::weight;
   Index fan_in = 0;   ///< inputs of one output unit, for initialisers
@@ -43,15 +44,15 @@ struct Block {
   Index offset = 0;     ///< floats from the start of the vector; a multiple of 16; set by ParameterLayout::add
 
   Index size() const;         ///< numbers
-  Index row_size() const;     ///< of one row along the first axis
-  Index row_stride() const;   ///< floats from where one row along the first axis is stored to where the next one is
-  Index stored_size() const;  ///< floats from its first number to behind its last one
+  Index row_size() const;     ///< numbers in one row along the first axis
+  Index row_stride() const;   ///< floats from the start of one stored row to the next
+  Index stored_size() const;  ///< floats from its first number to the end of its last one
 };
 
-/// Floats from one position to the next along each canonical axis, where they are stored.
+/// The strides of a block as it is stored, in floats, by canonical axis.
 std::vector<Index> stored_strides(const Block& block);
 
-/// Where a block's rows begin inside the rows that it shares with others.
+/// A block whose rows are interleaved with those of other blocks, and where its part of such a row begins.
 struct RowSlice {
   Block block;
   Index first = 0;  ///< floats from a row's start
@@ -63,34 +64,34 @@ struct FloatRange {
   bool operator==(const FloatRange&) const = default;
 };
 
-/// Names every block of θ. The order of numbers inside a block belongs to the backend, and is said by `axes`;
-/// checkpoints, exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats,
-/// always zero, so that each starts at a cache line. Blocks whose rows lie beside each other share one segment of θ.
+/// Names every block of θ. The backend decides in which order the numbers of a block are stored (`axes`); checkpoints,
+/// exports and printed values are in the canonical order. Between blocks lie up to 15 unused floats, always zero, so
+/// that each starts at a cache line. Blocks with interleaved rows share one segment of θ.
 class ParameterLayout {
  public:
-  /// Appends a block and returns its offset. \throws ConfigError for one that no memory holds
+  /// Appends a block and returns its offset. \throws ConfigError for one too large for any memory
   Index add(Block block);
 
-  /// Appends blocks of equally many rows that lie beside each other: row i of each begins at i · stride + its `first`.
-  /// What of a row belongs to no block stays 0. \param stride a multiple of 16 \return the first row's offset
-  /// \throws ConfigError for rows that no memory holds
+  /// Appends blocks with equally many rows, interleaved: row i of each begins at i · stride + its `first`. Floats of a
+  /// row that belong to no block stay 0. \param stride a multiple of 16 \return the first row's offset
+  /// \throws ConfigError for rows too large for any memory
   Index add_rows(std::vector<RowSlice> parts, Index stride);
 
   const std::vector<Block>& blocks() const { return blocks_; }
   /// \throws std::out_of_range where there is none.
   const Block& block(const std::string& name) const;
 
-  /// Freezes the blocks that a glob pattern fits: by their own name ("dense1.weight") or that of a layer that they
-  /// belong to ("dense1", "residual1", "conv*"). \return how many
+  /// Freezes the blocks that match a glob pattern: by their own name ("dense1.weight") or by the name of a layer that
+  /// they belong to ("dense1", "residual1", "conv*"). \return how many blocks match
   int freeze(const std::string& pattern);
-  /// The segments that training may change, padding included; one of everything where no block is frozen. Blocks whose
-  /// rows lie beside each other must not be frozen apart.
+  /// The segments that training may change, padding included; a single one where no block is frozen. Of blocks with
+  /// interleaved rows, either all must be frozen or none.
   std::vector<FloatRange> trainable() const;
 
   Index size() const { return size_; }              ///< N: floats of the whole vector, padding included
   Index parameters() const { return parameters_; }  ///< floats that are parameters
 
-  /// Of names, shapes, axes and offsets. Ranks that share θ must agree on it.
+  /// Hash of names, shapes, axes, offsets and strides. It must be equal on all ranks that train a θ together.
   std::uint64_t hash() const;
 
  private:
@@ -99,15 +100,15 @@ class ParameterLayout {
   Index parameters_ = 0;
 };
 
-/// canonical[…] = stored[…], for a block or some of its rows, one after the other. \param canonical [block.size()], or
-/// [rows · block.row_size()] \param stored the block's part of the vector, or what of it begins at the first of the
-/// rows
+/// canonical[…] = stored[…], for a block or for consecutive rows of it.
+/// \param canonical [block.size()], or [rows · block.row_size()]
+/// \param stored the block's part of the vector, or its rest from the first of these rows on
 void to_canonical(const Block& block, View stored, MutableView canonical);
 /// stored[…] = canonical[…], likewise.
 void from_canonical(const Block& block, View canonical, MutableView stored);
 
-/// A block's part of the vector that the layout describes: stored_size() floats, other blocks' among them where rows
-/// lie beside each other.
+/// The part of a vector that a segment or a block takes. For a block these are stored_size() floats, with those of
+/// other blocks in between where rows are interleaved.
 inline MutableView part(MutableView vector, const FloatRange& segment) {
   return vector.subspan(static_cast<std::size_t>(segment.first),
                         static_cast<std::size_t>(segment.last - segment.first));

@@ -6,8 +6,8 @@
 
 namespace unisono {
 
-/// Sums over all ranks that step together, for layers that need a statistic of the whole micro-batch. Values lie in the
-/// memory that the layers work in, which may be a device's.
+/// Sums over all ranks that compute a step together, for layers that need a statistic of the whole micro-batch. The
+/// values lie in the backend's memory, which may be a device's.
 class Reducer {
  public:
   virtual ~Reducer() = default;
@@ -22,7 +22,7 @@ class LocalReducer final : public Reducer {
   void sum(std::span<double>) override {}
 };
 
-/// Sums over all ranks that divide θ among them, for norms of what no rank holds all of.
+/// Sums over all ranks among which θ is sharded, for norms of vectors that no rank holds as a whole.
 class SquaresReducer {
  public:
   virtual ~SquaresReducer() = default;

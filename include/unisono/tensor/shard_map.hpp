@@ -21,7 +21,7 @@ using Box = std::vector<AxisRange>;
 /// All of a block.
 Box whole_box(const Block& block);
 Index size_of(const Box& box);
-/// What lies in both; nothing where they share no position.
+/// The positions that are in both; empty where there are none.
 std::optional<AxisRange> intersection(const AxisRange& a, const AxisRange& b);
 std::optional<Box> intersection(const Box& a, const Box& b);
 
@@ -33,29 +33,29 @@ struct Shard {
   int copy = 0;    ///< which of the map's copies of θ it is a part of
 };
 
-/// A number of θ by what never changes when θ is divided in another way.
+/// Identifies a number of θ, whatever way θ is sharded.
 struct Element {
   std::size_t block = 0;  ///< its number in the layout
   Index position = 0;     ///< in the block's canonical order
   bool operator==(const Element&) const = default;
 };
 
-/// What each rank holds of θ, described once: everything that is sized by θ follows it.
+/// Which shards of θ each rank holds. All vectors of θ's size (gradient, optimizer state) are sharded alike.
 ///
-/// θ exists in `copies()` copies; those shards that belong to one copy hold every number of θ exactly once. A rank
-/// keeps its shards as a vector of its own, in the order of the map, laid out as ParameterLayout says: shard i is block
-/// i of `local(rank)`. A shard of whole rows keeps the block's row stride, and shards of equal rows of blocks whose
-/// rows lie beside each other lie beside each other again; so a rank that holds all of θ has θ's own layout.
+/// There are `copies()` copies of θ; the shards of one copy hold every number of θ exactly once. A rank keeps its
+/// shards in a vector of its own, in the order of the map. Its layout is `local(rank)`, whose block i is shard i. A
+/// shard of whole rows keeps the block's row stride, and shards of the same rows of interleaved blocks are interleaved
+/// again; so a rank that holds all of θ has θ's own layout.
 class ShardMap {
  public:
-  /// \param shards those that hold nothing are dropped
-  /// \throws std::logic_error where a shard is not a part of its block or names no rank or copy, or where the shards of
-  /// a copy do not hold each number once
+  /// \param shards empty ones are dropped
+  /// \throws std::logic_error where a shard's block, box, rank or copy does not exist, or where the shards of a copy do
+  /// not hold each number exactly once
   ShardMap(ParameterLayout layout, int ranks, int copies, std::vector<Shard> shards);
 
   // Makers -----------------------------------------------------------------------------------------------------------
 
-  /// Every rank holds a copy of all.
+  /// Every rank holds all of θ.
   static ShardMap whole(ParameterLayout layout, int ranks);
   /// Whole blocks, consecutive ones on one rank, divided so that the ranks hold about equally much.
   static ShardMap by_blocks(ParameterLayout layout, int ranks);
@@ -63,10 +63,10 @@ class ShardMap {
   static ShardMap by_rows(ParameterLayout layout, int ranks);
   /// Each block's columns (its second axis) in equal parts; a block of one axis is divided along that.
   static ShardMap by_columns(ParameterLayout layout, int ranks);
-  /// Each block's rows in proportion to the ranks' weights, one of which at least is positive: 0 holds nothing.
+  /// Each block's rows in proportion to the ranks' weights. A rank of weight 0 holds nothing; at least one is positive.
   static ShardMap by_weights(ParameterLayout layout, const std::vector<Index>& weights);
-  /// Stage s holds the blocks from first_blocks[s] on, up to the next stage's; each replica has a copy of all. Ranks
-  /// are replicas × stages, as in a process grid. \param first_blocks ascending, from 0 on
+  /// Stage s holds the blocks from first_blocks[s] up to, but without, first_blocks[s + 1]; each replica has a copy of
+  /// θ. Ranks are replicas × stages, as in a process grid. \param first_blocks ascending, from 0 on
   static ShardMap stages(ParameterLayout layout, const std::vector<std::size_t>& first_blocks, int replicas);
 
   // Queries ----------------------------------------------------------------------------------------------------------
@@ -75,20 +75,20 @@ class ShardMap {
   int ranks() const { return static_cast<int>(held_.size()); }
   int copies() const { return copies_; }
   const std::vector<Shard>& shards_of(int rank) const { return held_[static_cast<std::size_t>(rank)].shards; }
-  /// How a rank's vector is laid out: a block for each of its shards, with the shape that it has there.
+  /// The layout of a rank's vector: one block for each of its shards, in the shard's shape.
   const ParameterLayout& local(int rank) const { return held_[static_cast<std::size_t>(rank)].layout; }
 
-  /// What lies at an offset of a rank's vector; nothing where that is padding.
+  /// The number at an offset (in floats) of a rank's vector; empty for padding.
   std::optional<Element> element_at(int rank, Index offset) const;
-  /// Where it lies in a rank's vector; nothing where the rank does not hold it.
+  /// The offset (in floats) of a number in a rank's vector; empty where the rank does not hold it.
   std::optional<Index> offset_of(int rank, Element element) const;
-  /// The ranks that hold something of a part of a block, ascending.
+  /// The ranks that hold at least one number of a part of a block, ascending.
   std::vector<int> holders(std::size_t block, const Box& box) const;
-  /// The copy that a rank takes a block's numbers from: its own where it holds some of the block, so that as little as
-  /// can be travels; else one chosen by its number.
+  /// The copy from which a rank reads a block when θ is redistributed: its own where it holds a shard of the block, to
+  /// send as little as possible; else copy rank mod copies().
   int copy_for(int rank, std::size_t block) const;
 
-  /// Of the layout and the shards. Ranks that divide θ together must agree on it.
+  /// Hash of the layout and the shards. It must be equal on all ranks of the map.
   std::uint64_t hash() const;
 
  private:
@@ -111,10 +111,11 @@ struct LocalBox {
   std::vector<Index> counts;   ///< along the canonical axes
   std::vector<Index> strides;  ///< floats from one position to the next, likewise
 };
-/// \param number of the shard among the rank's \param box a part of the shard's
+/// \param number index in shards_of(rank) \param box a part of that shard's box
 LocalBox locate(const ShardMap& map, int rank, std::size_t number, const Box& box);
 
-/// Calls visit(canonical position in the block, positions from one to the next, numbers) for runs along the last axis.
+/// Calls visit(canonical position of the first number in the block, step to the next, count) for each run of the box
+/// along its last axis.
 void for_each_run(const Block& block, const Box& box,
                   const std::function<void(Index position, Index step, Index count)>& visit);
 

@@ -5,7 +5,7 @@
 
 #include "unisono/tensor/allocator.hpp"
 
-// Sets whose examples have few values out of many: views of memory that somebody else owns.
+// Views of sparse data sets and of text. They do not own the memory.
 
 namespace unisono {
 
@@ -13,7 +13,7 @@ namespace unisono {
 struct SparseRows {
   std::span<const std::uint64_t> offsets;  ///< [rows + 1]
   std::span<const std::uint32_t> columns;  ///< ascending within a row, no column twice
-  std::span<const float> values;           ///< beside `columns`; empty: all are 1
+  std::span<const float> values;           ///< one for each of `columns`; empty: all are 1
   Index width = 0;                         ///< columns of the matrix
 
   Index rows() const { return offsets.empty() ? 0 : static_cast<Index>(offsets.size()) - 1; }
@@ -25,7 +25,7 @@ struct SparseEntry {
   float value = 0;
 };
 
-/// Sentences of words that are numbers of a vocabulary: sentence i is words[sentences[i] … sentences[i + 1]).
+/// Sentences of words; a word is an index in a vocabulary: sentence i is words[sentences[i] … sentences[i + 1]).
 struct Text {
   std::span<const std::int32_t> words;
   std::span<const std::uint64_t> sentences;  ///< [number of sentences + 1]

@@ -11,8 +11,8 @@
 
 namespace unisono::comm {
 
-/// Collectives of a Communicator on memory of devices, one a rank. Where they are started, they are done, as far as
-/// later work on the device can tell, when they were waited for.
+/// The collectives of a Communicator on device memory, with one device per rank. After the wait for one that was
+/// started, work that is queued on the device sees its result.
 class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
@@ -28,19 +28,19 @@ class DeviceCollectives {
   virtual void reduce_scatter_sum(std::span<float> values) = 0;
   virtual void all_gather(std::span<float> values) = 0;
   virtual void allreduce_weighted_mean(std::span<float> values, double weight) = 0;
-  /// Starts what waits for the device: another collective is about to begin, on all ranks.
+  /// Starts sums that still wait for data from the device. Called on all ranks before they begin another collective.
   virtual void flush() {}
 };
 
-/// Through plain memory, by a communicator below.
+/// Staged through plain memory, with the collectives of `ranks`.
 std::unique_ptr<DeviceCollectives> make_staged_collectives(Communicator& ranks, Device& device);
 
-/// How ranks get collectives for a group of theirs. Collective over these.
+/// Makes the collectives of a group of ranks. Collective over the group.
 using MakeCollectives = std::function<std::unique_ptr<DeviceCollectives>(Communicator& ranks, Device& device)>;
-/// By NCCL, in the device's order; nccl/. Each rank has a device of its own. Groups that are made by one of these end
-/// together where a rank fails.
+/// Makes collectives that NCCL runs on the device's stream (in nccl/). Each rank needs a device of its own. Where a
+/// rank fails, all groups that one such function object has made are ended together.
 MakeCollectives nccl_collectives();
-/// "NCCL 2.28.9"; empty where it cannot be loaded, and then why not.
+/// "NCCL 2.28.9"; empty where it cannot be loaded. \param missing then set to the reason
 std::string nccl_version(std::string& missing);
 
 }  // namespace unisono::comm

@@ -15,7 +15,7 @@ class Done final : public Request {
   bool wait_unless(const std::function<bool()>&) override { return true; }
 };
 
-/// A message out of device memory, or into it.
+/// A send from device memory, or a receive into it, through a staging buffer.
 class StagedMessage final : public Request {
  public:
   StagedMessage(Stage stage, bool receives) : stage_(std::move(stage)), receives_(receives) {}
@@ -79,7 +79,7 @@ void DeviceCommunicator::all_gather(std::span<float> values) {
   if (size() > 1) collectives_->all_gather(values);
 }
 
-/// Of one rank, too, the weight counts: a mean of nothing leaves all as it is.
+/// With one rank, too, the weight counts: with weight 0 the values stay as they are.
 void DeviceCommunicator::allreduce_weighted_mean(std::span<float> values, double weight) {
   if (!is_there(values)) return below().allreduce_weighted_mean(values, weight);
   if (size() > 1) collectives_->allreduce_weighted_mean(values, weight);

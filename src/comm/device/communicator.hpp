@@ -5,10 +5,10 @@
 
 namespace unisono::comm {
 
-/// See make_device_communicator. What lies in plain memory is left to the ranks below.
+/// See make_device_communicator. Collectives on plain memory are passed on to the wrapped communicator.
 class DeviceCommunicator final : public Communicator {
  public:
-  /// Collective. \param owned the ranks below where nobody else owns them
+  /// Collective. \param owned `ranks`, if this object is to own it; else null
   DeviceCommunicator(Communicator& ranks, std::unique_ptr<Communicator> owned, Device& device, MakeCollectives make);
 
   int rank() const override { return ranks_.rank(); }
@@ -48,12 +48,13 @@ class DeviceCommunicator final : public Communicator {
   std::shared_ptr<std::byte> allocate_on_node(std::size_t bytes) override { return below().allocate_on_node(bytes); }
 
  private:
-  /// The ranks below, for a collective of theirs: all have started as many before it.
+  /// The wrapped communicator, for one of its collectives. Before that, all ranks start the same sums that are pending.
   Communicator& below() {
     collectives_->flush();
     return ranks_;
   }
   template <typename T>
+  /// Whether the values lie in device memory.
   bool is_there(std::span<T> values) const {
     return !values.empty() && device_.owns(values.data());
   }

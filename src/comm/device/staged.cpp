@@ -18,7 +18,7 @@ void* MirroredMemory::allocate(std::size_t bytes) {
 void MirroredMemory::deallocate(void* pointer) noexcept {
   const auto found = mirrors_.find(static_cast<std::byte*>(pointer));
   try {
-    device_.synchronise();  // it may still be copied
+    device_.synchronise();  // it may still be in use by a copy
   } catch (const std::exception&) {
     // Then nothing is under way any more.
   }
@@ -49,7 +49,7 @@ void Stage::wait_for_copy() { copy_->wait(); }
 
 // --- A started sum ---------------------------------------------------------------------------------------------------
 
-/// Comes from the device, is summed by the ranks below, and goes back to the device.
+/// A started sum: copies the values from the device, sums them by the wrapped communicator, and copies them back.
 class StagedSum final : public Request {
  public:
   StagedSum(StagedCollectives& collectives, Stage stage) : collectives_(collectives), stage_(std::move(stage)) {

@@ -10,8 +10,9 @@
 
 namespace unisono::comm {
 
-/// Device memory with a mirror of the same length in memory of the ranks below, so that spans at the same place of the
-/// same allocation on all ranks are there at the same place, too: in a shared window these are summed where they are.
+/// Device memory whose allocations each have a mirror of the same length in the wrapped communicator's
+/// shared_allocator. The same span of the same allocation has the same place in the mirrors of all ranks, so that these
+/// are summed directly in a shared window.
 class MirroredMemory final : public Allocator {
  public:
   MirroredMemory(Communicator& ranks, Device& device) : plain_(ranks.shared_allocator()), device_(device) {}
@@ -28,15 +29,15 @@ class MirroredMemory final : public Allocator {
     std::byte* memory;
     std::size_t bytes;
   };
-  Allocator& plain_;  ///< the mirrors'
+  Allocator& plain_;  ///< allocates the mirrors
   Device& device_;
-  std::map<const std::byte*, Mirror> mirrors_;  ///< by where the device memory begins
+  std::map<const std::byte*, Mirror> mirrors_;  ///< by the address of the device memory
 };
 
-/// Plain memory beside a segment of device memory, for one operation.
+/// A staging buffer in plain memory for a segment of device memory, for one operation.
 class Stage {
  public:
-  /// \param memory may be null: then no memory is mirrored
+  /// \param memory where the segment's mirror is looked up; null: it has none
   Stage(Device& device, const MirroredMemory* memory, std::span<std::byte> there);
 
   std::span<std::byte> plain() const { return {plain_, there_.size()}; }
@@ -48,7 +49,7 @@ class Stage {
  private:
   Device& device_;
   std::span<std::byte> there_;
-  Buffer own_;  ///< where there is no mirror
+  Buffer own_;  ///< the buffer where there is no mirror
   std::byte* plain_;
   std::unique_ptr<StartedCopy> copy_;
 };
@@ -61,7 +62,7 @@ class StagedCollectives final : public DeviceCollectives {
   ~StagedCollectives() override;
 
   Allocator& memory() override { return memory_; }
-  /// Each costs two copies and the ranks' meeting.
+  /// At least 4 MiB: each allreduce costs two copies and a synchronisation of the ranks.
   Index bucket_bytes() const override { return std::max(Index{4} << 20, ranks_.bucket_bytes()); }
   void broadcast(std::span<std::byte> bytes, int root) override;
   void allreduce_sum(std::span<float> values) override;
@@ -74,11 +75,11 @@ class StagedCollectives final : public DeviceCollectives {
 
   // For its requests.
 
-  /// Starts the sums whose values have come from the device, in order; up to this one, or with null to the last, it
-  /// waits for them.
+  /// Starts, in order, the sums whose values have been copied from the device. With `waits`, waits for the values of
+  /// those up to `up_to`, or of all where that is null.
   void advance(const StagedSum* up_to, bool waits);
   Communicator& ranks() { return ranks_; }
-  /// Keeps what an upload reads until it is done.
+  /// Keeps a staging buffer until its upload is done.
   void keep(Stage stage);
 
  private:

@@ -2,8 +2,8 @@
 
 namespace unisono::comm::mpi {
 
-/// Open MPI crashes, or waits for ever, where it may not map its own libraries and memory.
-/// \throws DeviceError where this process may address too little for that (ulimit -v)
+/// Checks that Open MPI has enough address space for its libraries and memory; without, it crashes or hangs.
+/// \throws DeviceError where the limit of this process (ulimit -v) is too low
 void require_address_space();
 
 }  // namespace unisono::comm::mpi

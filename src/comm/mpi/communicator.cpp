@@ -77,7 +77,7 @@ void MpiCommunicator::make_places(MPI_Comm ranks) {
   check(MPI_Comm_split(collectives_, topology_.node, rank_, &node_), "MPI_Comm_split");
 }
 
-/// Of a rank of the job: the same for ranks that are to share memory.
+/// A key for each rank of the job, equal for ranks that are to share memory.
 std::int64_t MpiCommunicator::node_key(int rank) const {
   const std::int64_t pretended = terms_.settings.ranks_per_node > 0 ? rank / terms_.settings.ranks_per_node : 0;
   return pretended * terms_.job->roster().size() + terms_.job->roster()[rank].node;
@@ -127,7 +127,7 @@ void MpiCommunicator::release() {
   take_resources().free(terms_.job->progress());
 }
 
-/// What all ranks have given back. When it ends, all ranks have come here.
+/// Frees the groups that all ranks have given back. It is a barrier, too: no rank returns before all have called it.
 void MpiCommunicator::free_splits() {
   std::vector<std::int64_t> in_use = splits_->in_use();
   if (in_use.empty()) return barrier();

@@ -24,14 +24,15 @@ struct Terms {
   Warn warn;
 };
 
-/// Ranks that are processes. Spans in shared windows, and few values on one node, go through memory; all else goes as
-/// messages. Every collective is counted (`Place::sequence`), and waited for under the eye of MpiJob::wait.
+/// A communicator of MPI processes. Spans in shared windows, and short vectors on a single node, are reduced through
+/// shared memory; all else goes by messages. Every collective has a number (`Place::sequence`) and is waited for by
+/// MpiJob::wait, which detects lost ranks.
 class MpiCommunicator final : public Communicator {
  public:
   /// Collective over `ranks`, all of which must be about to call it.
   MpiCommunicator(Terms terms, MPI_Comm ranks, std::uint64_t id);
-  /// What was split from another communicator is given back to it. Else collective where all is well; after a failure,
-  /// what others may still use is left to the end of the process.
+  /// A communicator that was split from another one gives its resources back to that one. Any other destruction is
+  /// collective; after a failure, though, it frees nothing that other ranks may still use.
   ~MpiCommunicator() override;
 
   int rank() const override { return rank_; }
@@ -69,7 +70,7 @@ class MpiCommunicator final : public Communicator {
  private:
   enum class Kind : std::uint64_t;
 
-  /// Peers may ask how far this rank has come with a group, from `enter` to the end, however that comes about.
+  /// Lets peers ask how far this rank has come with a group, from `enter` until this object is destroyed.
   class Membership {
    public:
     Membership(MpiJob& job, Group& group) : job_(job), group_(group) {}
@@ -92,7 +93,7 @@ class MpiCommunicator final : public Communicator {
   void release();
   MpiCommunicator& node_group() { return node_group_ ? *node_group_ : *this; }
 
-  // A collective: it gets the next number, brings what this rank has, and is waited for.
+  // The steps of a collective: it gets the next number, announces that this rank's input is ready, and is waited for.
   Place next(std::string_view name) const { return {group_, name, group_.begun + 1, -1}; }
   void arrive(const Place& place, Kind kind, std::size_t size, std::uint64_t where = 0);
   void run(Operation& operation, const Place& place, Kind kind, std::size_t size, std::uint64_t where = 0);
@@ -108,13 +109,13 @@ class MpiCommunicator final : public Communicator {
   Topology topology_;
   MPI_Comm collectives_ = MPI_COMM_NULL, messages_ = MPI_COMM_NULL, node_ = MPI_COMM_NULL;
   std::unique_ptr<MpiCommunicator> node_group_;  ///< the ranks of this node, where there are several nodes
-  std::unique_ptr<Board> board_;                 ///< of this node; none where it shares no memory
+  std::unique_ptr<Board> board_;                 ///< of this node; null where its ranks share no memory
   std::unique_ptr<SharedAllocator> shared_;
   std::uint64_t last_in_window_ = 0;                             ///< number of the last collective in shared memory
   std::atomic<int> in_flight_ = 0;                               ///< started sums that are not done
   std::shared_ptr<Splits> splits_ = std::make_shared<Splits>();  ///< from this communicator
-  std::weak_ptr<Splits> home_;                                   ///< that it is one of; none: it is no such group …
-  std::uint64_t number_ = 0;                                     ///< … with this number
+  std::weak_ptr<Splits> home_;  ///< of the communicator that this was split from, if it was
+  std::uint64_t number_ = 0;    ///< its number in `home_`
   bool has_resources_ = true;
 };
 

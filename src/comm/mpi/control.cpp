@@ -6,7 +6,7 @@
 namespace unisono::comm::mpi {
 namespace {
 
-/// The first word of a message; what follows it.
+/// The first word of a control message; the comments say which words follow.
 enum Kind : std::int64_t {
   kEnd,       ///< code, how
   kQuestion,  ///< its number, group

@@ -26,16 +26,16 @@ struct End {
   How how = How::normally;
 };
 
-/// What a rank said when it was asked.
+/// A rank's answer to the question how far it is.
 struct Answer {
-  std::uint64_t begun = 0;            ///< collectives of the group
-  std::map<int, std::int64_t> steps;  ///< where it and its neighbours on its node are, by rank
+  std::uint64_t begun = 0;            ///< collectives of the group that it has begun
+  std::map<int, std::int64_t> steps;  ///< training steps of it and of the ranks on its node, by rank
 };
-/// What has been said to one question, by rank.
+/// The answers to one question so far, by rank.
 using Answers = std::map<int, Answer>;
 
-/// Short messages beside the collectives, on a communicator of their own: who ended and how, who waits for whom. They
-/// are read by whoever waits for anything. All calls with the lock of Progress held.
+/// Control messages, on a communicator of their own: how each rank ended, and questions about how far ranks are. A rank
+/// that waits for anything reads them. All calls with the lock of Progress held.
 class Control {
  public:
   /// Collective.
@@ -44,7 +44,7 @@ class Control {
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
 
-  /// Reads what has come, and answers questions.
+  /// Reads the messages that have arrived, and answers questions.
   void poll();
 
   // Ends
@@ -55,8 +55,9 @@ class Control {
 
   // Questions
   /// Asks all other ranks how far they are with a group. Several threads of a rank may ask at the same time.
-  /// \return what they say to it, as it comes in; read it with the lock held
+  /// \return the answers, which are added as they arrive; read them with the lock held
   std::shared_ptr<const Answers> ask(std::uint64_t group);
+  /// The groups about which this rank can answer questions.
   void enter(const Group& group) { groups_[group.id] = &group; }
   void leave(const Group& group) { groups_.erase(group.id); }
 

@@ -9,7 +9,7 @@ namespace unisono::comm::mpi {
 
 /// The ranks of one communicator.
 struct Group {
-  std::uint64_t id = 0;      ///< the same on all its ranks, and no other's
+  std::uint64_t id = 0;      ///< equal on all its ranks, and unique to the group
   std::vector<int> members;  ///< ranks of the job, by rank of the group
   double timeout_seconds = 0;
   std::atomic<std::uint64_t> begun = 0;  ///< collectives that this rank has begun
@@ -21,7 +21,7 @@ struct Place {
   const Group& group;
   std::string_view name;       ///< "allreduce_sum"
   std::uint64_t sequence = 0;  ///< the collective's number in its group, from 1; 0: a message
-  int peer = kNobody;          ///< of a message: the other rank, of the job; kNobody: of several messages, any
+  int peer = kNobody;          ///< of a message: the other side's rank in the job; kNobody: several of them
 };
 
 }  // namespace unisono::comm::mpi

@@ -20,11 +20,11 @@ namespace {
 
 constexpr double kControlSeconds = 1e-3;  ///< how often control messages are read while waiting
 constexpr double kAnswerSeconds = 3;      ///< how long a rank that is alive and waiting may take to say so
-constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading what is given up
+constexpr double kLetGoSeconds = 1;       ///< how long peers may take to finish reading memory of abandoned operations
 constexpr double kMeetSeconds = 5;        ///< how long the others may take to learn of a failure
 
-/// Between two looks: stays on the core at first, since a neighbour is mostly there within microseconds, unless it
-/// needs this very core to arrive.
+/// What to do between two polls. At first it spins, since other ranks of the node mostly arrive within microseconds;
+/// then it yields the core, in case another rank needs it to arrive.
 class Idle {
  public:
   explicit Idle(Waiting waiting) : spins_(waiting == Waiting::spins ? 2000 : 0) {}
@@ -43,7 +43,7 @@ class Idle {
 
 }  // namespace
 
-/// One wait that takes longer: reads control messages, and looks for whoever is missing when the time is over.
+/// The supervision of one wait: reads control messages, and finds out which rank is missing when the time is over.
 class MpiJob::Vigil {
  public:
   Vigil(MpiJob& job, const mpi::Place& place) : job_(job), place_(place) {}
@@ -68,8 +68,8 @@ class MpiJob::Vigil {
     if (failed >= 0) throw PeerFailure(job_.roster_.name(failed) + ") failed");
   }
 
-  /// Whoever is missing and does not even answer holds the others up. One that is missing and answers waits for
-  /// somebody itself: for one of the group that does not answer, or else for one outside it.
+  /// Decides which ranks to blame. A rank that is missing and does not answer holds the others up. One that is missing
+  /// but answers waits itself: for a rank of the group that does not answer, or else for one outside of the group.
   void judge() {
     const auto is_late = [this](int rank) { return !has_arrived(rank); };
     const auto is_silent = [this](int rank) { return !answers(rank); };
@@ -88,7 +88,7 @@ class MpiJob::Vigil {
                       "raise communication.timeout_seconds",
                       place_.name, 2 * seconds));
     }
-    answers_.reset();  // they are all there: the transfer gets as long again
+    answers_.reset();  // all have arrived: the transfer gets the same time once more
     extended_ = seconds;
   }
 

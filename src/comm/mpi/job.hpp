@@ -16,11 +16,11 @@ namespace unisono::comm {
 
 /// What a thread does with its core while it waits.
 enum class Waiting {
-  spins,   ///< keeps it at first: what it waits for is mostly there within microseconds
-  yields,  ///< gives it away between two looks: other threads of this process need it
+  spins,   ///< keeps it at first: most waits take only microseconds
+  yields,  ///< yields it between two polls: other threads of this process need it
 };
 
-/// All that the communicators of this process share.
+/// The state that all communicators of this process share.
 class MpiJob {
  public:
   /// Collective over MPI_COMM_WORLD.
@@ -33,22 +33,23 @@ class MpiJob {
   mpi::Progress& progress() { return progress_; }
   mpi::Control& control() { return control_; }
   mpi::Steps& steps() { return steps_; }
-  /// Whether something went wrong here, or elsewhere as far as is known: then no collective can be relied on.
+  /// Whether a wait failed here, or another rank is known to have failed; no collective can be relied on then.
   bool failed();
 
-  /// Waits until all ranks have called it. \return how often they have
+  /// A barrier over all ranks of the job. \return how many there have been
   std::uint64_t gather_all(double timeout_seconds);
 
-  /// Moves all operations until done() holds, which is called with the lock of progress() held.
+  /// Advances all operations of this process until done() returns true. `done` is called with the lock of progress()
+  /// held.
   /// \throws PeerFailure where another rank failed
   /// \throws CommunicationError naming who is missing when the group's timeout has passed
   void wait(const std::function<bool()>& done, const mpi::Place& place, Waiting waiting = Waiting::spins);
 
-  /// Carries an operation out; where that fails, gives it up.
+  /// Carries an operation out; where that fails, calls `let_go`.
   void run(mpi::Operation& operation, const mpi::Place& place);
 
-  /// Gives an operation up: its memory may go away afterwards. Peers that are still reading it get up to a second in
-  /// all to finish; whoever has failed too will never read it.
+  /// Abandons an operation: its buffers may be freed afterwards. Waits for peers that are still reading them, but at
+  /// most a second for all operations together, since a peer that has failed, too, will never read them.
   void let_go(mpi::Operation& operation) noexcept;
 
   /// Waits until all ranks have announced their end, or until five seconds after the first failure became known.

@@ -16,8 +16,8 @@ int number(const Environment& environment, const char* name, int otherwise) {
   return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
-/// Tasks of the step of which this process is one; 1 where it is none. srun alone sets the step's variables; a batch
-/// script has SLURM_NTASKS and SLURM_PROCID=0, too, and may well start one process by hand.
+/// The number of tasks of this process's Slurm step; 1 where it is in none. Only srun sets the step's variables; a
+/// batch script has SLURM_NTASKS and SLURM_PROCID=0, too, and may well start one process by hand.
 int slurm_tasks(const Environment& environment) {
   const bool is_task = !environment("SLURM_STEP_ID").empty() || !environment("SLURM_STEPID").empty() ||
                        number(environment, "SLURM_PROCID", 0) > 0;
@@ -80,7 +80,7 @@ Peers launched_peers(const Environment& environment) {
 }
 
 bool launched_more_ranks_than_cores(const Environment& environment, int allowed_cores, int all_cores) {
-  // A rank that the launcher bound sees its own cores alone; the others have others.
+  // A rank that the launcher has bound sees only its own cores; other ranks have other cores.
   const bool bound = number(environment, "OMPI_MCA_orte_bound_at_launch", 0) != 0;
   return number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1) > (bound ? all_cores : allowed_cores);
 }

@@ -13,13 +13,13 @@ Environment process_environment();
 /// Empty where all is well. A shell inside a Slurm allocation is no task of it, however many tasks the allocation has.
 std::string launch_problem(const Environment& environment, int size);
 
-/// Whether the launcher calls this process the first, or there is none.
+/// Whether this process is the first one of the launcher, or was started without a launcher.
 bool is_first_of_launch(const Environment& environment);
 
-/// Whether the launcher calls this process the first of its node, or there is none.
+/// Whether this process is the launcher's first one on its node, or was started without a launcher.
 bool is_first_of_node(const Environment& environment);
 
-/// Where the other ranks of the job are, as far as the launcher says.
+/// Where the other ranks of the job are, as the launcher's environment variables say.
 enum class Peers {
   none,          ///< nobody launched this process: it is alone
   on_this_node,  ///< Open MPI's mpirun started all ranks on this node

@@ -15,21 +15,22 @@
 
 namespace unisono::comm::mpi {
 
-// No constructor here calls MPI: an operation begins with its first step, under the lock of Progress.
+// Operations that use MPI's messages. No constructor here calls MPI: an operation begins with its first `advance`,
+// under the lock of Progress.
 
 /// Ranks that exchange messages for one collective.
 struct Circle {
   MPI_Comm communicator = MPI_COMM_NULL;
   std::vector<int> ranks;  ///< of the communicator
   int me = 0;              ///< place of this rank in `ranks`
-  int tag = 0;             ///< of this collective alone, among those under way
+  int tag = 0;             ///< used by no other collective that is under way
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// Everybody's slice to everybody: P − 1 messages from each rank, all at once.
-/// \param incoming where to put what each rank of the circle sends; its own place is not touched
-/// \param outgoing what each rank is sent
+/// All-to-all: each rank sends P − 1 messages, all at once.
+/// \param incoming incoming(r): the buffer for the message of rank r of the circle
+/// \param outgoing outgoing(r): the message to rank r
 template <typename Incoming, typename Outgoing>
 void exchange(Transfers& transfers, const Circle& circle, Incoming incoming, Outgoing outgoing) {
   for (int distance = 1; distance < circle.size(); ++distance) {  // each rank begins with another peer
@@ -98,7 +99,7 @@ class MessageCombine final : public Operation {
     return values_.subspan(static_cast<std::size_t>(first_ + bounds.first),
                            static_cast<std::size_t>(bounds.last - bounds.first));
   }
-  /// What rank r brought to this rank's slice.
+  /// What rank r has sent for this rank's slice.
   std::span<T> brought(int r) const {
     const std::size_t length = slice(circle_.me).size();
     return {scratch_.get() + static_cast<std::size_t>(r) * length, length};
@@ -154,10 +155,10 @@ class MessageScatter final : public Operation {
   bool begun_ = false;
 };
 
-/// Every rank's bytes to every other: P − 1 messages each.
+/// All-gather: each rank sends its bytes to all others, in P − 1 messages.
 class MessageGather final : public Operation {
  public:
-  /// \param parts the bytes of each rank, this one's filled
+  /// \param parts a buffer for each rank's bytes; that of this rank holds them already
   MessageGather(Circle circle, std::vector<std::span<std::byte>> parts)
       : circle_(std::move(circle)), parts_(std::move(parts)) {}
   bool advance() override;
@@ -202,7 +203,7 @@ class ReceiveOperation final : public Operation {
   bool begun_ = false;
 };
 
-/// MPI's own broadcast, in parts that an int can count.
+/// MPI's own broadcast, in parts whose length an int can hold.
 class Broadcast final : public Operation {
  public:
   Broadcast(std::span<std::byte> bytes, MPI_Comm communicator, int root)

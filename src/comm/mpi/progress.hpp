@@ -9,7 +9,7 @@
 
 namespace unisono::comm::mpi {
 
-/// Something that many ranks do together and that goes on in steps, none of which waits.
+/// A communication of several ranks that is carried out in steps, none of which blocks.
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -17,16 +17,16 @@ class Operation {
   virtual bool advance() = 0;
   /// Whether all ranks have begun it, as far as this one can tell.
   virtual bool all_arrived() { return true; }
-  /// Gives up: receives nothing more. \return whether no peer can touch this rank's memory any more; call until it is
-  /// so
+  /// Abandons it: receives nothing more. \return whether no peer can access this rank's memory any more; call until
+  /// true
   virtual bool let_go() { return true; }
 };
 
-/// The operations of this process that are under way. Whoever waits for one moves all, since a peer may wait for
+/// The operations of this process that are under way. A wait for one of them advances all, since a peer may wait for
 /// another. One lock is held around every step and every call of MPI, so that MPI_THREAD_SERIALIZED is enough.
 class Progress {
  public:
-  /// One operation under way, for as long as it lives.
+  /// Keeps an operation among those under way, until it is done or the entry is destroyed.
   class Entry {
    public:
     Entry(Progress& progress, Operation& operation);
@@ -49,14 +49,14 @@ class Progress {
   ~Progress();
 
   std::mutex& mutex() { return mutex_; }
-  /// Moves all operations a step; call with the lock held.
+  /// Advances all operations by a step; call with the lock held.
   void poll();
 
-  /// Lets a thread of its own move the operations while this rank computes: needed between nodes, where MPI moves
-  /// nothing unless it is called. It sleeps while nothing is under way, and else looks every 20 µs or as soon as the
-  /// system's timer lets it.
+  /// Starts a thread that advances the operations while this rank computes. It is needed between nodes, where MPI makes
+  /// progress only while one of its functions is called. The thread sleeps while nothing is under way; otherwise it
+  /// polls every 20 µs, or as often as the system's timer allows.
   void start_thread();
-  /// Before operations are given up.
+  /// Called before operations are abandoned.
   void stop_thread();
 
  private:

@@ -38,7 +38,7 @@ Card my_card(int rank) {
   return card;
 }
 
-/// Whether the ranks that share this one's node may together run on fewer cores than they are.
+/// Whether the ranks on this rank's node outnumber the cores that they may run on.
 bool more_ranks_than_cores(const std::vector<Card>& cards, int node) {
   cpu_set_t cores;
   CPU_ZERO(&cores);

@@ -6,13 +6,14 @@
 
 namespace unisono::comm::mpi {
 
+/// One process of the job.
 struct Member {
   std::string host;
   int pid = 0;
   int node = 0;  ///< lowest rank of the job that shares memory with it
 };
 
-/// Who takes part in the job, by rank of MPI_COMM_WORLD.
+/// The processes of the job, by rank of MPI_COMM_WORLD.
 class Roster {
  public:
   /// Collective.
@@ -23,7 +24,7 @@ class Roster {
   const Member& operator[](int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   /// Whether this node has fewer cores than ranks: then a rank that waits must let others run.
   bool oversubscribed() const { return oversubscribed_; }
-  /// "rank 1 (node3, pid 4711"
+  /// "rank 1 (node3, pid 4711": the caller adds what else it knows, and the bracket
   std::string name(int rank) const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 using mpi::check;
 using mpi::End;
 
-/// A setting of Open MPI, which it reads when it is initialised. A user's own setting stays.
+/// Sets an environment variable that Open MPI reads when it is initialised, unless the user has set it.
 void prefer(const char* name, const char* value) { setenv(name, value, 0); }
 
 /// Idle ranks must leave the core to others where there are more ranks than cores.
@@ -38,8 +38,8 @@ void yield_when_idle(const mpi::Environment& environment) {
 
 /// Ranks of one node need no network. The libraries for Omni-Path and InfiniPath take 0.1 s each to be loaded, whether
 /// or not there is such a network; a process that is alone needs no daemon, either, which takes another 0.1 s. Without
-/// one it would share a folder in /tmp with all others that are alone, and fail where one of them removes it just then:
-/// it needs none.
+/// a daemon, all such processes would share a session folder in /tmp, and fail where another one removes it at that
+/// moment; so none is created.
 void load_what_is_needed(mpi::Peers peers) {
   if (peers == mpi::Peers::unknown) return;
   prefer("OMPI_MCA_mtl", "^ofi,psm,psm2");
@@ -81,7 +81,7 @@ int code_of(const std::exception& error) {
   return static_cast<int>(known != nullptr ? known->code() : ExitCode::other);
 }
 
-/// The code to exit with, given how all ranks ended that could be asked.
+/// The code to exit with, given how the ranks ended, as far as that is known.
 int agreed_code(const mpi::Control& control) {
   if (const int failed = control.failed_rank(); failed >= 0)
     return control.ends()[static_cast<std::size_t>(failed)]->code;
@@ -146,7 +146,7 @@ int MpiSession::finish(int code) {
   const int agreed = agreed_code(job_->control());
   note_code(agreed);
   if (!met) {
-    usleep(1'000'000);  // whoever failed prints first, and aborts
+    usleep(1'000'000);  // the rank that failed prints first, and aborts
     abort_all(agreed);
   }
   return agreed;

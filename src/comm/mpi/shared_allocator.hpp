@@ -15,19 +15,22 @@
 
 namespace unisono::comm::mpi {
 
-/// Hands out memory of shared windows, and knows its own again. An allocation is collective over the group, the return
-/// of memory is not: what all ranks have given back is freed at the next allocation, or with the communicator.
+/// Allocates memory in shared windows, and finds the parts of all ranks for a span of it. `allocate` is collective over
+/// the group, `deallocate` is not: what all ranks have deallocated is freed at the next allocation, or with the
+/// communicator.
 class SharedAllocator final : public Allocator {
  public:
-  /// \param group agrees on what all do; outlives this
+  /// \param group over which the ranks agree on sizes and room; must outlive this
   /// \param node  the ranks of the group on this node; MPI_COMM_NULL: no windows, plain memory
   SharedAllocator(Communicator& group, MPI_Comm node, Progress& progress, Warn warn);
 
-  /// Zeroed, first touched by its owner. Plain memory on all ranks where some node has no room.
+  /// Zeroed memory, whose pages are first touched by the rank that owns it. Plain memory on all ranks where some node
+  /// has no room for a window.
   void* allocate(std::size_t bytes) override;
   void deallocate(void* pointer) noexcept override;
 
-  /// One copy for the node, zeroed by its ranks in equal parts; null where there is no room. For a group of one node.
+  /// One copy for the node, zeroed by its ranks in equal parts; null where there is no room for a window. For a group
+  /// of one node.
   std::byte* allocate_one_copy(std::size_t bytes);
 
   /// Where the span lies in the memory of each rank of the node; nothing for memory that is not of a window.
@@ -39,7 +42,7 @@ class SharedAllocator final : public Allocator {
  private:
   struct Entry {
     std::unique_ptr<SharedWindow> window;
-    std::byte* base;  ///< that was handed out
+    std::byte* base;  ///< what `allocate` returned
     std::size_t bytes;
     bool in_use = true;  ///< by this rank
   };

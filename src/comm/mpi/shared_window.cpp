@@ -19,7 +19,7 @@ namespace unisono::comm::mpi {
 namespace {
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kSpareBytes = std::size_t{8} << 20;  ///< left to others on the node: MPI's own, HDF5's
+constexpr std::size_t kSpareBytes = std::size_t{8} << 20;  ///< left to other users of the folder: MPI itself, HDF5
 
 constexpr const char* kFolderVariable = "OMPI_MCA_osc_sm_backing_directory";
 
@@ -41,7 +41,7 @@ std::string control_variable(const char* name) {
   return value;
 }
 
-/// What a file in this folder may have, in bytes.
+/// The largest size of a file in this folder, in bytes.
 std::size_t room_in(const std::string& folder) {
   struct statvfs status = {};
   if (statvfs(folder.c_str(), &status) != 0) return 0;
@@ -74,7 +74,8 @@ std::byte* align(void* pointer) {
 const std::string& SharedWindow::backing_folder() {
   static const std::string folder = [] {
     std::string told = process_environment()(kFolderVariable);
-    // Asked for its variables, Open MPI loads all that it has, and crashes where it may not address so much.
+    // When asked for its variables, Open MPI loads all of its components, and crashes where the address space is too
+    // small.
     if (told.empty() && !address_space_is_limited()) told = control_variable("osc_sm_backing_directory");
     return told.empty() ? std::string(kSharedMemoryFolder) : told;
   }();

@@ -14,19 +14,20 @@ class SharedWindow {
  public:
   /// Bytes that a window may still take on this node.
   static std::size_t room_bytes();
-  /// What this process lacks for a window of so many bytes over all ranks: "12.0 MiB are free in /dev/shm", and what to
-  /// do about it. Such a window fails on one rank and hangs the others: ask first, and agree.
+  /// Why this process cannot make a window of so many bytes over all ranks ("12.0 MiB are free in /dev/shm"), and what
+  /// to do about it; empty where it can. Making such a window fails on one rank and hangs the others: so all ranks must
+  /// ask and agree first.
   struct Lack {
     std::string what, remedy;
   };
   static std::optional<Lack> lack(std::size_t bytes);
-  /// Where windows lie: Open MPI can be told another folder than /dev/shm, MPICH uses POSIX shared memory.
+  /// The folder that windows lie in: Open MPI can be told another one than /dev/shm; MPICH uses POSIX shared memory.
   static const std::string& backing_folder();
-  /// What a window with such parts takes at most.
+  /// The most bytes that a window with such parts takes.
   static std::size_t needed_bytes(std::size_t part_bytes, int ranks);
 
-  /// Collective over `node`, whose ranks must all be about to call it. The memory is zero and not yet touched: whoever
-  /// writes to a page first has it near.
+  /// Collective over `node`, whose ranks must all be about to call it. The memory is zero and not yet touched: a page
+  /// is placed on the NUMA node of the rank that first writes to it.
   /// \param part_bytes of this rank
   SharedWindow(MPI_Comm node, std::size_t part_bytes);
   SharedWindow(const SharedWindow&) = delete;

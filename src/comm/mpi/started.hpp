@@ -17,7 +17,7 @@ class Started final : public Request, private Operation {
  public:
   /// \param in_flight counts this one until it is done; may be null
   Started(MpiJob& job, std::unique_ptr<Operation> operation, const Place& place, std::atomic<int>* in_flight = nullptr);
-  /// Gives the operation up where it is not done.
+  /// Abandons the operation where it is not done.
   ~Started() override;
   Started(const Started&) = delete;
   Started& operator=(const Started&) = delete;
@@ -26,7 +26,7 @@ class Started final : public Request, private Operation {
   bool test() override;
   bool wait_unless(const std::function<bool()>& enough) override;
   void wait_for_arrivals() override;
-  /// Blocks until one of these, of which there is one at least, is done, or `enough()`. \return the places of those
+  /// Blocks until one of these is done or `enough()` returns true. \param any at least one \return the indices of those
   /// that are done
   static std::vector<std::size_t> wait_any(std::span<Started* const> any, const std::function<bool()>& enough);
 
@@ -43,7 +43,7 @@ class Started final : public Request, private Operation {
   Progress::Entry entry_;
 };
 
-/// A request that was done before it began.
+/// The request of an operation that has nothing to do, e.g. in a group of one rank.
 class NothingToDo final : public Request {
  public:
   void wait() override {}

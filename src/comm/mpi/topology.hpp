@@ -16,13 +16,14 @@ struct Topology {
   int node_size() const { return static_cast<int>(neighbours().size()); }
   bool one_node() const { return nodes.size() == 1; }
   int largest_node() const;  ///< ranks
-  /// As many ranks of each node as the smallest has: they carry a part of a vector each to the other nodes.
+  /// The number of ranks of the smallest node. So many ranks of each node exchange one slice of a vector each with the
+  /// other nodes.
   int lanes() const;
-  /// The rank of each node that carries this part.
+  /// The ranks, one of each node, that exchange slice `number`.
   std::vector<int> lane(int number) const;
 };
 
-/// \param node_of a key of the node of each rank: ranks of equal keys share memory
+/// \param node_of a key for each rank: ranks of equal keys share memory
 Topology make_topology(const std::vector<std::int64_t>& node_of, int rank);
 
 }  // namespace unisono::comm::mpi

@@ -8,10 +8,10 @@
 
 namespace unisono::comm::mpi {
 
-/// Bytes; MPI counts in ints.
+/// Bytes of one message of MPI, which counts in ints.
 inline constexpr std::size_t kLongestMessage = std::size_t{1} << 30;
 
-/// Messages under way, of any length: long ones go in several.
+/// Messages under way, of any length: long ones are sent as several of MPI's.
 class Transfers {
  public:
   Transfers() = default;

@@ -5,14 +5,14 @@
 namespace unisono::comm::mpi {
 namespace {
 
-/// Slices that begin at cache lines, where the span does, so that no line is written by two ranks.
+/// Slices that begin at cache lines if the span does, so that no line is written by two ranks.
 Slice aligned_slice(Index n, int number, int count) {
   constexpr Index kLine = kAlignmentBytes / sizeof(float);
   const Slice lines = slice_of((n + kLine - 1) / kLine, number, count);
   return {std::min(n, lines.first * kLine), std::min(n, lines.last * kLine)};
 }
 
-/// The sum of all parts of a slice, written to some of them.
+/// Sums a slice over all parts and writes it to the parts `to`.
 void add(const WindowSpan& span, const Slice& slice, std::span<float* const> to) {
   std::vector<const float*> inputs;
   std::vector<float*> targets;
@@ -26,7 +26,7 @@ std::span<float* const> part_of(const WindowSpan& span, int rank) {
   return std::span<float* const>(span.parts).subspan(static_cast<std::size_t>(rank), 1);
 }
 
-/// One rank's slice to all others.
+/// Copies one rank's slice to all other parts.
 void spread(const WindowSpan& span, const Slice& slice, int rank) {
   const float* const source = span.parts[static_cast<std::size_t>(rank)];
   for (float* part : span.parts) {
@@ -57,7 +57,8 @@ void NodeScatter::work() {
 void NodeGather::work() { spread(span_, slice_of(span_.size, board().rank(), board().size()), board().rank()); }
 
 void NodesSum::work() {
-  // The sum of this node goes to those who carry it on. Where every rank carries, that is to itself.
+  // The sum of this node goes to the ranks that exchange it with other nodes. If all ranks do, each needs only its own
+  // slice.
   const bool all_carry = lanes_.count == board().size();
   const std::span<float* const> parts(span_.parts);
   add(span_, aligned_slice(span_.size, board().rank(), board().size()),

@@ -11,16 +11,16 @@
 
 namespace unisono::comm::mpi {
 
-/// A span inside a shared window, as this process sees it in the part of each rank of the node.
+/// A span inside a shared window: where this process sees it in the part of each rank of the node.
 struct WindowSpan {
   std::vector<float*> parts;
   Index size = 0;           ///< floats
-  std::uint64_t place = 0;  ///< the same on all ranks that name the same place of the same allocation
+  std::uint64_t place = 0;  ///< of the span in its allocation; equal on all ranks that pass the same span
 };
 
-/// What every collective in shared memory does: wait until all have arrived, do this rank's share of the work on
-/// everybody's memory, wait until all have done theirs. Two rounds of counters, no message, no copy. The shares of
-/// several in flight are worked off in the order of their starts.
+/// What every collective in shared memory does: wait until all have arrived, do this rank's share of the work on the
+/// memory of all ranks, wait until all have done theirs. Two rounds of counters, no message, no copy. Where several are
+/// in flight, a rank does its shares in the order in which they were started.
 class NodeOperation : public Operation {
  public:
   /// \param previous the collective in shared memory before this one; 0: none
@@ -77,15 +77,16 @@ class NodeGather final : public NodeOperation {
   WindowSpan span_;
 };
 
-/// The lanes between nodes: rank l < lanes of each node carries slice l to the others.
+/// How a vector is exchanged between nodes: rank l < count of each node exchanges slice l with rank l of the others.
 struct Lanes {
   int count = 0;
-  Circle circle;  ///< of this rank's lane; without ranks where it carries none
+  Circle circle;  ///< the ranks that exchange this rank's slice; empty where it has none
 };
 
-/// values[i] ← Σ_r values_r[i] over several nodes: the sum of each node in shared memory, then every lane's slice by
-/// messages between its carriers, which write the result to all of their node. Between M nodes each carrier sends
-/// 2 (n / lanes) (M − 1) / M floats. Same bits everywhere: ranks of a node are added in order, then nodes in order.
+/// values[i] ← Σ_r values_r[i] over several nodes: first the sum of each node in shared memory; then the ranks of each
+/// lane sum their slice by messages and write the result to all ranks of their node. Between M nodes each of these
+/// ranks sends 2 (n / lanes) (M − 1) / M floats. Same bits everywhere: ranks of a node are added in order, then nodes
+/// in order.
 class NodesSum final : public NodeOperation {
  public:
   NodesSum(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
@@ -106,7 +107,7 @@ class NodesSum final : public NodeOperation {
   int carried_ = 0;
 };
 
-/// values[i] ← values_0[i] ∘ values_1[i] ∘ … of a few values on one node: everybody reads everybody's inbox.
+/// values[i] ← values_0[i] ∘ values_1[i] ∘ … of a few values on one node: every rank reads the inboxes of all.
 template <typename T, typename Combine>
 class InboxCombine final : public Operation {
  public:

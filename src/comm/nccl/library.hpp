@@ -4,7 +4,7 @@
 
 #include <string>
 
-// NCCL, loaded where ranks with GPUs meet: 200 MB that others need not have.
+// NCCL, loaded at run time where ranks have GPUs: others do not need its 200 MB.
 
 namespace unisono::comm::nccl {
 
@@ -31,7 +31,7 @@ struct Functions {
 };
 #undef UNISONO_MEMBER
 
-/// Null where it cannot be loaded. \param missing then why not
+/// Null where it cannot be loaded. \param missing then set to the reason
 const Functions* load(std::string& missing);
 
 }  // namespace unisono::comm::nccl

@@ -20,8 +20,8 @@ void find(void* library, const char* name, Function& function, std::string& miss
 
 Loaded load_library() {
   Loaded loaded;
-  // Groups of ranks have their operations on the device at the same time: in the host's order, which all ranks share,
-  // or they might wait for one another.
+  // Several communicators have operations on the device at the same time. They must run in the order in which the host
+  // launched them, which is the same on all ranks; else they might deadlock.
   setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
   void* const library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -1,8 +1,8 @@
-// Collectives of NCCL in the device's order, each started where it is called, and never part of what the queue records:
-// NCCL wants an operation recorded on all ranks or on none, and ranks' sequences differ now and then. Started sums have
-// a stream of their own, between events of the device's queue. NCCL's kernels wait for the other ranks on the device,
-// so that this process must keep an eye on them while it waits for its device: where a rank failed, the operations are
-// aborted.
+// Collectives by NCCL on the device's stream. Each starts when it is called, and is never part of a recorded CUDA
+// graph: NCCL requires that an operation is recorded on all ranks or on none, and the ranks' sequences of kernels
+// differ at times. Started sums run on a stream of their own, ordered by events with the device's stream. NCCL's
+// kernels wait on the device for the other ranks. So while this process waits for its device, it must watch the other
+// ranks; where one has failed, the operations are aborted.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -36,7 +36,7 @@ void check(cudaError_t error, const char* call) {
   throw DeviceError(fmt::format("{} failed: {} ({})", call, cudaGetErrorString(error), cudaGetErrorName(error)));
 }
 
-/// The two ends of a started operation in the order of the device's work.
+/// The events at the start and the end of an operation on its own stream, which order it with the device's stream.
 class Span {
  public:
   Span() {
@@ -50,7 +50,7 @@ class Span {
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
-  /// `then` comes after what `first` has been given.
+  /// Stream `then` waits for the work that stream `first` has been given.
   void begin(cudaStream_t first, cudaStream_t then) const { order(events_[0], first, then); }
   void end(cudaStream_t stream) const { check(cudaEventRecord(events_[1], stream), "cudaEventRecord"); }
   void hold(cudaStream_t stream) const { check(cudaStreamWaitEvent(stream, events_[1], 0), "cudaStreamWaitEvent"); }
@@ -63,16 +63,16 @@ class Span {
   std::array<cudaEvent_t, 2> events_{};
 };
 
-/// NCCL's groups of one rank. Where one cannot go on none can: kernels of each may be waiting on the device.
+/// All NCCL communicators of this rank. They are aborted together, since kernels of each may be waiting on the device.
 class Groups {
  public:
   void add(ncclComm_t group) { groups_.push_back(group); }
-  /// Waits for what is under way in it.
+  /// Destroys a communicator. Waits for its operations that are under way.
   void end(ncclComm_t group) {
     if (std::erase(groups_, group) > 0) functions().ncclCommDestroy(group);
   }
-  /// Ends kernels that wait for ranks which will not come. At once: to abort one waits for the device, and so for
-  /// kernels of the others.
+  /// Ends kernels that wait for ranks that will not come. It aborts all communicators at once: aborting one of them
+  /// waits for the device, and so for the kernels of the others.
   void abort() noexcept {
     functions().ncclGroupStart();
     for (const ncclComm_t group : std::exchange(groups_, {})) functions().ncclCommAbort(group);
@@ -82,7 +82,7 @@ class Groups {
   bool has(ncclComm_t group) const { return std::find(groups_.begin(), groups_.end(), group) != groups_.end(); }
 
  private:
-  std::vector<ncclComm_t> groups_;  ///< that are neither ended nor aborted
+  std::vector<ncclComm_t> groups_;  ///< neither ended nor aborted yet
 };
 
 class NcclCollectives final : public DeviceCollectives {
@@ -91,7 +91,7 @@ class NcclCollectives final : public DeviceCollectives {
   ~NcclCollectives() override;
 
   Allocator& memory() override { return device_.memory(); }
-  /// A kernel each, that keeps some multiprocessors from the backward pass while it lasts.
+  /// 16 MiB: each allreduce is a kernel that takes some multiprocessors from the backward pass while it runs.
   Index bucket_bytes() const override { return Index{16} << 20; }
   void broadcast(std::span<std::byte> bytes, int root) override;
   void allreduce_sum(std::span<float> values) override;
@@ -104,20 +104,22 @@ class NcclCollectives final : public DeviceCollectives {
  private:
   class Started;
   void wait_for_device(const std::function<bool()>& done);
-  /// Of the device, behind all that it was asked for.
+  /// The device's stream, after all work that is queued.
   cudaStream_t stream() { return static_cast<cudaStream_t>(device_.submit()); }
 
   Communicator& ranks_;
   Device& device_;
   std::shared_ptr<Groups> groups_;
-  bool watches_;  ///< the first, which outlives the others: it looks after all of them
+  /// Whether this is the first one, which outlives the others and supervises all while this process waits for the
+  /// device.
+  bool watches_;
   ncclComm_t group_ = nullptr;
-  cudaStream_t own_stream_ = nullptr;         ///< of what is started
-  std::vector<std::unique_ptr<Span>> spans_;  ///< of operations that are under way, in the order of their starts
+  cudaStream_t own_stream_ = nullptr;         ///< for started sums
+  std::vector<std::unique_ptr<Span>> spans_;  ///< of the sums under way, in the order in which they were started
   std::size_t under_way_ = 0, awaited_ = 0;
 };
 
-/// It is waited for on the device, not here.
+/// `wait` makes the device's stream wait for the sum; it does not block this process.
 class NcclCollectives::Started final : public Request {
  public:
   Started(NcclCollectives& collectives, std::size_t span) : collectives_(collectives), span_(span) {}
@@ -148,7 +150,7 @@ NcclCollectives::NcclCollectives(Communicator& ranks, Device& device, std::share
 }
 
 NcclCollectives::~NcclCollectives() {
-  if (std::uncaught_exceptions() > 0) groups_->abort();  // others may never come to what is under way
+  if (std::uncaught_exceptions() > 0) groups_->abort();  // other ranks may never join the operations under way
   if (watches_) device_.set_wait({});
   groups_->end(group_);
   cudaStreamDestroy(own_stream_);
@@ -160,7 +162,7 @@ void NcclCollectives::wait_for_device(const std::function<bool()>& done) {
     ncclResult_t result = ncclSuccess;
     if (groups_->has(group_)) functions().ncclCommGetAsyncError(group_, &result);
     if (result == ncclSuccess || result == ncclInProgress) return;
-    // A rank that failed has aborted its part. Its own error is the one to be told, and comes soon.
+    // Another rank has failed and aborted its part. Its own error is the one to report; it becomes known soon.
     constexpr double kSeconds = 5;
     const Stopwatch watch;
     ranks_.watch("an operation of NCCL", [&watch] { return watch.seconds() > kSeconds; });
@@ -198,7 +200,7 @@ RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
 }
 
 void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
-  // Slices are of equal length only where P divides n; then this is one operation, else all is summed.
+  // Only where P divides n, slices have equal lengths and one NCCL operation will do; else all values are summed.
   const auto ranks = static_cast<std::size_t>(ranks_.size());
   if (values.size() % ranks != 0) return allreduce_sum(values);
   const std::size_t count = values.size() / ranks;
@@ -228,7 +230,7 @@ void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double we
   if (total == 0) return;
   auto share = static_cast<float>(weight / total);
   const cudaStream_t stream = this->stream();
-  if (share == 0) {  // what a rank without examples holds may be no number
+  if (share == 0) {  // the values of a rank without examples may be NaN
     check(cudaMemsetAsync(values.data(), 0, values.size_bytes(), stream), "cudaMemsetAsync");
   }
   ncclRedOp_t weighted{};

@@ -12,7 +12,7 @@
 namespace unisono::comm::threads {
 namespace {
 
-/// Makes parts of the types they are.
+/// Casts parts to their type.
 template <typename Contribution>
 std::vector<Contribution*> as(const std::vector<void*>& parts) {
   std::vector<Contribution*> typed(parts.size());
@@ -41,7 +41,7 @@ void combine_spans(const std::vector<void*>& parts, Combine combine) {
   combine_in_order<T>(inputs, targets, static_cast<Index>(spans[0]->size()), combine);
 }
 
-/// A started operation; `Contribution` is what it brought, which must live as long.
+/// A started operation. It owns `Contribution`, this rank's arguments, which must live as long as the operation.
 template <typename Contribution>
 class ThreadRequest final : public Request {
  public:

@@ -7,7 +7,7 @@
 namespace unisono::comm {
 namespace {
 
-/// The first exception that is a cause; of mere consequences only where there is nothing else.
+/// Keeps the first exception that is a cause of failure, or else the first that is only a consequence (PeerFailure).
 class FirstError {
  public:
   void add(std::exception_ptr error, bool is_consequence) {

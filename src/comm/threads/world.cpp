@@ -113,7 +113,7 @@ std::vector<std::size_t> Group::wait_any(std::span<const Rendezvous* const> rend
     if (!over.empty() || enough()) return over;
     std::unique_lock lock(world_->mutex);
     if (watch.seconds() > world_->timeout_seconds) time_out_locked(*rendezvous_points.front());
-    // Nobody tells when it is enough.
+    // Polls, since no notification comes when enough() becomes true.
     world_->changed.wait_for(lock, std::chrono::microseconds(50), [&] {
       return std::any_of(rendezvous_points.begin(), rendezvous_points.end(),
                          [&](const Rendezvous* one) { return is_over_locked(*one); });
@@ -163,7 +163,8 @@ void Group::check_locked(const Rendezvous& rendezvous) {
   throw CommunicationError(reason);
 }
 
-/// "rank 1 (step 7), rank 3 (step 7)": who has not arrived, or of these those that never will; empty where none is.
+/// "rank 1 (step 7), rank 3 (step 7)": the ranks that have not arrived, or only those of them that have ended; or
+/// empty.
 std::string Group::missing_locked(const Rendezvous& rendezvous, bool ended_only) const {
   std::string names;
   for (std::size_t r = 0; r < members_.size(); ++r) {

@@ -16,15 +16,15 @@
 
 namespace unisono::comm::threads {
 
-/// What all ranks of one process share: one lock, who failed, who ended.
+/// The state that all ranks of one process share: one lock, which rank failed, which have ended.
 struct World {
   World(int ranks, double timeout)
       : timeout_seconds(timeout), ended(static_cast<std::size_t>(ranks)), steps(static_cast<std::size_t>(ranks), -1) {}
 
-  /// Wakes all that wait and lets them throw. The first reason counts.
+  /// Wakes all ranks that wait, and makes them throw. Only the first reason is kept.
   void fail(const std::string& reason);
   void fail_locked(const std::string& reason);
-  /// This rank takes part in nothing more.
+  /// Notes that a rank has ended: it takes part in nothing more.
   void end(int rank);
 
   std::mutex mutex;
@@ -32,10 +32,11 @@ struct World {
   const double timeout_seconds;
   std::string failure;              ///< empty while all is well
   std::vector<bool> ended;          ///< by rank of the world
-  std::vector<std::int64_t> steps;  ///< what each rank said last
+  std::vector<std::int64_t> steps;  ///< last set_step of each rank; −1: none
 };
 
-/// One collective, or one message between two ranks: what each side brought, and whether it happened.
+/// One collective, or one message between two ranks: the buffers of the ranks that have arrived, and whether it
+/// happened.
 struct Rendezvous {
   const char* name = "";
   std::vector<void*> parts;  ///< by rank of the group; null where a rank has not arrived
@@ -48,7 +49,7 @@ using RendezvousPtr = std::shared_ptr<Rendezvous>;
 /// What the last rank to arrive does with everybody's parts, while all others wait.
 using Action = std::function<void(const std::vector<void*>& parts)>;
 
-/// A message that waits for its other side.
+/// A send or receive that waits for its counterpart.
 struct Post {
   int from = 0, to = 0, tag = 0;
   bool sends = false;
@@ -56,7 +57,7 @@ struct Post {
   RendezvousPtr rendezvous;
 };
 
-/// Ranks that meet: the k-th collective of one is the k-th of all.
+/// The ranks of a communicator: the k-th collective of one is the k-th of all.
 class Group {
  public:
   Group(std::shared_ptr<World> world, std::vector<int> members);
@@ -68,7 +69,7 @@ class Group {
 
   /// Joins this rank's next collective. Where it is the last to arrive, the collective happens now.
   RendezvousPtr arrive(int rank, const char* name, void* part, const Action& action);
-  /// Joins a message: its bytes are copied as soon as both sides are there.
+  /// Posts a send or a receive: the bytes are copied as soon as both sides have posted theirs.
   RendezvousPtr post(bool sends, std::span<std::byte> bytes, int rank, int peer, int tag);
 
   /// Blocks until it happened. \throws PeerFailure, CommunicationError
@@ -78,12 +79,13 @@ class Group {
   bool test(const Rendezvous& rendezvous);
   /// \return whether it happened
   bool wait_unless(const Rendezvous& rendezvous, const std::function<bool()>& enough);
-  /// Blocks until one of them happened, or `enough()`. \return the places of those that did
+  /// Blocks until one of them happened, or `enough()`. \return the indices of those that did
   std::vector<std::size_t> wait_any(std::span<const Rendezvous* const> rendezvous_points,
                                     const std::function<bool()>& enough);
   /// Blocks until `done()`. \throws PeerFailure where a rank failed, CommunicationError when the time is over
   void watch(std::string_view name, const std::function<bool()>& done);
-  /// Where its buffers go away before it happened, nobody can go on.
+  /// Called where this rank's buffers are freed before it happened: it can never happen then, and the whole world
+  /// fails.
   void abandon(const Rendezvous& rendezvous) noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// Batch normalisation, Ioffe & Szegedy, ICML 2015, in four passes between which the caller may sum over ranks.
-// Sums are Σ of one thing by channel, Σ of another, and the count of values.
+// Batch normalisation, Ioffe & Szegedy, ICML 2015, in four passes; between them the caller may sum over ranks. `sums`
+// [2C + 1] are two sums for each channel, and the number of values per channel.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// A batch of activations cut into tiles, all of a size: kPixels × kTileChannels × 64 lanes are 128 KiB, so that what a
+/// A batch of activations, cut into tiles of equal size: kPixels × kTileChannels × 64 lanes are 128 KiB, so that what a
 /// tile reads twice comes from the level-2 cache.
 class Tiles {
  public:
@@ -28,7 +28,7 @@ class Tiles {
         runs_((pixels_ + kPixels - 1) / kPixels) {}
 
   Index count() const { return lanes_.blocks * runs_ * groups_; }
-  /// Values of a channel.
+  /// The number of values per channel.
   double values() const { return static_cast<double>(lanes_.batch * pixels_); }
 
   TileRange part(Index number) const {
@@ -39,8 +39,8 @@ class Tiles {
     return {tile, ((block * pixels_ + pixel) * channels_ + channel) * lanes_.width, channel};
   }
 
-  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order; then the values of a
-  /// channel. \param tile_sums [count()][2][kTileChannels]
+  /// sums[c] and sums[channels + c] = the tiles' sums of channel c, added up in the tiles' order; then the number of
+  /// values per channel. \param tile_sums [count()][2][kTileChannels]
   void add_up(const double* tile_sums, std::span<double> sums) const {
     std::ranges::fill(sums, 0.0);
     for (Index number = 0; number < count(); ++number, tile_sums += 2 * kTileChannels) {
@@ -79,8 +79,8 @@ void CpuBackend::batch_norm_sums(const NormSpec& spec, Index batch, View x, std:
   tiles.add_up(tile_sums, sums);
 }
 
-// In double: the difference loses at most half of its 53 bits where the mean is 2¹³ deviations, which leaves more than
-// a float holds.
+// In double: where the mean is 2¹³ deviations, the difference loses about half of its 53 bits, and still has more than
+// a float.
 void CpuBackend::batch_norm_moments(const NormSpec& spec, std::span<const double> sums, double momentum,
                                     MutableView running_mean, MutableView running_variance, MutableView mean,
                                     MutableView inverse_deviation) {

@@ -7,7 +7,7 @@
 
 namespace unisono::kernels::cpu {
 
-/// Long vectors are worked on in chunks of so many floats. Sums are made of the chunks' sums, so that they do not
+/// Floats of a chunk: long vectors are processed in chunks, and sums are made of the chunks' sums, so that they do not
 /// depend on the number of threads.
 inline constexpr Index kChunk = Index{1} << 14;
 
@@ -19,7 +19,8 @@ void parallel_chunks(int threads, Index size, const Work& work) {
   parallel_for(threads, chunks_of(size), [&](Index i) { work(i * kChunk, std::min(kChunk, size - i * kChunk)); });
 }
 
-/// Adds up what work(first, length, sum) sets sum[0] + sum[1] to for every chunk, without roundings but the last one.
+/// Calls work(first, length, sum) for every chunk and returns the total of all sum[0] + sum[1]. The addition is
+/// compensated: only the last one rounds.
 template <typename Work>
 double sum_of_chunks(int threads, Index size, Scratch& partials, const Work& work) {
   const Index chunks = chunks_of(size);

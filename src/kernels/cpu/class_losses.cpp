@@ -7,12 +7,12 @@
 #include "cpu/cpu_backend.hpp"
 #include "cpu/lane_weights.hpp"
 
-// Losses of scores, one a class, and the class that is right.
+// Losses of scores, one for each class, against the label.
 
 namespace unisono::kernels::cpu {
 namespace {
 
-/// Some lanes of a batch of scores, with what is right.
+/// Some lanes of a batch of scores, with their labels.
 struct LabelGroup {
   Columns columns;
   Index at = 0;  ///< where in the scores it begins
@@ -56,7 +56,7 @@ void add_groups(int threads, const Scores& scores, LossSums& sums, const Work& w
   sums.examples += scores.batch;
 }
 
-/// Adds what lane `lane` has.
+/// Adds the loss and the hits of one lane.
 void add_lane(const LabelGroup& group, Index lane, double loss, std::int32_t before, LossSums& sums) {
   sums.loss += group.weights.any() ? static_cast<double>(group.weights.values()[lane]) * loss : loss;
   sums.correct += before == 0 ? 1 : 0;
@@ -78,7 +78,7 @@ LossSums hinge_losses(const LabelGroup& group, const HingeSums& lanes) {
   LossSums sums;
   for (Index lane = 0; lane < group.columns.used; ++lane) {
     const double margin = static_cast<double>(lanes.margin[lane]);
-    add_lane(group, lane, margin <= 0 ? 0 : margin, lanes.before[lane], sums);  // a NaN stays
+    add_lane(group, lane, margin <= 0 ? 0 : margin, lanes.before[lane], sums);  // a NaN stays NaN
   }
   return sums;
 }

@@ -7,10 +7,10 @@
 #include "cpu/lanes.hpp"
 #include "cpu/loops.hpp"
 
-// Convolutions, position by position: for a position of the image all lanes and channels are one product over the
-// kernel's taps that reach it, so that borders, strides and dilation are a matter of which taps these are. Weights are
-// stored [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions, which lie one after the other
-// in memory: without groups and dilation they are one longer sum, a run.
+// Direct convolutions, position by position: at each position of the output, all lanes and channels are one sum of
+// matrix products over the kernel's taps that meet the input there. Borders, strides and dilation only decide which
+// taps these are. Weights are stored [O][KH][KW][I / groups]. Neighbouring taps of a row read neighbouring positions,
+// which are contiguous in memory: without groups and dilation they are joined to one longer product, a run.
 
 namespace unisono::kernels::cpu {
 
@@ -36,7 +36,7 @@ struct Axis {
   }
 };
 
-/// A convolution of a batch, and where things are in memory.
+/// A convolution of a batch, with the offsets of its weights, inputs and outputs in memory.
 struct Convolution {
   Lanes lanes;
   Axis y, x;
@@ -56,7 +56,7 @@ struct Convolution {
 
   Index taps() const { return y.kernel * x.kernel; }
   Index weights() const { return groups * out * taps() * in; }
-  /// Of W, in floats.
+  /// Offset in W, in floats.
   Index weight_at(Index channel, Index ky, Index kx) const { return ((channel * y.kernel + ky) * x.kernel + kx) * in; }
   Index input_at(Index block, Index iy, Index ix) const {
     return ((block * y.in + iy) * x.in + ix) * groups * in * lanes.width;
@@ -66,7 +66,7 @@ struct Convolution {
   }
 };
 
-/// The matrices of one product.
+/// The pairs of matrices whose products are added up by one call of Loops::product.
 struct Pairs {
   std::vector<const float*> a, b;
 
@@ -85,17 +85,17 @@ struct Pairs {
   Index count() const { return static_cast<Index>(a.size()); }
 };
 
-/// By how many floats to move a fetch in each step of a product, so that `floats` are fetched meanwhile.
+/// How many floats each step of a product must prefetch, so that the whole product prefetches `floats` of them.
 inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index count, Index floats) {
   const double steps = static_cast<double>(shape.m * shape.n * shape.k) * static_cast<double>(count);
   return static_cast<Index>(std::ceil(static_cast<double>(floats) * loops.values_a_step / std::max(steps, 1.0)));
 }
 
-/// How many positions ahead of a product's its successors' operands are fetched: memory answers after some 100 ns.
+/// How many positions ahead of the current product operands are prefetched: memory takes some 100 ns to answer.
 inline constexpr Index kPositionsAhead = 4;
 
-/// What is to be fetched during the product of a position whose pairs lie in one run: `floats` of the operand on the
-/// left, `channels` of which belong to a position.
+/// What to prefetch during the product of a position whose pairs lie in one run: `floats` floats of the left operand of
+/// later products, which has `channels` channels for each position.
 inline Ahead successors_of(const Loops& loops, const ProductShape& shape, const Pairs& pairs, Index channels,
                            Index floats) {
   const float* const first = pairs.a.back() + (shape.k + kPositionsAhead * channels) * shape.m;

@@ -1,6 +1,6 @@
-// The gradient of a convolution's input. An input's position sums over the taps that read it; along a row these are the
-// elements of one residue class modulo the stride, in falling order as the output's positions rise. So W is transposed
-// to [I][KH][class, falling][O] first, and the taps of a row are one run again.
+// The gradient of a convolution's input. Each position of the input sums over the taps that read it. Along a row, these
+// are the kernel's elements of one residue class modulo the stride, in descending order for ascending positions of the
+// output. So W is first transposed to [I][KH][class, descending][O], which makes the taps of a row one run again.
 #include "cpu/convolution.hpp"
 #include "cpu/cpu_backend.hpp"
 #include "cpu/parallel.hpp"
@@ -8,7 +8,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// The kernel's elements of a row: class by class, each in falling order.
+/// The kernel's elements of a row: class by class, each in descending order.
 std::vector<Index> element_order(const Axis& axis) {
   std::vector<Index> order;
   for (Index residue = 0; residue < std::min(axis.stride, axis.kernel); ++residue) {
@@ -18,13 +18,13 @@ std::vector<Index> element_order(const Axis& axis) {
   return order;
 }
 
-/// An element and the output's position with which it meets an input's position.
+/// A tap of an input's position: an element of the kernel and the output's position that it belongs to.
 struct Tap {
   Index place;  ///< of the element in `element_order`
   Index element, position;
 };
 
-/// Where an input's position is read, places rising.
+/// All taps of one position of the input, in ascending order of `place`.
 std::vector<Tap> taps(const Axis& axis, Index input) {
   std::vector<Tap> found;
   const std::vector<Index> order = element_order(axis);

@@ -6,11 +6,11 @@ namespace unisono::kernels::cpu {
 namespace {
 
 constexpr Index kParts = 8;                    ///< at most
-constexpr Index kPartFloats = Index{1} << 15;  ///< for 64 examples of all parts together, where they are more than two
-constexpr Index kLargest = Index{1} << 20;     ///< weights that are more are one part
+constexpr Index kPartFloats = Index{1} << 15;  ///< at most, for 64 examples of all parts, if there are more than two
+constexpr Index kLargest = Index{1} << 20;     ///< more weights than that are computed in one part
 
 /// Rows of the output are summed in a few parts, which are added up at the end: threads have independent work, and
-/// results depend on the shape alone.
+/// results depend only on the shape.
 Index parts_of(const Convolution& convolution, Index rows) {
   const Index affordable = kPartFloats * convolution.lanes.blocks / convolution.weights();
   const Index fewest = convolution.weights() > kLargest ? 1 : 2;

@@ -26,7 +26,7 @@ Index CpuBackend::scratch_size() const { return packed_.size() + partials_.size(
 
 namespace {
 
-/// Those of OpenMP, which ends the process where it cannot have them: asked for here, they are missed with a message.
+/// Checks that OpenMP can start its threads. It would end the process if it could not; here that gives a message.
 void start_threads(int threads) {
   if (threads > 1) require_threads("a kernel's loop (train.threads)", threads - 1);
   cpu::parallel_for(threads, threads, [](Index) {});

@@ -7,14 +7,14 @@
 
 namespace unisono::kernels::cpu {
 
-/// What a test may choose.
+/// The settings of a backend; only tests choose the instruction set.
 struct CpuSettings {
   int threads = 1;
   InstructionSet instruction_set = chosen_instruction_set();
 };
 
-/// Kernels on activations as `Lanes` describes them. Within a call threads share the work, so that a backend is used by
-/// one caller at a time.
+/// The CPU's kernels, on activations that are laid out as `Lanes` says. Each call uses all of the backend's threads, so
+/// only one caller may use it at a time.
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(const CpuSettings& settings);
@@ -104,7 +104,7 @@ class CpuBackend final : public Backend {
   void sum_squares(View x, std::span<const UpdateRange> ranges, bool exactly, std::span<ExactSquares> sums) override;
   void axpby(float a, View x, float b, MutableView y) override;
 
-  // Update rules, on the ranges that are named: see optim for formulas and papers
+  // Update rules, on the given ranges: see optim for formulas and papers
 
   void sgd_update(const SgdStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges, View g,
                   MutableView theta, MutableView velocity) override;
@@ -144,7 +144,7 @@ class CpuBackend final : public Backend {
 
   CpuSettings settings_;
   Loops loops_;
-  Scratch packed_;    ///< operands of products, transposed
+  Scratch packed_;    ///< transposed operands of products
   Scratch partials_;  ///< sums of parts of a batch, to be added up in a fixed order
 };
 

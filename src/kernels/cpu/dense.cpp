@@ -1,5 +1,5 @@
 // Dense layers. In a block, x is a matrix [in][lane] and y one [units][lane]; W is [units][in], `in` in the order of
-// activations. A product's M is the lanes, except for the weights' gradient, whose sum runs over them.
+// activations. Lanes are the M of each product, except for the weights' gradient, which sums over them.
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace unisono::kernels::cpu {
 namespace {
 
 // What is read again and again should stay in the first or second level of cache.
-constexpr Index kForwardDepth = 2048;             ///< inputs that a sum runs over at a time: 512 KiB of x
+constexpr Index kForwardDepth = 2048;             ///< inputs that are summed at a time: 512 KiB of x
 constexpr Index kWeightsAtOnce = Index{1} << 16;  ///< 256 KiB of W, for all blocks of the batch
 constexpr Index kPanel = 64;                      ///< columns of W whose gradients are computed at a time
 constexpr Index kUnitsAtOnce = 24;
@@ -54,8 +54,8 @@ void forward_units(const Loops& loops, const Dense& dense, const DenseSpec& spec
   }
 }
 
-/// How many rows of W a sum for dx runs over at a time. Their pieces of a cache line are needed again by the next
-/// columns; a stride that is a multiple of a large power of two puts them into few sets of the second level of cache.
+/// How many rows of W are summed for dx at a time. The next columns need the same cache lines of these rows again; a
+/// row stride that is a multiple of a large power of two maps these lines to few sets of the second-level cache.
 Index data_depth(Index in) {
   constexpr Index kSets = 2048, kLine = Lanes::kVector, kPlaces = 8;
   const Index sets = kSets / std::gcd(kSets, std::max<Index>(1, in / kLine));

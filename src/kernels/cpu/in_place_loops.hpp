@@ -2,8 +2,8 @@
 
 #include "unisono/kernels/in_place.hpp"
 
-// The inner loops of models that are updated in place; see loops.hpp for what holds of all loops. Several threads run
-// them on one θ without locks (races.hpp).
+// The inner loops of models that are updated in place; loops.hpp says what all loops have in common. Several threads
+// run them on one θ without locks (races.hpp).
 
 namespace unisono::kernels::cpu {
 
@@ -19,7 +19,7 @@ struct SparseExamples {
   Count first = 0, last = 0;
 };
 
-/// Rows of `features` values, one behind the other, and their answers.
+/// Contiguous rows of `features` values, and their answers.
 struct DenseExamples {
   const float* values = nullptr;
   const float* answers = nullptr;
@@ -38,7 +38,7 @@ struct LinearWork {
   const LinearWeights& weights;
 };
 
-/// Words near each other, and what they are to predict, or to be predicted from.
+/// A window of word-vector training: the words of the context, and the outputs with their targets.
 struct Window {
   const std::int32_t* context = nullptr;  ///< [words]
   Count words = 0;                        ///< 1 … kMaximumWindow
@@ -58,7 +58,7 @@ struct InPlaceLoops {
   void (*softmax)(const SparseExamples& rows, const SoftmaxWork& work, InPlaceSums& sums);
   void (*softmax_margins)(const SparseExamples& rows, const SoftmaxWeights& weights, float* scratch, float* margins);
 
-  /// The loss where it is wanted, else 0.
+  /// Both return the loss if Window::want_loss, else 0.
   double (*skip_gram)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
   double (*cbow)(const Window& window, const RowMatrix& inputs, const RowMatrix& outputs);
 

@@ -6,7 +6,7 @@
 
 namespace unisono::kernels::cpu {
 
-/// What the inner loops are compiled for; the later, the faster.
+/// The instruction sets that the inner loops are compiled for, slowest first.
 enum class InstructionSet { portable, avx2, avx512 };
 
 /// Those that both this build and this CPU have, slowest first; never empty.

@@ -11,7 +11,7 @@ namespace unisono::kernels::cpu {
 /// example are zero after `load`; layers may leave anything finite there.
 struct Lanes {
   static constexpr Index kVector = 16;   ///< floats of an AVX-512 register, of a cache line
-  static constexpr Index kMaximum = 64;  ///< four registers: what the products are blocked for
+  static constexpr Index kMaximum = 64;  ///< four registers: the block size of the products
 
   Index batch = 0;        ///< examples; may be 0 (a rank without any), which is one block without examples
   Index blocks = 1;       ///< at least 1
@@ -22,7 +22,7 @@ struct Lanes {
         blocks(std::max<Index>(1, (examples + kMaximum - 1) / kMaximum)),
         width(std::max(kVector, round_up((examples + blocks - 1) / blocks))) {}
 
-  /// Examples in a block; the lanes behind them are padding.
+  /// Examples in a block; the lanes after them are padding.
   Index used(Index block) const { return std::clamp<Index>(batch - block * width, 0, width); }
 
   /// Floats of one block of activations.

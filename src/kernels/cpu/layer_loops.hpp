@@ -5,7 +5,7 @@
 
 #include "unisono/kernels/specs.hpp"
 
-// The inner loops of the layers that are no matrix products; see loops.hpp for what holds of all loops.
+// The inner loops of layers other than matrix products; loops.hpp says what all loops have in common.
 
 namespace unisono::kernels::cpu {
 
@@ -34,7 +34,8 @@ struct PoolLoops {
   void (*mean_over_pixels)(const float* x, Count pixels, Count stride, Count n, float* y);
 };
 
-/// What batch normalisation does to one channel: forward slope · (x − mean) + shift; backward slope · dy +
+/// The coefficients of batch normalisation for each channel of a tile: forward slope · (x − mean) + shift; backward
+/// slope · dy +
 /// tilt · (x − mean) + shift.
 struct ChannelTerms {
   float mean[kTileChannels], slope[kTileChannels], tilt[kTileChannels], shift[kTileChannels];
@@ -96,33 +97,33 @@ struct DropoutLoops {
   void (*apply)(const DropoutBlock& block, Count first, Count last, const float* x, float* y);
 };
 
-/// What the softmax of columns of logits needs, lane by lane.
+/// Intermediate values of the softmax of columns of logits, for each lane (example).
 struct SoftmaxSums {
   float largest[kMaximumLanes];
-  float label[kMaximumLanes];          ///< the label's logit, less the largest
+  float label[kMaximumLanes];          ///< the label's logit minus the largest
   double exponentials[kMaximumLanes];  ///< Σ exp(z − largest)
   double logits[kMaximumLanes];        ///< Σ (z − largest)
   std::int32_t
       before[kMaximumLanes];  ///< how many logits are larger than the label's, or as large and of a lower class
 };
 
-/// What the multiclass hinge of columns of scores needs, lane by lane.
+/// Intermediate values of the multiclass hinge of columns of scores, for each lane (example).
 struct HingeSums {
   float margin[kMaximumLanes];         ///< 1 + the largest of the other scores − the label's: the loss, where above 0
   std::int32_t other[kMaximumLanes];   ///< the class of that score, the first of equals; −1 of a single class
   std::int32_t before[kMaximumLanes];  ///< as in SoftmaxSums
 };
 
-/// Σ over used lanes of outputs y against targets t; the loss alone is weighted.
+/// Σ over used lanes of outputs y against targets t; only the loss is weighted.
 struct ErrorSums {
   double loss = 0, squared = 0, absolute = 0, target = 0, target_squared = 0;
 };
 
-/// What an error becomes, see ErrorLoss.
+/// The parameters of a loss of errors; see ErrorLoss.
 struct ErrorTerms {
   ErrorLoss loss;
   float delta;
-  float scale;           ///< of gradients: half the slope of e², the slope of the others
+  float scale;           ///< of gradients; multiplies e for e², the slope for the other losses
   const float* weights;  ///< [used lanes] of losses; null: all are 1
 };
 
@@ -142,7 +143,7 @@ struct LossLoops {
   /// \param targets [elements][lanes], unlike z and d without gaps \param weights w, [used lanes]; null: all are 1
   double (*sigmoid)(const Columns& columns, const float* z, const float* targets, const float* weights, float smoothing,
                     float scale, float* d);
-  /// d = scale · slope(y − t), or null.
+  /// d = scale · e for the squared error e², with e = y − t; scale · slope(e) for the others; or null.
   ErrorSums (*errors)(const Columns& columns, const ErrorTerms& terms, const float* y, const float* targets, float* d);
   /// d ← w d. \param weights w, [lanes]
   void (*weigh)(const Columns& columns, const float* weights, float* d);

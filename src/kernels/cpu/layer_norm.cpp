@@ -1,5 +1,5 @@
-// Layer normalisation, Ba, Kiros & Hinton 2016. Mean and deviation are computed anew in the backward pass: two more
-// readings of x, which lies in a cache for the widths of this field, instead of statistics that would have to be kept.
+// Layer normalisation, Ba, Kiros & Hinton 2016. Mean and deviation are computed again in the backward pass instead of
+// being saved: that reads x twice more, which is in a cache for the usual widths.
 #include <algorithm>
 #include <cassert>
 
@@ -9,8 +9,8 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// Activations cut into groups of examples: whole blocks, or where these are too few for all threads parts of them.
-/// Each example's result is the same in both.
+/// Activations cut into groups of examples: whole blocks, or parts of blocks where there are too few blocks for all
+/// threads. Each example's result is the same in both.
 class Groups {
  public:
   Groups(const Extent& extent, const Lanes& lanes, int threads)

@@ -7,9 +7,10 @@
 #include "cpu/layer_loops.hpp"
 #include "cpu/vector_loops.hpp"
 
-// The inner loops that the instruction set decides about. Each is compiled once per set (loops_isa/*.cpp), and a
-// backend holds the table of the best set that its CPU has. Pointers and counts alone: no inline function of another
-// header may be instantiated there (see cmake/UnisonoInstructionSets.cmake). All run on the calling thread.
+// The inner loops whose code depends on the instruction set. Each is compiled once per set (loops_isa/*.cpp), and a
+// backend uses the table of the best set that its CPU has. They take only pointers and counts: no inline function of
+// another header may be instantiated in these files (see cmake/UnisonoInstructionSets.cmake). All run on the calling
+// thread.
 //
 // Width: lanes of a block, a multiple of 16. Pointers to activations are aligned to 64 bytes.
 
@@ -18,8 +19,8 @@ namespace unisono::kernels::cpu {
 using Count = std::ptrdiff_t;
 
 /// C (m × n) = f([C +] Σ_r A_r (m × k) B_r (k × n) + bias), all column-major: C[i + j · ldc], and so on. B_r is given
-/// as its transpose (n × k) where `transposed`. The bias, where there is one, has a value a column; f is max(·, 0)
-/// where `relu`.
+/// as its transpose (n × k) where `transposed`. The bias, where there is one, has one value for each column; f is
+/// max(·, 0) where `relu`.
 struct ProductShape {
   Count m = 0, n = 0, k = 0;
   Count lda = 0, ldb = 0, ldc = 0;
@@ -28,8 +29,8 @@ struct ProductShape {
   bool relu = false;
 };
 
-/// Memory that later products will want: each step of a product fetches the cache lines at `a` and `b`, and moves on by
-/// so many floats. A step computes `values_a_step` products of numbers.
+/// What to prefetch for later products: each step of a product prefetches the cache lines at `a` and `b`, and advances
+/// these by `a_step` and `b_step` floats. A step is Loops::values_a_step multiply-adds.
 struct Ahead {
   const float* a = nullptr;
   Count a_step = 0;
@@ -56,7 +57,7 @@ struct Loops {
 
   // dots.cpp
   // --------
-  /// 2·m·n·width·count flops. For small m and n: where these allow it, transposing A and a product are faster.
+  /// 2·m·n·width·count flops. For small m and n; for larger ones, transposing A and calling `product` is faster.
   void (*dots)(const DotShape& shape, const float* const* a, const float* const* b, Count count, float* c);
 
   // transpose.cpp
@@ -67,7 +68,7 @@ struct Loops {
   // mask.cpp
   // --------
   /// For `channels` rows of `width` lanes: dy ← dy ⊙ (y > 0) where y is not null; then, where `sums` [channels][16] is
-  /// not null, each lane of dy is added to the sum of its number modulo 16.
+  /// not null, lane l of dy is added to sums[channel][l mod 16].
   void (*mask_and_sum)(Count channels, Count width, const float* y, float* dy, float* sums);
 
   // peak.cpp

@@ -8,7 +8,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// A tile of activations beside its targets, turned into the activations' order.
+/// A tile of activations with its targets, which are transposed to the activations' order.
 class TargetTile {
  public:
   /// \param targets [batch][size] of all examples
@@ -18,7 +18,8 @@ class TargetTile {
     loops.transpose(columns_.used, tile.size, targets.data() + tile.block * lanes.width * size + tile.from, size,
                     values_.data(), lanes.width);
   }
-  /// \param labels [batch]: of each example the value that is 1, all others being 0; of a size of 1 the value itself
+  /// \param labels [batch]: for each example, the index of the value that is 1, all others being 0; with size 1, the
+  /// value itself
   TargetTile(const Lanes& lanes, const PlaneTile& tile, Index stride, std::span<const std::int32_t> labels, Index size)
       : columns_{tile.size, lanes.width, stride * lanes.width, lanes.used(tile.block)} {
     values_.fill(0.0F);

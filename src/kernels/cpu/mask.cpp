@@ -6,7 +6,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr Index kParts = 8;            ///< at most so many parts of the rows are summed apart
+constexpr Index kParts = 8;            ///< the rows are summed in at most so many parts
 constexpr Index kChannelsAtOnce = 64;  ///< … and of so many channels
 
 }  // namespace

@@ -10,8 +10,8 @@
 
 namespace unisono::kernels::cpu {
 
-/// Calls work(first, last, thread) once a thread, on consecutive parts of [0, count), all but equal. What is computed
-/// for an index must not depend on the part it falls into. `work` must not throw.
+/// Calls work(first, last, thread) once per thread, on consecutive parts of [0, count) of about equal size. What is
+/// computed for an index must not depend on the part that it is in. `work` must not throw.
 template <typename Work>
 void parallel_ranges([[maybe_unused]] int threads, Index count, const Work& work) {
 #ifdef _OPENMP

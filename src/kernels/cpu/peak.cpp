@@ -12,7 +12,7 @@ constexpr double kSeconds = 0.2;  ///< of each measurement
 constexpr int kRounds = 8;        ///< the best counts: other programs only ever slow a round down
 
 /// The best rate of rounds that each take about kSeconds / kRounds. \param round runs n units on all threads and
-/// returns what they were
+/// returns how much work (flops, bytes) they were
 template <typename Round>
 double best_rate(const Round& round) {
   Index units = 1;
@@ -51,7 +51,7 @@ double CpuBackend::measure_bandwidth_bytes_per_second() {
   Buffer a(size), b(size), c(size);
   double best = 0;
   const Stopwatch all;
-  for (int round = 0; round < 3 || all.seconds() < kSeconds; ++round) {  // always all of it: a part could fit a cache
+  for (int round = 0; round < 3 || all.seconds() < kSeconds; ++round) {  // whole vectors: a part could fit a cache
     const Stopwatch watch;
     parallel_for(settings_.threads, settings_.threads, [&](Index thread) {
       const Index first = thread * kFloats;

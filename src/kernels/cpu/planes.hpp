@@ -7,9 +7,9 @@
 
 namespace unisono::kernels::cpu {
 
-/// An activation beside values in canonical order, as planes to be transposed: `planes` of `positions` values,
-/// `positions · planes` in all. In memory of [block][y][x][channel][lane] neighbouring positions are `stride` values of
-/// `width` lanes apart.
+/// How the values of examples in canonical order, [C, H, W], are transposed to activations,
+/// [block][y][x][channel][lane], and back: as `planes` planes of `positions` values. In activations, neighbouring
+/// positions of a plane are stride · width floats apart.
 struct Planes {
   static constexpr Index kTile = 64;  ///< positions that are transposed at a time
 

@@ -93,7 +93,7 @@ void CpuBackend::pool_forward(const PoolSpec& spec, Index batch, View x, Mutable
       for (Index column = 0; column < out.width; ++column, to += pixel) {
         const std::vector<Count>& offsets = taps.at(row, column);
         if (offsets.empty()) {
-          std::fill_n(to, pixel, 0.0F);  // a window all in the padding
+          std::fill_n(to, pixel, 0.0F);  // a window that is all padding
         } else {
           reduce(from, offsets.data(), static_cast<Count>(offsets.size()), pixel, to);
         }
@@ -102,7 +102,8 @@ void CpuBackend::pool_forward(const PoolSpec& spec, Index batch, View x, Mutable
   });
 }
 
-// Windows that do not overlap write disjoint rows, each in one pass; those that do are added up channel by channel.
+// Windows that do not overlap write disjoint rows, each in one pass; windows that overlap are added up channel by
+// channel.
 void CpuBackend::pool_backward(const PoolSpec& spec, Index batch, View x, View y, View dy, MutableView dx) {
   const Lanes lanes(batch);
   const Extent out = spec.out();

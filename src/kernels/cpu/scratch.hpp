@@ -4,10 +4,10 @@
 
 namespace unisono::kernels::cpu {
 
-/// Memory of a kernel's own that outlives the call, so that a step allocates nothing once it has run.
+/// The workspace of a kernel. It is kept between calls, so that steps after the first one allocate nothing.
 class Scratch {
  public:
-  /// At least so many floats, aligned to kAlignmentBytes, with any values; what an earlier call gave is lost.
+  /// At least so many floats, aligned to kAlignmentBytes, with any values; memory from an earlier call becomes invalid.
   float* floats(Index count) {
     if (count > buffer_.size()) {
       buffer_ = Buffer();  // first, so that both are never held at once

@@ -6,16 +6,16 @@
 #include "cpu/vector_loops.hpp"
 #include "unisono/kernels/update_kernels.hpp"
 
-// How update rules go over the ranges of θ.
+// How update rules iterate over the ranges of θ.
 
 namespace unisono::kernels::cpu {
 
-/// The number that a scale comes to.
+/// The factor of the gradient, see kernels::value_of.
 inline float value_of(const GradientScale& scale) {
   return unisono::kernels::value_of(scale, scale.clip_norm == 0 ? 0 : scale.squared_norm.front());
 }
 
-/// A step as it is on one range.
+/// The scalars of a step on one range: without decay where the range does not decay.
 template <typename Step>
 RangeStep<Step> step_on(const UpdateRange& range, const Step& step, float gradient_scale) {
   RangeStep<Step> own{step, gradient_scale};
@@ -23,14 +23,14 @@ RangeStep<Step> step_on(const UpdateRange& range, const Step& step, float gradie
   return own;
 }
 
-/// Calls work(first, length) for every chunk of a range: places in the whole vector.
+/// Calls work(first, length) for every chunk of a range; `first` is an offset in the whole vector.
 template <typename Work>
 void range_chunks(int threads, const UpdateRange& range, const Work& work) {
   parallel_chunks(threads, range.last - range.first,
                   [&](Index first, Index length) { work(range.first + first, length); });
 }
 
-/// Calls work(step, first, length) for the chunks of all ranges, each with the step as it is on its range.
+/// Calls work(step, first, length) for the chunks of all ranges, each with the scalars of its range.
 template <typename Step, typename Work>
 void update_ranges(int threads, const Step& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                    const Work& work) {

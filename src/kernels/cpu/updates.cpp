@@ -11,7 +11,7 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-/// By how much LARS's rate of a range differs from the others'.
+/// LARS's factor of the rate of a range.
 double lars_ratio(const LarsStep& step, double decay, double theta_norm, double g_norm) {
   if (theta_norm == 0 || g_norm == 0) return 1;
   return step.trust * theta_norm / (g_norm + decay * theta_norm);
@@ -63,7 +63,7 @@ void CpuBackend::adam_update(const AdamStep& step, const GradientScale& scale, s
   });
 }
 
-/// SGD's rule at rate 1 on a gradient and a decay that were multiplied by the range's rate.
+/// LARS as SGD's rule at rate 1: gradient and decay are multiplied by the range's rate.
 void CpuBackend::lars_update(const LarsStep& step, const GradientScale& scale, std::span<const UpdateRange> ranges,
                              const RangeNorms& norms, View g, MutableView theta, MutableView velocity) {
   assert(g.size() == theta.size() && (velocity.empty() || velocity.size() == g.size()));

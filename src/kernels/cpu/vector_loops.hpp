@@ -4,23 +4,24 @@
 
 #include "unisono/kernels/update_steps.hpp"
 
-// The inner loops of vector algebra and update rules; see loops.hpp for what holds of all loops. Vectors need no
-// alignment and do not overlap, but for axpby's, where y may be x.
+// The inner loops of vector algebra and update rules; loops.hpp says what all loops have in common. Vectors need no
+// alignment. They must not overlap, except where `y may be x` is said.
 
 namespace unisono::kernels::cpu {
 
 using Count = std::ptrdiff_t;
 
 struct AlgebraLoops {
-  /// sum[0] + sum[1] = Σ x² to within 2⁻⁵¹ of it, which is more than a double holds
+  /// sum[0] + sum[1] = Σ x², with a relative error of at most 2⁻⁵¹ before the two are added
   void (*squared_norm)(const float* x, Count n, double* sum);
   /// x may be y.
   double (*dot)(const float* x, const float* y, Count n);
-  /// y = a x + b y; with b = 0 y is not read.
+  /// y = a x + b y; with b = 0 y is not read. y may be x.
   void (*axpby)(float a, const float* x, float b, float* y, Count n);
 };
 
-/// A rule's step on one range of θ: its decay is 0 where there is none, and g is read as gradient_scale · g.
+/// The scalars of a rule's step on one range of θ: `decay` is 0 where the range has none, and g stands for
+/// gradient_scale · g.
 template <typename Step>
 struct RangeStep : Step {
   float gradient_scale = 1;
@@ -36,7 +37,7 @@ struct UpdateLoops {
   /// sum[0] + sum[1] = Σ direction², as squared_norm
   void (*lamb_moments)(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
                        Count n, double* sum);
-  /// The directions that lamb_moments summed, again.
+  /// Computes the directions again whose squares lamb_moments has summed.
   void (*lamb_directions)(const RangeStep<AdamStep>& step, const float* theta, const float* first, const float* second,
                           float* directions, Count n);
   void (*lamb_apply)(const RangeStep<AdamStep>& step, float ratio, float* theta, const float* first,

@@ -10,9 +10,9 @@ constexpr Index kRowsAlongLanes = 4;                 ///< summed before a tile's
 
 constexpr Index round_up(Index n) { return (n + Lanes::kVector - 1) / Lanes::kVector * Lanes::kVector; }
 
-/// What the gradient of `channels` channels costs as a product, in multiply-adds of a register of 16, for 16 lanes and
-/// one row of taps: it fills whole registers, needs some 8 sums to hide their latency, and transposes 16 × 16 values
-/// with 64 shuffles, twice as slow as multiply-adds.
+/// The cost of computing the gradient of `channels` channels by products, in multiply-adds of registers of 16 floats,
+/// for 16 lanes and one row of taps. Products fill whole registers, need some 8 sums to hide the latency, and transpose
+/// 16 × 16 values with 64 shuffles, which are twice as slow as multiply-adds.
 double product_cost(const Convolution& convolution, Index columns, Index channels) {
   const Index registers = round_up(channels) / Lanes::kVector;
   if (registers == 0) return 0;
@@ -21,7 +21,7 @@ double product_cost(const Convolution& convolution, Index columns, Index channel
          2.0 * 64 * static_cast<double>(registers) / static_cast<double>(rows);
 }
 
-/// Sums along the lanes waste no part of a register, but reach some 60 % of a product's speed.
+/// The cost of sums along the lanes: they waste no part of a register, but reach only some 60 % of a product's speed.
 double lanes_cost(Index columns, Index channels) { return static_cast<double>(channels * columns) / 0.6; }
 
 /// How many channels of a group are best computed as products: all, whole registers of them, or none.
@@ -65,7 +65,8 @@ Index WeightGradient::position_floats() const {
   return convolution_.lanes.width * round_up(std::min(products_, kChannelsAtOnce));
 }
 
-/// The same for every slice of the channels: sums are then grouped alike however many slices there are.
+/// How many positions to transpose at a time. Equal for all slices of the channels, so that sums are grouped alike
+/// however many slices there are.
 Index WeightGradient::positions_at_once() const {
   return std::max<Index>(1, kTransposedFloats / std::max<Index>(1, position_floats()));
 }
@@ -147,7 +148,7 @@ void WeightGradient::add_piece(const Piece& piece, Range channels, const float* 
   }
 }
 
-/// What comes next: dy of the positions behind a piece, and x of the row below it.
+/// What to prefetch: dy of the positions after a piece, and x of the row below it.
 Ahead WeightGradient::next_of(const Piece& piece, Range channels) const {
   if (!convolution_.runs) return {x_.data(), 0, x_.data(), 0};
   const Index width = convolution_.lanes.width, positions = piece.positions.size();

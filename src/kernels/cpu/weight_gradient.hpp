@@ -5,13 +5,14 @@
 
 namespace unisono::kernels::cpu {
 
-/// The gradient of a convolution's weights, in parts: for each tap dW (O × I) = Σ dy (O × lanes) x (I × lanes)ᵀ over
-/// all positions that it reaches. For most channels of the output some positions of dy are transposed, and the sum over
-/// lanes and positions is a product whose M is O. A few channels, which would leave most of a register empty, are
-/// summed along the lanes instead.
+/// The gradient of a convolution's weights, computed in parts. For each tap, dW (O × I) = Σ dy (O × lanes) x (I ×
+/// lanes)ᵀ over all positions that it reaches. For most output channels, dy is transposed, some positions at a time,
+/// and the sum over lanes and positions is a matrix product with M = O. The last few channels, which would leave most
+/// of a register empty, are summed along the lanes instead (Loops::dots).
 ///
-/// A part's sum of dw holds, for each group, the products' channels P as [taps][I][P] and then the others as
-/// [O − P][taps][I]. On the way dy is masked by relu's derivative and summed for the bias, while it is in the cache.
+/// The sum of a part holds, for each group, first the P channels that are computed by products, as [taps][I][P], then
+/// the others, as [O − P][taps][I]. While dy is in the cache, it is also masked by ReLU's derivative and summed for the
+/// bias.
 class WeightGradient {
  public:
   static constexpr Index kChannelsAtOnce = 64;  ///< of products: four registers
@@ -20,10 +21,10 @@ class WeightGradient {
   WeightGradient(const Convolution& convolution, const Loops& loops, View x, View y, MutableView dy);
 
   Index rows() const { return convolution_.lanes.blocks * convolution_.y.out; }  ///< of the output, in all blocks
-  Index products() const { return products_; }  ///< channels of a group, from the first on, that are products
+  Index products() const { return products_; }  ///< P: the first channels of a group, which are computed by products
   Index scratch_size() const;                   ///< floats that add_products needs
 
-  /// What rows of the output add up to.
+  /// Partial sums over rows of the output.
   struct Sums {
     float* dw;
     float* db;  ///< [O][16]: lanes modulo 16 are sums of their own; null where there is no bias

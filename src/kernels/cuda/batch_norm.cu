@@ -1,4 +1,4 @@
-// Batch normalisation over [rows, C]: sums of channels in double, each in an order that depends on the shape alone.
+// Batch normalisation over [rows, C]: sums of channels in double, each in an order that depends only on the shape.
 #include "cuda/column_sums.hpp"
 
 namespace unisono::kernels::cuda {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr Index kRowsEachPart = 256;
 
-/// Two numbers a channel, added up over the rows of a block. \param partial [parts][2][C]
+/// Two sums for each channel, over the rows of a block. \param partial [parts][2][C]
 __device__ void add_to_partial(double first, double second, std::int64_t channels, std::int64_t channel,
                                double* partial) {
   first = column_sum(first);
@@ -32,7 +32,7 @@ __global__ void sum_values(std::int64_t rows, std::int64_t channels, const T* x,
   add_to_partial(sum, squares, channels, channel, partial);
 }
 
-/// dy ← dy ⊙ (y > 0) where y is there, then Σ dy and Σ dy x̂.
+/// dy ← dy ⊙ (y > 0) where y is not null, then Σ dy and Σ dy x̂.
 template <typename T>
 __global__ void sum_gradients(std::int64_t rows, std::int64_t channels, const T* x, const float* mean,
                               const float* inverse_deviation, const T* y, T* dy, double* partial) {
@@ -64,7 +64,7 @@ __global__ void sum_gradients(std::int64_t rows, std::int64_t channels, const T*
   add_to_partial(sum, products, channels, channel, partial);
 }
 
-/// sums[i] = Σ over parts, and behind them the number of rows.
+/// sums[i] = Σ over parts; the last of `sums` is the number of rows.
 __global__ void add_parts(std::int64_t channels, std::int64_t parts, const double* partial, double rows, double* sums) {
   const std::int64_t i = column_number();
   const double total = sum_of_parts(parts, 2 * channels, partial);

@@ -1,4 +1,4 @@
-// Losses of scores, one a class, and the class that is right.
+// Losses of scores, one for each class, against the label.
 #include "cuda/found.hpp"
 
 namespace unisono::kernels::cuda {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sums over the rows of [rows, columns]: a block of 32 columns × 8 rows of threads has a part of the rows, and what the
-// parts come to is added up in an order that depends on the shape alone.
+// Sums over the rows of a matrix [rows, columns]: a block of 32 × 8 threads sums 32 columns of one part of the rows.
+// The sums of the parts are added in an order that depends only on the shape.
 #include "cuda/grid.hpp"
 
 namespace unisono::kernels::cuda {
@@ -10,7 +10,8 @@ constexpr unsigned kColumns = 32, kRowsOfBlock = 8;  ///< threads
 /// Rows that a thread reads before it writes to one of them: the reads need not wait for one another.
 constexpr int kAhead = 4;
 
-/// Σ over a column's threads of a block, in those of its first row. All threads of the block take part.
+/// The sum of `own` over the threads of a block that have the same threadIdx.x. Only threads of the first row get it,
+/// the others get 0. All threads of the block must call it.
 template <typename T>
 __device__ T column_sum(T own) {
   __shared__ T sums[kRowsOfBlock][kColumns];
@@ -23,19 +24,19 @@ __device__ T column_sum(T own) {
   return total;
 }
 
-/// The column that a thread works on, among all of the grid's.
+/// The column that a thread works on, counted over the whole grid.
 __device__ inline std::int64_t column_number() {
   return static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
 }
 
-/// The part of the rows that a block has.
+/// The rows [first, last) that a block sums.
 struct RowsOfPart {
   std::int64_t first, last;
   __device__ explicit RowsOfPart(std::int64_t rows)
       : first(rows * blockIdx.y / gridDim.y), last(rows * (blockIdx.y + 1) / gridDim.y) {}
 };
 
-/// Σ over parts of partial[part][column], in the threads of the first row. All threads of the block take part.
+/// Σ over parts of partial[part][column], for threads of the first row. All threads of the block must call it.
 template <typename T>
 __device__ T sum_of_parts(std::int64_t parts, std::int64_t columns, const T* partial) {
   const std::int64_t column = column_number();
@@ -46,13 +47,13 @@ __device__ T sum_of_parts(std::int64_t parts, std::int64_t columns, const T* par
   return column_sum(sum);
 }
 
-/// Of `parts` blocks for every 32 columns.
+/// A grid of `parts` blocks for every 32 columns.
 inline Grid grid_of_columns(Index columns, Index parts = 1) {
   return {.blocks = dim3(blocks_for(columns, kColumns), static_cast<unsigned>(parts)),
           .threads = dim3(kColumns, kRowsOfBlock)};
 }
 
-/// As many parts as rows are worth, and few enough to be added up at once.
+/// How many parts to cut rows into: one for each `rows_of_part`, but few enough for one block to add them up.
 inline Index parts_of_rows(Index rows, Index rows_of_part) {
   constexpr Index kMostParts = 256;
   return std::min<Index>(kMostParts, blocks_for(rows, rows_of_part));

@@ -28,7 +28,7 @@ void CudaBackend::convolution_backward(const ConvolutionSpec& spec, Index batch,
                     workspace_.take<std::byte>(bytes));
 }
 
-/// Where cuDNN has no kernel that gives floats, or dw is to be added to, its result lies in between.
+/// Where cuDNN has no kernel with a result in floats, or dw must be added to, its result goes to a temporary buffer.
 void CudaBackend::convolution_weights(const ConvolutionSpec& spec, Index batch, View x, View dy, MutableView dw,
                                       Write write) {
   const bool floats = convolutions_.can(ConvolutionPass::weights, spec, batch);

@@ -30,7 +30,7 @@ class Tensors {
   Descriptor w(cudnnDataType_t type) const { return make(kW, w_, type, false); }
   Descriptor y() const { return make(kY, y_, type_, false); }
   Descriptor bias() const { return make(kBias, b_, type_, false); }
-  /// y on its way.
+  /// An intermediate result (virtual tensor) of y's shape.
   Descriptor between(std::int64_t name) const { return make(name, y_, CUDNN_DATA_FLOAT, true); }
 
  private:
@@ -68,7 +68,7 @@ Descriptor convolution_of(const ConvolutionSpec& spec) {
   return convolution;
 }
 
-/// How each kind of operation calls the same things.
+/// The attribute names of each kind of operation.
 struct OperationNames {
   cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
@@ -153,7 +153,7 @@ std::vector<Descriptor> operations_of(ConvolutionPass pass, const ConvolutionSpe
   return operations;
 }
 
-/// How many descriptors an attribute holds; they are got into ones that were made for them.
+/// How many descriptors an attribute holds; they are read into descriptors that were created for them.
 std::int64_t count_of(const Descriptor& from, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) {
   std::int64_t count = 0;
   check(cudnn().cudnnBackendGetAttribute(from.get(), name, type, 0, &count, nullptr), "cudnnBackendGetAttribute");
@@ -219,7 +219,7 @@ Convolutions::Plan Convolutions::make_plan(ConvolutionPass pass, const Convoluti
   return plan.found ? std::move(plan) : find_engine(graph, CUDNN_HEUR_MODE_FALLBACK);
 }
 
-/// The first of the engines, the best of which comes first, that is welcome and can be made to run.
+/// The first engine, best first, that is_welcome and for which a plan can be made.
 Convolutions::Plan Convolutions::find_engine(const Descriptor& graph, cudnnBackendHeurMode_t mode) const {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
@@ -267,7 +267,7 @@ bool Convolutions::is_welcome(const Descriptor& configuration) const {
     return false;
   }
   if (stores_halves(precision_)) return true;
-  // Of floats, tensor cores make tf32; other kernels round them to halves, whose range is smaller.
+  // Tensor cores round floats to tf32; other such kernels round them to fp16, whose range is smaller.
   if (has_note(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) return false;
   return precision_ == Precision::tf32 || !has_note(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
 }

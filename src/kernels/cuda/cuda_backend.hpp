@@ -14,14 +14,14 @@
 
 namespace unisono::kernels::cuda {
 
-/// Sums of losses on the device, until they are collected.
+/// Sums of losses in the device's memory, until `collect` reads them.
 struct LossAccumulators {
   double loss, squared, absolute, target, target_squared;
   unsigned long long correct, correct_top5;
 };
 
 /// Kernels of one GPU. Activations are [B, H, W, C], in the precision's type; a dense layer's inputs are such a row,
-/// and weights and biases are rounded to that type once a pass where it is not fp32.
+/// and weights and biases are rounded to that type once per pass where it is not fp32.
 class CudaBackend final : public Backend {
  public:
   CudaBackend(int device, Precision precision);
@@ -149,7 +149,8 @@ class CudaBackend final : public Backend {
   /// whole packs, else of one value.
   template <typename Act>
   void with_packs(Index count, Act act) const;
-  /// Blocks of 256 threads for so many elements, no more than the device keeps busy with: kernels go on from there.
+  /// Blocks of 256 threads for so many elements, but at most 8 for each multiprocessor: each thread of a kernel strides
+  /// over the grid for further elements.
   Grid grid_for(Index elements) const;
 
   /// The pass' parameters in the type of activations: themselves, or their rounded copy. elements.cu
@@ -158,19 +159,19 @@ class CudaBackend final : public Backend {
   void mask_and_sum(Index rows, Index channels, View y, MutableView dy, MutableView db, Write write);
   /// y ← activation(y + b), in place. elements.cu
   void add_bias(Index rows, Index channels, View b, Activation activation, MutableView y);
-  /// Where kernels find the examples' weights; null: all are 1. losses.cu
+  /// Address, on the device, of a pointer to the examples' weights; null: all are 1. losses.cu
   const float* const* weights_of(const LossScale& scale);
-  /// Adds what the blocks of a loss' kernel have found. losses.cu
+  /// Adds the sums of a loss kernel's blocks to the accumulators of `sums`. losses.cu
   void add_found(const struct Found* found, Index blocks, Index batch, LossSums& sums);
-  /// gradient (+)= result, which holds floats, or values of activations. elements.cu
+  /// gradient (+)= result, which holds floats, or else values of the activations' type. elements.cu
   void take_gradient(const void* result, bool floats, MutableView gradient, Write write);
-  /// A number in the device's memory. Waits. algebra.cu
+  /// Reads a number from the device's memory. Waits for it. algebra.cu
   double value_at(const double* number);
   /// sums[r] = Σ x y over range r. algebra.cu
   void sum_products(View x, View y, std::span<const UpdateRange> ranges, std::span<double> sums);
   /// sums[r] = Σ over the chunks of range r. algebra.cu
   void add_chunks(const struct RangeChunks& cut, const double* partial, std::span<double> sums);
-  /// Where kernels add to the losses of these sums. losses.cu
+  /// The accumulators, in the device's memory, to which kernels add for these sums. losses.cu
   LossAccumulators* accumulators_of(const LossSums& sums);
   double seconds_of_product(Index n);    ///< [n, n] by [n, n]. measure.cpp
   double seconds_of_copy(Index floats);  ///< measure.cpp
@@ -180,9 +181,9 @@ class CudaBackend final : public Backend {
   Precision precision_;
   Products products_;
   Convolutions convolutions_;
-  Scratch workspace_;  ///< of libraries
+  Scratch workspace_;  ///< for cuBLASLt and cuDNN
   Scratch partials_;   ///< sums of parts, to be added up in a fixed order
-  Scratch values_;     ///< results on their way into the layout of the caller
+  Scratch values_;     ///< results, before they are converted to the caller's layout or type
   View parameters_;    ///< of the pass
   Scratch rounded_;    ///< these, in the type of activations, where that is not fp32
   std::vector<std::unique_ptr<KeptRows>> kept_;

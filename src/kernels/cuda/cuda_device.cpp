@@ -11,7 +11,7 @@
 namespace unisono::kernels::cuda {
 namespace {
 
-/// The driver's own memory.
+/// Memory from the driver.
 RawMemory raw_memory(int device) {
   return {.allocate = [device](std::size_t bytes) -> void* {
             check(cudaSetDevice(device), "cudaSetDevice");
@@ -47,13 +47,13 @@ RawMemory raw_pinned_memory(int device) {
           .free_bytes = {}};
 }
 
-/// The calling thread's device from now on: streams and libraries' handles are made for that.
+/// Makes a device the calling thread's current one, for which streams and handles of libraries are created.
 int made_current(int device) {
   check(cudaSetDevice(device), "cudaSetDevice");
   return device;
 }
 
-/// A copy that an event tells the end of.
+/// A copy whose end is known by an event.
 class EventCopy final : public StartedCopy {
  public:
   EventCopy(Queue& queue, cudaStream_t stream) : queue_(queue) { event_.record(stream); }
@@ -68,7 +68,7 @@ class EventCopy final : public StartedCopy {
 }  // namespace
 
 void* DeviceMemory::allocate(std::size_t bytes) {
-  queue_.submit();  // what still reads memory that was given back comes first
+  queue_.submit();  // queued work that still reads memory that was deallocated comes first
   queue_.use_device();
   void* const pointer = pool_.allocate(bytes);
   check(cudaMemsetAsync(pointer, 0, bytes, queue_.stream()), "cudaMemsetAsync");
@@ -77,7 +77,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
 
 void DeviceMemory::copy(View from, MutableView to) {
   if (from.empty()) return;
-  queue_.synchronise();  // with an eye on other ranks, which a copy of memory that is not pinned has not
+  queue_.synchronise();  // watches other ranks while it waits; a copy of memory that is not pinned does not
   check(cudaMemcpyAsync(to.data(), from.data(), from.size_bytes(), cudaMemcpyDefault, queue_.stream()),
         "cudaMemcpyAsync");
   queue_.synchronise();
@@ -117,7 +117,7 @@ void CudaDevice::set_kept_bytes(std::size_t bytes) {
 }
 
 bool CudaDevice::owns(const void* pointer) const {
-  queue_.use_device();  // or a new thread would begin to use another
+  queue_.use_device();  // or a new thread would use another device
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, pointer), "cudaPointerGetAttributes");
   return attributes.type == cudaMemoryTypeDevice && attributes.device == number_;
@@ -142,7 +142,7 @@ std::unique_ptr<StartedCopy> CudaDevice::start_upload(const void* from, void* to
 
 void CudaDevice::pin(void* pointer, std::size_t bytes) {
   queue_.use_device();
-  // Where it cannot be done, copies are slower and made before they return.
+  // Where it fails, copies are slower, and synchronous.
   if (bytes > 0 && cudaHostRegister(pointer, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
 }
 

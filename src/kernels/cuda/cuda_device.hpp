@@ -9,7 +9,7 @@
 
 namespace unisono::kernels::cuda {
 
-/// Memory of the device, out of a pool, in the order of a queue: what is asked of the queue later finds it zeroed.
+/// Allocates the device's memory from a pool, in the order of a queue: work that is queued later finds it zeroed.
 class DeviceMemory final : public Allocator {
  public:
   DeviceMemory(Pool& pool, Queue& queue) : pool_(pool), queue_(queue) {}
@@ -23,8 +23,8 @@ class DeviceMemory final : public Allocator {
   Queue& queue_;
 };
 
-/// Plain memory that the driver keeps in its place, so that the copy engine reaches it; out of a pool, since the driver
-/// takes its time. Used by any thread. What is given back has no copy under way.
+/// Allocates pinned plain memory, which the copy engine can access, from a pool, since the driver is slow. Any thread
+/// may use it. Memory that is deallocated must not be in use by a copy.
 class PinnedMemory final : public Allocator {
  public:
   explicit PinnedMemory(int device);
@@ -36,7 +36,7 @@ class PinnedMemory final : public Allocator {
   Pool pool_;
 };
 
-/// One GPU: its memory, its queue, and copies beside it.
+/// One GPU: its memory, its queue, and copies outside of the queue.
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int number);
@@ -54,9 +54,9 @@ class CudaDevice final : public Device {
   std::string identity() const override { return identity_; }
 
   Queue& queue() { return queue_; }
-  /// Examples that are kept in its memory: said where that is out.
+  /// Sets how much of its memory is taken by examples that it keeps: part of the message when memory is out.
   void set_kept_bytes(std::size_t bytes);
-  /// Of its memory, what nobody has.
+  /// Bytes of the device's memory that are free.
   std::size_t free_bytes() const { return pool_.free_bytes(); }
   double waited_seconds() const { return queue_.waited_seconds(); }
   const std::string& name() const { return name_; }

@@ -28,7 +28,7 @@ void CudaBackend::dense_backward(const DenseSpec& spec, Index batch, View x, Vie
   ProductSpec weights{.m = spec.in.size(), .n = spec.units, .k = batch, .transpose_b = true, .floats = true};
   weights.adds = adds;
   weights.epilogue = Epilogue::bias_gradient;
-  // The pass that a ReLU's mask needs anyway sums dy, too.
+  // The pass that applies a ReLU's mask also sums dy.
   const bool sums_in_product = !relu && !adds && !db.empty() && !dw.empty() && products_.can(weights);
   mask_and_sum(batch, spec.units, relu ? y : View{}, dy, sums_in_product ? MutableView{} : db, write);
   void* const workspace = workspace_.take<std::byte>(Products::kWorkspaceBytes);

@@ -25,13 +25,13 @@ __device__ void philox_words(std::uint64_t key, std::uint32_t (&counter)[kWords]
   }
 }
 
-/// What changes from epoch to epoch.
+/// The values that change from epoch to epoch.
 struct Mask {
   std::uint64_t key;
   std::uint32_t epoch, threshold;
 };
 
-/// A thread has four neighbouring elements of an example in the canonical order.
+/// Each thread computes four neighbouring elements of an example in the canonical order.
 template <typename T>
 __global__ void drop(std::int64_t groups, std::int64_t channels, std::int64_t pixels, const Mask* mask, float scale,
                      const std::uint64_t* const* examples, const T* x, T* y) {

@@ -1,4 +1,4 @@
-// Kernels that go through activations element by element. Bytes an element: 2 or 4 for each value read or written.
+// Elementwise kernels on activations. Bytes per element: 2 or 4 for each value read or written.
 #include <cassert>
 
 #include "cuda/grid.hpp"
@@ -31,7 +31,7 @@ __device__ float activated(Activation activation, float x, float a = 0) {
   }
 }
 
-/// GELU's and SiLU's from x, the others' from y.
+/// Derivatives: of GELU and SiLU from x, of the others from y.
 __device__ float slope(Activation activation, float a, float x, float y) {
   switch (activation) {
     case Activation::relu:

@@ -6,8 +6,7 @@
 
 namespace unisono::kernels::cuda {
 
-/// Of a device's place on the host's bus and of the host's own number for it: for processes that see different devices
-/// as number 0.
+/// The PCI bus id of a device, which identifies it for all processes of the host, whatever number it has in each.
 std::string identity_of(int device);
 
 }  // namespace unisono::kernels::cuda

@@ -1,13 +1,14 @@
 #pragma once
 
-// What the kernels of losses share: a warp an example, in double; blocks' sums are added up in their order.
+// What the kernels of losses share: one warp for each example, sums in double; the sums of the blocks are added up in
+// the order of the blocks.
 #include "cuda/grid.hpp"
 
 namespace unisono::kernels::cuda {
 
 constexpr unsigned kWarpsOfBlock = kBlock / kWarp;
 
-/// What a warp, and then a block, has found.
+/// The sums of a warp, and then of a block.
 struct Found {
   double loss, squared, absolute, target, target_squared, correct, correct_top5;
 };
@@ -22,7 +23,7 @@ __device__ inline Found operator+(Found a, const Found& b) {
           a.correct_top5 + b.correct_top5};
 }
 
-/// found[block] = Σ of its warps' first lanes.
+/// found[block] = Σ of `own` over the first lanes of the block's warps.
 __device__ inline void sum_of_block(const Found& own, Found* found) {
   __shared__ Found warps[kWarpsOfBlock];
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = own;
@@ -45,7 +46,7 @@ __device__ int chosen_before(std::int64_t classes, const T* logits, std::int64_t
   return warp_sum(before);
 }
 
-/// Of an example; 1 where there are no weights.
+/// The weight of an example; 1 where there are no weights.
 __device__ inline float weight_of(const float* const* weights, std::int64_t example) {
   return weights == nullptr ? 1.0F : (*weights)[example];
 }

@@ -34,7 +34,7 @@ void CudaBackend::with_packs(Index count, Act act) const {
   });
 }
 
-/// A buffer of activations by its values.
+/// A buffer of activations as a pointer to its values.
 template <typename T>
 const T* values_of(View x) {
   return reinterpret_cast<const T*>(x.data());

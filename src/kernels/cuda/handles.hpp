@@ -6,11 +6,11 @@
 
 #include "cuda/check.hpp"
 
-// CUDA's objects, each owned by one value.
+// RAII owners of CUDA's objects.
 
 namespace unisono::kernels::cuda {
 
-/// An ordered queue of the device, which waits for no other.
+/// A stream that does not wait for the default stream.
 class Stream {
  public:
   Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
@@ -24,7 +24,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A place in a stream that others can wait for.
+/// A point in a stream that other streams, and threads, can wait for.
 class Event {
  public:
   Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags"); }

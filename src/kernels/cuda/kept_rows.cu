@@ -1,5 +1,5 @@
-// Inputs out of rows that the GPU keeps: gathered, moved, normalised and laid out in one pass, with the CPU's bits (see
-// data/set/feature_writer.cpp). Bytes an element: 1, 2 or 4 read, 2 or 4 written.
+// Inputs from rows that the GPU keeps: gathered, moved, normalised and laid out in one pass, to the same bits as on the
+// CPU (see data/set/feature_writer.cpp). Bytes per element: 1, 2 or 4 read, 2 or 4 written.
 #include "cuda/kept_rows.hpp"
 
 #include <cuda_fp16.h>
@@ -9,7 +9,7 @@
 namespace unisono::kernels::cuda {
 namespace {
 
-constexpr std::size_t kShareOfFreeMemory = 4;  // a set takes a quarter of it at most
+constexpr std::size_t kShareOfFreeMemory = 4;  // a set takes at most a quarter of it
 
 __device__ float number(std::uint8_t stored) { return static_cast<float>(stored); }
 __device__ float number(__half stored) { return __half2float(stored); }
@@ -53,7 +53,7 @@ __device__ float moved(const Normaliser& how, const Shape& shape, const Movement
   return __fmul_rn(__fsub_rn(value, how.mean[i]), how.factor[i]);
 }
 
-/// A block has an example.
+/// Each block computes one example.
 template <typename Stored, typename T>
 __global__ void load_rows_of(Shape shape, const Normaliser* staged, const Stored* rows, std::uint64_t first,
                              const std::uint64_t* const* examples, const Movement* const* movements, T* x) {

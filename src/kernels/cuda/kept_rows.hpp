@@ -9,7 +9,7 @@ class CudaBackend;
 /// Rows of a set in the memory of a GPU, as the set stores them.
 class KeptRows final : public KeptFeatures {
  public:
-  /// Copies the rows. Waits.
+  /// Copies the rows. Waits for the copy.
   KeptRows(CudaBackend& backend, const StoredFeatures& features);
 
   const StoredFeatures& original() const { return original_; }

@@ -1,4 +1,4 @@
-// Layer normalisation: each example over its own values, a block an example.
+// Layer normalisation: each example over its own values; one block for each example.
 #include "cuda/column_sums.hpp"
 
 namespace unisono::kernels::cuda {
@@ -10,7 +10,8 @@ struct Moments {
   float mean, inverse_deviation;
 };
 
-/// Of one example's values, by the whole block: the variance from the values' distances to the mean.
+/// Mean and variance of one example's values, by the whole block; the variance is the mean squared distance to the
+/// mean.
 template <typename T>
 __device__ Moments moments_of(std::int64_t size, const T* x, float epsilon) {
   double sum = 0, squares = 0;
@@ -61,7 +62,7 @@ __global__ void normalise_rows_backward(std::int64_t size, float epsilon, const 
   }
 }
 
-/// Part p of the batch: partial[p] = Σ dy, and behind those of all parts Σ dy x̂.
+/// For part p of the batch: partial[p] = Σ dy; after those of all parts come the Σ dy x̂.
 template <typename T>
 __global__ void row_gradients_of_parts(std::int64_t size, std::int64_t batch, const T* x, const T* dy,
                                        const float* means, const float* inverse_deviations, double* partial) {

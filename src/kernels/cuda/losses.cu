@@ -1,4 +1,4 @@
-// Losses output by output, and the sums of all losses.
+// Losses that are computed output by output, and the sums of all losses.
 #include "cuda/found.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kSlots = 64;  // sums that are kept at a time
 
-/// sums += Σ found, by one warp, in an order that depends on their number alone.
+/// sums += Σ found, by one warp, in an order that depends only on their number.
 __global__ void take_found(std::int64_t blocks, const Found* found, LossAccumulators* sums) {
   Found own{};
   for (std::int64_t i = threadIdx.x; i < blocks; i += kWarp) own = own + found[i];
@@ -46,7 +46,7 @@ __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* log
     int wrong = 0;
     for (std::int64_t i = lane; i < size; i += kWarp) {
       const std::int64_t e = outputs.canonical(i);
-      // A label of one output is its target.
+      // With one output, the label is its target.
       const bool is_label = labels != nullptr && (*labels)[b] == (size == 1 ? 1 : e);
       const float hard = labels != nullptr ? (is_label ? 1.0F : 0.0F) : (*targets)[b * size + e];
       const float target = hard * (1 - smoothing) + 0.5F * smoothing, z = to_float(row[i]);
@@ -58,7 +58,7 @@ __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* log
     wrong = warp_sum(wrong);
     if (labels != nullptr && size > 1) {
       const std::int64_t label = (*labels)[b];
-      // The only pixel: labels are of rows.
+      // There is only one pixel: labels belong to rows.
       const int before = chosen_before(size, row, label);
       sum.correct += before == 0 ? 1 : 0;
       sum.correct_top5 += before < 5 ? 1 : 0;
@@ -69,7 +69,7 @@ __global__ void sigmoid_losses(std::int64_t batch, Outputs outputs, const T* log
   sum_of_block(sum, found);
 }
 
-/// The loss of an error, and what the scale of its gradient is multiplied with: half the slope of e².
+/// The loss of an error e, and the factor of `scale` in its gradient: e itself for e², the slope for the others.
 __device__ double loss_of(ErrorLoss loss, double delta, double error) {
   const double size = fabs(error);
   if (loss == ErrorLoss::squared) return error * error;
@@ -141,7 +141,7 @@ void CudaBackend::collect(LossSums& sums) {
   LossAccumulators own{};
   memory().copy(there, {reinterpret_cast<float*>(&own), kFloats});
   clear(there);
-  submit();  // so that the next step is the sequence that it always is
+  submit();  // so that the next step is the same sequence as always
   loss_slots_.erase(found);
   sums.loss += own.loss;
   sums.squared_error += own.squared;

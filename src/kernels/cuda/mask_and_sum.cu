@@ -1,4 +1,4 @@
-// The gradient behind a ReLU, and that of a bias, in one pass over dy.
+// The gradient with respect to a ReLU's input, and that of a bias, in one pass over dy.
 #include "cuda/column_sums.hpp"
 
 namespace unisono::kernels::cuda {

@@ -103,7 +103,7 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
   Preference preference;
   check(cublas_lt().cublasLtMatmulPreferenceCreate(preference.address()), "cublasLtMatmulPreferenceCreate");
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{kWorkspaceBytes});
-  if (out != CUDA_R_32F) {  // parts of a sum are not rounded before they are added up
+  if (out != CUDA_R_32F) {  // partial sums must not be rounded before they are added up
     set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
   }
   for (const auto attribute :
@@ -116,7 +116,7 @@ std::unique_ptr<Products::Plan> Products::make_plan(const ProductSpec& spec) con
   const cublasStatus_t status =
       cublas_lt().cublasLtMatmulAlgoGetHeuristic(handle_, plan->description.get(), plan->a.get(), plan->b.get(),
                                                  plan->d.get(), plan->d.get(), preference.get(), 1, &result, &count);
-  // With an epilogue whatever is wrong means that there is none; there is a way without.
+  // With an epilogue, any error means that cuBLASLt has none; the caller can do without it.
   if (status != CUBLAS_STATUS_NOT_SUPPORTED && spec.epilogue == Epilogue::none) {
     check(status, "cublasLtMatmulAlgoGetHeuristic");
   }

@@ -10,10 +10,10 @@
 
 namespace unisono::kernels::cuda {
 
-/// What cuBLASLt does with a product beside it.
+/// What cuBLASLt fuses into a product.
 enum class Epilogue { none, bias, relu, bias_relu, bias_gradient };
 
-/// d[m][n] = a b (+ d), matrices in cuBLASLt's order: columns lie one behind the other.
+/// d[m][n] = a b (+ d), matrices in cuBLASLt's order, column-major.
 /// a is [m][k], or [k][m] where transposed; b is [k][n], or [n][k].
 struct ProductSpec {
   Index m = 0, n = 0, k = 0;
@@ -27,7 +27,7 @@ struct ProductSpec {
 struct ProductMemory {
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  /// bias: added to each column, [m]; bias_gradient: what the sums of b's rows over k go to, [n] floats
+  /// bias: added to each column, [m]; bias_gradient: receives the sums of b over k, [n] floats
   void* bias = nullptr;
   void* workspace = nullptr;
 };

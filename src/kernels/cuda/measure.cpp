@@ -1,4 +1,4 @@
-// What the device can do at most: the ceilings that the rest is measured against.
+// The peak speeds of the device, with which all other speeds are compared (roofline).
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace unisono::kernels::cuda {
 namespace {
 
-/// An event that knows its time.
+/// An event with a time stamp.
 class Mark {
  public:
   explicit Mark(cudaStream_t stream) {
@@ -30,7 +30,8 @@ class Mark {
   cudaEvent_t event_ = nullptr;
 };
 
-/// The least of a few times: what nothing disturbed. Each is of some runs, so that the first one's start counts little.
+/// The least of a few measured times, which was disturbed least. Each is of several runs, so that the launch of the
+/// first one counts little.
 template <typename Run>
 double least_seconds(Queue& queue, Run run) {
   constexpr int kWarmUps = 3, kTimes = 10, kRuns = 4;
@@ -52,7 +53,7 @@ struct Measured {
   double seconds = 0;
 };
 
-/// Doubles a size until it takes so many seconds, or as far as memory goes.
+/// Doubles a size until it takes so many seconds, or until memory is out.
 template <typename SecondsOf>
 Measured measure_growing(Index smallest, Index largest, double long_enough, SecondsOf seconds_of) {
   Measured found;
@@ -69,14 +70,14 @@ Measured measure_growing(Index smallest, Index largest, double long_enough, Seco
 
 }  // namespace
 
-/// Of a product in this precision that is large enough to keep the device busy.
+/// Peak flops per second: of a product in this precision that is large enough to keep the device busy.
 double CudaBackend::measure_peak_flops_per_second() {
   const Measured found = measure_growing(512, 8192, 0.002, [this](Index n) { return seconds_of_product(n); });
   const auto side = static_cast<double>(found.size);
   return 2 * side * side * side / found.seconds;
 }
 
-/// Of numbers that are not all alike: zeros are multiplied faster.
+/// The numbers must not be all alike: zeros are multiplied faster.
 double CudaBackend::seconds_of_product(Index n) {
   Buffer a(activation_floats(precision_, n * n), memory()), b(a.size(), memory()), d(a.size(), memory());
   std::vector<float> numbers(static_cast<std::size_t>(n * n));
@@ -91,7 +92,7 @@ double CudaBackend::seconds_of_product(Index n) {
   return least_seconds(queue(), [&] { products_.multiply(queue(), product, memory); });
 }
 
-/// Of a copy that takes long enough for no cache to hold it: bytes that are read and bytes that are written.
+/// Bandwidth, of a copy too large for any cache: bytes that are read plus bytes that are written.
 double CudaBackend::measure_bandwidth_bytes_per_second() {
   const Measured found =
       measure_growing(Index{1} << 18, Index{1} << 28, 0.0005, [this](Index floats) { return seconds_of_copy(floats); });

@@ -31,7 +31,7 @@ void* Pool::allocate(std::size_t bytes) {
   void* pointer = overflows ? nullptr : take_kept(size);
   if (pointer == nullptr && !overflows) {
     pointer = raw_.allocate(size);
-    if (pointer == nullptr) {  // what is kept may be in the way
+    if (pointer == nullptr) {  // memory that is kept may be in the way
       release_kept();
       pointer = raw_.allocate(size);
     }
@@ -47,7 +47,8 @@ void* Pool::allocate(std::size_t bytes) {
   return pointer;
 }
 
-/// Of this size, or of one up to an eighth larger. \param size the kept one's, where there is one
+/// Takes kept memory of this size, or up to an eighth larger; null where there is none. \param size becomes that of the
+/// memory
 void* Pool::take_kept(std::size_t& size) {
   const auto found = kept_.lower_bound(size);
   if (found == kept_.end() || found->first > size + size / 8) return nullptr;

@@ -1,4 +1,4 @@
-// Pooling. Each output, and each input's gradient, is one thread's, so that nothing is added to by two.
+// Pooling. Each output, and each input's gradient, is computed by a single thread, so no atomics are needed.
 #include "cuda/grid.hpp"
 
 namespace unisono::kernels::cuda {

@@ -16,8 +16,8 @@ struct RawMemory {
   std::function<std::size_t()> free_bytes;  ///< that could still be had
 };
 
-/// Keeps what was given back, for the next who asks for as much: the driver takes its time, and waits for all work.
-/// Sizes are rounded up, to 512 bytes or to 2 MiB, so that near ones share memory.
+/// Keeps memory that was deallocated for later allocations of the same size: the driver is slow, and waits for all
+/// work. Sizes are rounded up, to 512 bytes or to 2 MiB, so that near ones share memory.
 class Pool {
  public:
   explicit Pool(RawMemory raw) : raw_(std::move(raw)) {}
@@ -28,10 +28,10 @@ class Pool {
   /// \throws DeviceError saying how much was asked for, how much is in use and how much is free
   void* allocate(std::size_t bytes);
   void deallocate(void* pointer) noexcept;
-  /// What the message of memory that is out says of what is in use.
+  /// Text about the memory in use, for the message when memory is out.
   void set_remark(std::string remark) { remark_ = std::move(remark); }
 
-  /// Bytes that `allocate` takes for so many.
+  /// The size to which `allocate` rounds up so many bytes.
   static std::size_t rounded(std::size_t bytes);
   std::size_t free_bytes() const { return raw_.free_bytes(); }
   std::size_t used_bytes() const { return used_bytes_; }

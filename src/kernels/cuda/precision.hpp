@@ -7,8 +7,8 @@
 
 namespace unisono::kernels::cuda {
 
-/// How activations are stored: as floats, or as bfloat16, two in the room of a float. Parameters, gradients, losses and
-/// sums are floats or doubles in any precision.
+/// How activations are stored: as floats, or as bfloat16, two in the space of a float. Parameters, gradients, losses
+/// and sums are floats or doubles in any precision.
 inline bool stores_halves(Precision precision) { return precision == Precision::bf16; }
 inline std::size_t activation_bytes(Precision precision) { return stores_halves(precision) ? 2 : sizeof(float); }
 /// Floats that hold so many values of activations.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kStagedBytes = std::size_t{1} << 20;  // of one submission
 constexpr std::size_t kStagedAlignment = 16;
-constexpr int kTimesBeforeRecording = 2;  // by then libraries have loaded their kernels, and buffers their sizes
+constexpr int kTimesBeforeRecording = 2;  // by then libraries have loaded their kernels, and buffers are large enough
 constexpr std::size_t kSequences = 64;    // that are remembered
 
 }  // namespace
@@ -57,7 +57,8 @@ void Queue::add(const Signature& signature, std::function<void(cudaStream_t)> co
 
 // --- What changes from step to step ----------------------------------------------------------------------------------
 
-/// What an area held two submissions ago has been copied, and its copies will be overwritten when they have been read.
+/// Waits until the values of two submissions ago have been copied from the area; new copies wait on the device until
+/// kernels have read the old ones.
 Queue::Area& Queue::open_area() {
   Area& area = areas_[area_];
   if (area.is_open) return area;
@@ -85,7 +86,7 @@ const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   if (area.uploads == area.places.size()) area.places.emplace_back();
   Area::Place& place = area.places[area.uploads++];
   if (place.bytes < bytes.size()) {
-    wait_for(stream_);  // what was submitted may still read it
+    wait_for(stream_);  // submitted kernels may still read it
     wait_for(copies_);
     if (place.memory != nullptr) upload_memory_.deallocate(place.memory);
     place = {};
@@ -97,7 +98,7 @@ const void* Queue::upload_bytes(std::span<const std::byte> bytes) {
   return place.memory;
 }
 
-/// Kernels that are submitted next find all that was staged and uploaded.
+/// Copies the staged values; kernels that are submitted next wait for these and for the uploads.
 void Queue::send(Area& area) {
   if (area.staged_bytes > 0) {
     check(cudaMemcpyAsync(area.staged, area.plain, area.staged_bytes, cudaMemcpyHostToDevice, copies_.get()),
@@ -107,7 +108,7 @@ void Queue::send(Area& area) {
   area.arrived.hold(stream_.get());
 }
 
-/// Kernels that were submitted last are those that read it.
+/// Ends an area's submission: the kernels that were submitted last are those that read it.
 void Queue::close(Area& area) {
   area.consumed.record(stream_.get());
   const bool waits = area.uploads > 0;
@@ -157,7 +158,8 @@ void Queue::run(cudaStream_t stream) {
   for (const auto& command : commands_) command(stream);
 }
 
-/// None where a command cannot be recorded: libraries may refuse. Nothing of it has been started then.
+/// Records the commands as a graph. Empty where a command cannot be recorded, as some libraries' cannot; nothing has
+/// been started then.
 GraphExecution Queue::capture() {
   bool is_whole = true;
   try {

@@ -18,12 +18,12 @@
 
 namespace unisono::kernels::cuda {
 
-/// A number for a sequence of plain values.
+/// A hash of a sequence of plain values.
 class Signature {
  public:
   template <typename T>
   Signature& add(const T& value) {
-    // Bytes that are no part of the value would make equal ones differ.
+    // Padding bytes would make equal values differ.
     static_assert(std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
     return add_bytes(std::as_bytes(std::span(&value, 1)));
   }
@@ -34,25 +34,25 @@ class Signature {
   std::uint64_t value_ = 0x9E3779B97F4A7C15;
 };
 
-/// Kernels on their way to a GPU, in order.
+/// A queue of kernels for a GPU, which run in order.
 ///
-/// They are gathered until `submit`, and then started one after the other, or all at once: a sequence that has come
-/// twice before, with the same kernels, shapes and addresses, is recorded as a CUDA graph, and from then on costs a
-/// single launch. What changes from step to step (a learning rate, the examples' numbers) must therefore not be an
-/// argument but lie in memory that `stage` or `upload` fill: of two areas in turn, in which their addresses depend on
-/// the sequence alone.
+/// They are gathered until `submit`, and then started one by one, or all at once: a sequence that has come twice
+/// before, with the same kernels, shapes and addresses, is recorded as a CUDA graph, and then costs a single launch.
+/// Values that change from step to step (a learning rate, the examples' indices) must therefore not be arguments of a
+/// kernel. They lie in memory that `stage` or `upload` fills, in two areas that are used in turn, at addresses that
+/// depend only on the sequence.
 ///
 /// Used by one thread at a time.
 class Queue {
  public:
-  /// \param pool of the device's memory, whose blocks are used in this queue's order \param raw where that comes from
+  /// \param pool of the device's memory, whose blocks are used in this queue's order \param raw where memory comes from
   Queue(int device, Pool& pool, const RawMemory& raw);
   ~Queue();
 
-  /// Makes this queue's device the calling thread's: CUDA remembers one for each.
+  /// Makes this queue's device the current one of the calling thread (cudaSetDevice).
   void use_device() const;
 
-  /// \param signature of all that the command depends on, but for what staged memory holds
+  /// Adds a command. \param signature of all that it depends on, except the contents of staged and uploaded memory
   void add(const Signature& signature, std::function<void(cudaStream_t)> command);
 
   /// Starts a kernel, whose parameters are numbers and pointers.
@@ -66,8 +66,8 @@ class Queue {
     });
   }
 
-  /// A copy of few values on the device, for the command that is added next: whoever allocates memory, which submits,
-  /// does so before. \return its address there
+  /// Copies few values to the device, for the command that is added next. Do not allocate device memory in between:
+  /// that submits the queue. \return the copy's address on the device
   template <typename T>
   const T* stage(std::span<const T> values) {
     return static_cast<const T*>(stage_bytes(std::as_bytes(values)));
@@ -77,8 +77,8 @@ class Queue {
     return stage(std::span(&value, 1));
   }
 
-  /// A copy of many values, made by the copy engine while kernels run; few are staged. The values must stay as they are
-  /// until `submit` has returned. \return where the device finds the address of the copy
+  /// Copies many values to the device, by the copy engine while kernels run; few values are staged. The values must
+  /// stay as they are until `submit` has returned. \return address, on the device, of a pointer to the copy
   template <typename T>
   const T* const* upload(std::span<const T> values) {
     const auto bytes = std::as_bytes(values);
@@ -96,7 +96,7 @@ class Queue {
   cudaStream_t stream() { return stream_.get(); }
 
   std::int64_t graph_launches() const { return graph_launches_; }
-  /// So far, in `wait` and what uses it.
+  /// Seconds spent so far in `wait` and the functions that use it.
   double waited_seconds() const { return waited_seconds_; }
 
  private:
@@ -107,10 +107,10 @@ class Queue {
     int times = 0;
     GraphExecution graph;  ///< where it could be recorded
   };
-  /// What one of every two submissions has that changes from step to step. It is copied by a stream of its own, while
-  /// kernels of the submission before still run.
+  /// The values of a submission that change from step to step; two areas alternate. A stream of its own copies them,
+  /// while kernels of the submission before still run.
   struct Area {
-    /// Of an upload.
+    /// The device's memory for an upload.
     struct Place {
       void* memory = nullptr;
       std::size_t bytes = 0;
@@ -141,7 +141,7 @@ class Queue {
   Signature signature_;
   std::list<Sequence> sequences_;  ///< the last used first
   std::unordered_map<std::uint64_t, std::list<Sequence>::iterator> known_;
-  Pool upload_memory_;  ///< apart: the copy engine does not keep to the order in which kernels use the other's blocks
+  Pool upload_memory_;  ///< its own, as uploads are not in the order in which kernels use pool_
   std::array<Area, 2> areas_;
   std::size_t area_ = 0;
   std::int64_t graph_launches_ = 0;

@@ -16,8 +16,9 @@ struct RangeChunk {
   bool operator==(const RangeChunk&) const = default;
 };
 
-/// Ranges, cut into chunks: some thousand at most but for a range's last, and none of less than a block's work but for
-/// that. How a range is cut depends on the ranges' sizes alone. A range of no floats has one empty chunk.
+/// Ranges, cut into chunks of equal size, except that the last chunk of a range is smaller. The size is at least 8192
+/// floats, and large enough for about 2048 chunks in all. How a range is cut depends only on the ranges' sizes. A range
+/// of no floats has one empty chunk.
 struct RangeChunks {
   std::vector<RangeChunk> chunks;
   std::vector<std::int64_t> begins;  ///< [ranges + 1] where each range's chunks begin

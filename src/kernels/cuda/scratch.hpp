@@ -4,8 +4,8 @@
 
 namespace unisono::kernels::cuda {
 
-/// Device memory for the length of a call, as large as the largest call wanted. Its address must be part of the
-/// signature of the commands that use it, for it changes when it grows.
+/// A workspace in device memory, valid during one call; it grows to the largest size asked for. Its address must be
+/// part of the signature of commands that use it, because it changes when the workspace grows.
 class Scratch {
  public:
   explicit Scratch(Allocator& memory) : memory_(&memory) {}

@@ -1,5 +1,5 @@
 // Update rules: one pass over memory each, all ranges in one launch. In all of them s is the gradient's scale, λ the
-// decay of the range. Formulas and papers stand in optim.
+// decay of the range. Formulas and papers are in optim.
 #include <type_traits>
 #include <vector>
 
@@ -13,7 +13,7 @@ constexpr unsigned kUpdateBlock = 512;
 constexpr int kPack = 4;
 using Floats = Pack<float, kPack>;
 
-/// s: known on the device alone where gradients are clipped.
+/// s: known only on the device where gradients are clipped.
 struct Scale {
   const double* squared_norm;  ///< null: no clipping
   double clip_norm;
@@ -66,7 +66,7 @@ struct Decay {
   float decay;
 };
 
-/// What rules have that move all ranges at one rate.
+/// The parameters of rules that have one rate for all ranges.
 struct OneRate {
   using Range = Decay;
   float rate, decay;

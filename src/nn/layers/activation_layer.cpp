@@ -4,7 +4,7 @@
 
 namespace unisono::nn {
 
-// Most derivatives are functions of y, so that the layer can work in place; those of GELU and SiLU are ones of x.
+// Most derivatives are computed from y, so that the layer can work in place; those of GELU and SiLU from x.
 LayerTraits ActivationLayer::traits() const {
   const bool of_input = activation_.reads_input();
   return {.keeps_input = of_input, .keeps_output = !of_input, .in_place = !of_input, .gradient_in_place = true};

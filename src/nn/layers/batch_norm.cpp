@@ -109,8 +109,8 @@ void BatchNorm::apply_moments(const Pass& pass, MutableView moments) const {
                                   pass.statistic(variance_), {}, {});
 }
 
-// dβ = Σ dy and dγ = Σ dy x̂ are this rank's own, as all of g; only dx needs the sums over the ranks. So in halves the
-// first one leaves dγ and dβ for the second.
+// dβ = Σ dy and dγ = Σ dy x̂ are sums over this rank's examples only, as all of g; dx needs the sums over the ranks. So
+// in a backward pass in halves, the first half computes dγ and dβ, and saves them for the second.
 void BatchNorm::backward(const Pass& pass, const BackwardViews& views) const {
   const bool in_halves = !views.carried.empty();
   if (in_halves && !views.gradient.empty()) return take_carried(pass, views);

@@ -7,8 +7,8 @@
 
 namespace unisono::nn {
 
-/// y[c] = γ[c] x̂[c] + β[c] with x̂ = (x − mean) / √(variance + ε), for each channel; ReLU and the second input of a
-/// residual block are taken in.
+/// y[c] = γ[c] x̂[c] + β[c] with x̂ = (x − mean) / √(variance + ε), for each channel; a following ReLU and the addition
+/// of a residual block can be fused into it.
 ///
 /// Training: mean and (biased) variance of the micro-batch, of this rank's part of it (local) or of all ranks' (global:
 /// one sum of 2C + 1 doubles over the ranks, forward and backward). Running values follow them,
@@ -16,8 +16,7 @@ namespace unisono::nn {
 ///     0),
 /// and take their place outside training. Ioffe and Szegedy, ICML 2015.
 ///
-/// Frozen: the running values, which stay as they are, take their place in training, too, and are constants in the
-/// backward pass.
+/// Frozen: the running values do not change. They are used in training, too, and are constants in the backward pass.
 class BatchNorm final : public Layer {
  public:
   struct Options {
@@ -43,7 +42,7 @@ class BatchNorm final : public Layer {
  private:
   struct Kept {
     MutableView mean, inverse_deviation;  ///< [C], from the forward pass for the backward pass
-    std::span<double> sums;               ///< [2C + 1], of each pass
+    std::span<double> sums;               ///< [2C + 1] sums of the forward pass, then of the backward pass
   };
   struct Gradients {
     MutableView gamma, beta;  ///< [C]

@@ -4,7 +4,7 @@
 
 namespace unisono::nn {
 
-// Each in the file of its name; those of activations in activation_layer.cpp.
+// Each is defined in the file of its name; activations are in activation_layer.cpp.
 LayerKind dense_layer(), convolution_layer(), max_pool_layer(), average_pool_layer(), global_average_pool_layer();
 LayerKind batch_norm_layer(), layer_norm_layer(), dropout_layer(), residual_block();
 LayerKind relu_layer(), gelu_layer(), silu_layer(), leaky_relu_layer(), elu_layer(), softplus_layer(), tanh_layer();

@@ -9,20 +9,20 @@
 
 namespace unisono::nn {
 
-/// What a layer may ask about the network that it becomes part of.
+/// What a layer may need to know about its network when it is made.
 struct LayerContext {
-  bool steps_together = true;  ///< whether the ranks stay in step, so that statistics over all of them make sense
+  bool steps_together = true;  ///< all ranks compute each step together: statistics over all of them make sense
   std::uint32_t number = 0;    ///< counts the layers of the config from 0; keys random numbers
 };
 
 using MakeLayer = std::unique_ptr<Layer> (*)(const LayerSettings& settings, const Shape& in,
                                              const LayerContext& context);
 
-/// What the builder of a network makes of a kind.
+/// How build_graph treats a kind.
 enum class LayerForm {
   operation,  ///< the layer that `make` gives
-  flatten,    ///< nothing but another shape
-  residual    ///< its branch and its shortcut, and an addition where they meet
+  flatten,    ///< changes only the shape
+  residual    ///< a branch and a shortcut, and the addition of their outputs
 };
 
 /// A value of `kind` in `layers = [ … ]`.

@@ -9,7 +9,7 @@
 
 namespace unisono::nn {
 
-/// Of channels, units, and sizes in pixels. Values of an example are then below 2⁶⁰.
+/// The limit of channels, units, and sizes in pixels: an example then has at most 2⁶⁰ values.
 inline constexpr std::int64_t kLargestSize = std::int64_t{1} << 20;
 
 /// Appends a block; returns it with its offset.
@@ -26,7 +26,7 @@ struct Pair {
 Pair pair_of(const std::vector<std::int64_t>& values, Pair otherwise, const char* setting);
 std::string text_of(Pair pair);
 
-/// \throws ConfigError where `shape` is no image any more; `kind` for the message
+/// \throws ConfigError where `shape` is not an image; `kind` is for the message
 void require_image(const Shape& shape, const char* kind);
 
 }  // namespace unisono::nn

@@ -9,8 +9,8 @@ struct DropoutSettings {
   double rate = 0.5;
 };
 
-/// While training y = mask ⊙ x / (1 − rate), else y = x. The mask depends on seed, epoch, example and element alone, so
-/// that it is the same however the batch is cut. Srivastava et al., JMLR 2014.
+/// While training y = mask ⊙ x / (1 − rate), else y = x. The mask depends only on layer, seed, epoch, example and
+/// element, so it is the same however the batch is cut. Srivastava et al., JMLR 2014.
 class Dropout final : public Layer {
  public:
   Dropout(double rate, std::uint32_t number, const Shape& in)

@@ -12,7 +12,7 @@ struct LayerNormSettings {
 };
 
 /// y = γ ⊙ (x − mean) / √(variance + ε) + β, mean and variance of each example over all its values; γ and β have one
-/// value an element. Ba, Kiros and Hinton, 2016.
+/// value for each element. Ba, Kiros and Hinton, 2016.
 class LayerNorm final : public Layer {
  public:
   LayerNorm(double epsilon, const Shape& in);

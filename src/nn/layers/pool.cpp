@@ -26,7 +26,7 @@ class Pool final : public Layer {
   kernels::PoolSpec spec_;
 };
 
-// A window that lies in the padding alone would have no values: padding is at most half a window.
+// A window that is all padding would have no values: so padding is at most half a window.
 void check_fit(const kernels::PoolSpec& spec) {
   if (2 * spec.padding_height > spec.height || 2 * spec.padding_width > spec.width) {
     throw ConfigError(fmt::format("padding {} is more than half of the window {}; use less padding",
@@ -58,7 +58,7 @@ std::unique_ptr<Layer> make_pool(kernels::PoolKind kind, const LayerSettings& se
   return std::make_unique<Pool>(spec);
 }
 
-// Where the maximum was is found again from the values themselves; a mean needs only its gradient.
+// The backward pass finds the maximum's place again from x and y; that of a mean needs only dy.
 LayerTraits Pool::traits() const {
   const bool max = spec_.kind == kernels::PoolKind::max;
   return {.keeps_input = max, .keeps_output = max};

@@ -52,7 +52,7 @@ void SigmoidCrossEntropy::to_predictions(MutableView outputs) const {
     for (float& value : outputs) value = static_cast<float>(probability(value));
     return;
   }
-  // From the last to the first: example i's two places lie behind all outputs that are still to be read.
+  // From the last example to the first: example i's two predictions overwrite no output that is still to be read.
   for (std::size_t i = outputs.size() / 2; i-- > 0;) {
     const double one = probability(outputs[i]), zero = probability(-outputs[i]);
     outputs[2 * i] = static_cast<float>(zero);

@@ -10,8 +10,8 @@ void squared_norm(const float* x, Count n, double* sum) {
   squares.store(sum);
 }
 
-/// Four parts at once, each summed by itself: so many streams from memory are 1.7 times as fast as one. The order
-/// depends on n alone.
+/// Four parts at once, each summed by itself: four streams from memory are 1.7 times as fast as one. The order of the
+/// additions depends only on n.
 double dot(const float* x, const float* y, Count n) {
   constexpr Count kParts = 4, kLength = kLanes / 2;
   const Count part = n / kParts / kLength * kLength;

@@ -4,8 +4,8 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-/// Floats that are fetched ahead where a loop has one stream from memory alone: a third faster, measured on activations
-/// that no cache holds.
+/// How many floats ahead to prefetch in loops with a single stream from memory. It makes them a third faster, measured
+/// on activations that no cache holds.
 constexpr Count kAhead = 4096;
 
 /// −1 in the lanes that are used, else 0.
@@ -29,8 +29,8 @@ struct ChannelSums {
   }
 };
 
-/// What is summed are differences from a channel's first value, so that squares do not drown the deviation where the
-/// mean is large beside it.
+/// Differences from a channel's first value are summed, so that the variance does not cancel where the mean is much
+/// larger than the deviation.
 void sums(const Tile& tile, const float* x, double* sum, double* squares) {
   const LaneMask mask(tile);
   ChannelSums sums;

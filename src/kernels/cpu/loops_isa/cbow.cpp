@@ -1,8 +1,8 @@
 // Continuous bag of words: h = mean of the context's rows predicts the outputs, which are distinct, so that all dot
 // products may come before all updates:
 //   z_o = h · y_o,   e_o = rate · (t_o − σ(z_o)),   δ = Σ_o e_o y_o,   y_o ← y_o + e_o h,   x_a ← x_a + δ
-// Two passes over the columns, a register at a time; h is made in both, for that costs less than keeping it.
-// D (2 C + 6 O) flops, and C + O rows read and written.
+// Two passes over the columns, a register at a time; h is computed in both, since that costs less than storing it.
+// D (2 C + 6 O) flops; C + O rows are read and written.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"

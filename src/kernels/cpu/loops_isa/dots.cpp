@@ -1,5 +1,5 @@
-// C += Σ_r A_r B_rᵀ along the lanes, for matrices too small to be worth transposing: a tile of C is one register a
-// value, whose lanes are added up at the end.
+// C += Σ_r A_r B_rᵀ along the lanes, for matrices too small to be worth transposing: a tile of C has one register for
+// each value, whose lanes are added up at the end.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/table.hpp"
 

@@ -1,8 +1,8 @@
-// Matrix factorization by stochastic gradient steps, rating after rating:
+// Matrix factorization by stochastic gradient steps, one rating after the other:
 //   e = r − (mean + b_u + c_i + p · q);   g_p = e q − λ_u p,  g_q = e p − λ_i q;   p ← p + η_u g_p,  q ← q + η_i g_q
-//   η = rate / √h, then h ← h + ‖g‖² / K, one h a row: Chin et al., PAKDD 2015. Plain SGD: η = rate.
-// A rating costs some 16 K flops (12 K without h) and reads and writes 8 K bytes. Ratings of one user, one after the
-// other, wait for each other: dot product, error and step follow in a chain of some 60 cycles.
+//   η = rate / √h, then h ← h + ‖g‖² / K, one h per row: Chin et al., PAKDD 2015. Plain SGD: η = rate.
+// A rating costs some 16 K flops (12 K without h) and reads and writes 8 K bytes. Consecutive ratings of one user wait
+// for each other: dot product, error and step are a dependency chain of some 60 cycles.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/races.hpp"
@@ -11,7 +11,7 @@ namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kBlock = 256;  ///< ratings whose errors are added up together
-constexpr Count kAhead = 8;    ///< ratings whose rows are asked for before it is their turn
+constexpr Count kAhead = 8;    ///< how many ratings ahead rows are prefetched
 
 struct Problem {
   const FactorStep& step;

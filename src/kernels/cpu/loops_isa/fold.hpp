@@ -2,8 +2,8 @@
 
 #include "cpu/loops_isa/vector.hpp"
 
-// Sums along the lanes of many registers at once: log₂ n steps halve the number of registers, where adding up each by
-// itself takes log₂ kLanes steps for every one.
+// Horizontal sums of many registers at once: in log₂ n steps, each of which halves the number of registers. Summing
+// each register by itself would take log₂ kLanes steps for every one.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
@@ -22,7 +22,7 @@ __attribute__((always_inline)) static inline Vector swapped(Vector value, std::i
   return __builtin_shufflevector(value, value, (lane ^ distance)...);
 }
 
-/// Each lane becomes the sum of those whose number differs from its own in bits from `distance` on.
+/// Each lane becomes the sum of all lanes whose number differs from its own only in bits from `distance` upwards.
 template <int distance>
 __attribute__((always_inline)) static inline Vector add_far_lanes(Vector value) {
   if constexpr (distance < kLanes) {

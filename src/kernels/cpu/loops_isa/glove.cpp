@@ -1,8 +1,8 @@
-// GloVe, entry after entry: d = w · v + b + c − ln x, f = min(1, (x / x_max)^α); the gradients of f d² / 2 are
-// f d v and f d for the word and f d w and f d for the context, and each number steps by its own sum of squares:
+// GloVe, one entry after the other: d = w · v + b + c − ln x, f = min(1, (x / x_max)^α); the gradients of f d² / 2 are
+// f d v and f d for the word and f d w and f d for the context, and each number has its own sum of squares (Adagrad):
 //   w ← w − rate g / √G,  G ← G + g²
-// A bias is column D of its row, whose factor on the other side is 1. ln x and f are made for a block of entries at a
-// time. 14 (D + 1) flops and 4 rows of D + 1 floats read and written: rows are asked for some entries ahead.
+// A bias is column D of its row; its factor in the other row is 1. ln x and f are computed for a block of entries at a
+// time. 14 (D + 1) flops; 4 rows of D + 1 floats are read and written, and prefetched some entries ahead.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
@@ -12,8 +12,8 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-constexpr Count kBlock = 128;  ///< entries whose logarithms are made together
-constexpr Count kAhead = 6;    ///< entries whose rows are asked for before it is their turn
+constexpr Count kBlock = 128;  ///< entries whose logarithms are computed together
+constexpr Count kAhead = 6;    ///< how many entries ahead rows are prefetched
 constexpr Count kEnd = 16;     ///< the last floats of a row, among which its bias is
 
 /// What all entries share.
@@ -69,8 +69,8 @@ __attribute__((always_inline)) inline Rows rows_of(const Problem& problem, const
           problem.contexts + static_cast<Count>(entry.column) * problem.context_stride};
 }
 
-/// Asks for one register of both rows and of their sums. Between one register's step and the next's, so that there are
-/// never more requests than the CPU can note.
+/// Prefetches one register of both rows and of their sums. It is called between the steps of two registers, so that
+/// there are never more requests than the CPU can keep under way.
 __attribute__((always_inline)) inline void fetch(const Rows& rows, Count at, Count width) {
   __builtin_prefetch(rows.w + at, 1);
   __builtin_prefetch(rows.w + width + at, 1);
@@ -78,7 +78,7 @@ __attribute__((always_inline)) inline void fetch(const Rows& rows, Count at, Cou
   __builtin_prefetch(rows.v + width + at, 1);
 }
 
-/// w · v + b + c: a product of one with the other whose bias is replaced by 1, and that one's bias.
+/// w · v + b + c: the product of one row with the other, whose bias is replaced by 1, plus that bias.
 template <Count kWidth>
 __attribute__((always_inline)) inline float predict(const Problem& problem, const float* w, const float* v) {
   const Count end = (kWidth > 0 ? kWidth : problem.width) - kEnd;
@@ -104,7 +104,7 @@ __attribute__((always_inline)) inline void move(float* weights, float* squares, 
   store(squares, sum + g * g);
 }
 
-/// Both rows' steps, for f d, while those of a later entry are asked for.
+/// The steps of both rows, for f d, while the rows of a later entry are prefetched.
 template <Count kWidth>
 __attribute__((always_inline)) inline void update(const Problem& problem, float slope, const Rows& rows,
                                                   const Rows& later) {

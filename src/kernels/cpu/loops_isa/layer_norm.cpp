@@ -1,15 +1,14 @@
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
-// Lanes are examples and each has its own statistics, so that a vector of lanes is normalised at once and nothing is
-// summed across a vector but the gradients of gamma and beta.
+// Lanes are examples and each has its own statistics, so that a vector of lanes is normalised at once. Only the
+// gradients of gamma and beta are summed across a vector.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 /// means[i][lane] = the mean over the elements of the i-th sum that `add` adds to: runs of 32 in float, these in
-/// double. A run of all lanes is read at a time, which is 8 KiB in one piece. \param add called as add(sums, element,
-/// lane)
+/// double. A run is read for all lanes at a time: 8 KiB, contiguous. \param add called as add(sums, element, lane)
 template <int kSums, typename Add>
 void means_of(const Columns& columns, float (*means)[kMaximumLanes], const Add& add) {
   constexpr Count kRun = 32;

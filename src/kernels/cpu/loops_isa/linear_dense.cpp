@@ -1,5 +1,5 @@
-// Linear models on rows of all features, one behind the other. 4 flops and 12 bytes a value, 8 of them θ's, which stays
-// in the cache.
+// Linear models on contiguous rows of all features. 4 flops and 12 bytes per value, 8 of which are θ's, which stays in
+// the cache.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/margin_loss.hpp"
 #include "cpu/loops_isa/shrink.hpp"

@@ -1,8 +1,8 @@
-// Linear models on sparse rows. One example waits for another wherever they share a feature, so what counts is the way
-// from a row's weights to its new weights: margin, derivative, step. Plain loads and stores take the shortest:
-// gathering and scattering 16 weights at once takes as many cycles, and what was scattered can be gathered only when it
-// has reached the cache (measured on rows of 14 ones: 26 against 41 million examples a second). Bytes of a value: 8 of
-// its row (4 where all values are 1) and 8 of θ.
+// Linear models on sparse rows. An example waits for an earlier one if they share a feature, so the latency from a
+// row's weights to its new weights counts: margin, derivative, step. Plain loads and stores have the least: gathering
+// and scattering 16 weights at once takes as many cycles, and scattered values can be gathered only when they have
+// reached the cache (measured on rows of 14 ones: 26 against 41 million examples per second). Bytes per value: 8 of its
+// row (4 where all values are 1) and 8 of θ.
 #include "cpu/loops_isa/margin_loss.hpp"
 #include "cpu/loops_isa/shrink.hpp"
 #include "cpu/loops_isa/table.hpp"
@@ -11,8 +11,8 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-constexpr Count kAhead = 192;          ///< values whose weights are asked for before it is their turn
-constexpr Count kInFirstCache = 8192;  ///< features whose weights need not be asked for
+constexpr Count kAhead = 192;          ///< how many values ahead weights are prefetched
+constexpr Count kInFirstCache = 8192;  ///< so many features' weights need no prefetch
 
 /// One row's values [begin, end).
 struct Row {
@@ -23,7 +23,7 @@ __attribute__((always_inline)) inline Row row_of(const SparseExamples& rows, Cou
   return {static_cast<Count>(rows.offsets[i]), static_cast<Count>(rows.offsets[i + 1])};
 }
 
-/// Asks for the weights of values after this row's. (Not for spreads and sums, which are off the chain.)
+/// Prefetches the weights of values after this row's, but not spreads and sums, for which no later example waits.
 __attribute__((always_inline)) inline void fetch(const SparseExamples& rows, Row row, Count last, const float* weights,
                                                  const float* spread) {
   const Count end = row.end + kAhead < last ? row.end + kAhead : last;

@@ -126,7 +126,7 @@ __attribute__((always_inline)) inline double huber_loss(double error, double del
   return size <= delta ? 0.5 * error * error : delta * (size - 0.5 * delta);
 }
 
-/// What the scale of an error's gradient is multiplied with.
+/// The factor of `scale` in an error's gradient.
 template <ErrorLoss kLoss>
 __attribute__((always_inline)) inline float slope_of(float error, float delta) {
   if constexpr (kLoss == ErrorLoss::squared) return error;

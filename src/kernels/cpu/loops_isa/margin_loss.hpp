@@ -4,8 +4,8 @@
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/vector_math.hpp"
 
-// Losses of one margin z, and their sums over a block of examples whose margins were kept: the loss is off the way from
-// one example's weights to the next's.
+// Losses of one margin z, and their sums over a block of examples. The margins of a block are stored first, so that
+// computing the losses does not delay the updates, each of which waits for the one before.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
@@ -60,7 +60,7 @@ static inline void add_margins_of(const float* margins, const float* answers, co
   if (!classes) sums.squared_error += 2.0 * whole;
 }
 
-/// \param weights beside the answers; null: all are 1
+/// \param weights one for each answer; null: all are 1
 template <MarginLoss kLoss>
 static inline void add_margins(const float* margins, const float* answers, const float* weights, Count count,
                                InPlaceSums& sums) {
@@ -68,7 +68,7 @@ static inline void add_margins(const float* margins, const float* answers, const
                                                                                     sums);
 }
 
-/// Those of examples from number `first` on.
+/// The weights of the examples from number `first` on; null where there are none.
 static inline const float* weights_from(const LinearStep& step, Count first) {
   return step.weights == nullptr ? nullptr : step.weights + first;
 }

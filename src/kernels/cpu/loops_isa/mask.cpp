@@ -4,7 +4,7 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-/// One channel of dy: masked where there is a y; returns nothing but adds its lanes, modulo 16, to `sums`.
+/// One channel of dy: masks it where there is a y, and adds lane l to sums[l mod 16].
 template <bool masked, bool summed>
 inline void channel(Count width, const float* y, float* dy, float* sums) {
   constexpr Count kSums = 16 / kLanes;  // registers

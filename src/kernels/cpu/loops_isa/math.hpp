@@ -31,7 +31,7 @@ static inline float exponential(float x) {
   return p * power_of_two(half) * power_of_two(exponent - half);
 }
 
-/// eˣ − 1 for x ≤ 88, beyond which it stays what it is there; below 1.5 ulps.
+/// eˣ − 1 for x ≤ 88, constant beyond; below 1.5 ulps.
 ///   = 2ⁿ (eʳ − 1) + (2ⁿ − 1), r and P as above: nothing cancels, for 2ⁿ − 1 is exact and 0 where |x| ≤ ln 2 / 2.
 static inline float exponential_less_one(float x) {
   constexpr float kRound = 0x1.8p23F;
@@ -61,7 +61,7 @@ static inline float log_one_plus(float u) {
   return (p * square) * z + 2.0F * z;
 }
 
-/// ln x of a normal x > 0; below 2 ulps. 0 gives −∞, what is negative NaN, ∞ and NaN themselves.
+/// ln x of a normal x > 0; below 2 ulps. 0 gives −∞, negative x NaN, ∞ and NaN themselves.
 ///   x = 2ⁿ m, √½ ≤ m < √2; ln m = 2 artanh z with z = (m − 1) / (m + 1).
 static inline float natural_logarithm(float x) {
   const auto bits = __builtin_bit_cast(std::uint32_t, x) - 0x3f3504f3U;  // √½
@@ -93,12 +93,12 @@ static inline float hyperbolic_tangent(float x) {
 /// 1 / (1 + e⁻ˣ); below 2.5 ulps.
 static inline float logistic(float x) { return 1.0F / (1.0F + exponential(-x)); }
 
-/// log(1 + e^−|x|), what log(1 + eˣ) is above max(x, 0); below 3 ulps.
+/// log(1 + e^−|x|) = log(1 + eˣ) − max(x, 0); below 3 ulps.
 static inline float softplus_tail(float x) { return log_one_plus(exponential(-__builtin_fabsf(x))); }
 
 /// √2π times the normal density: e^(−x²/2); below 2 ulps.
-///   Rounding x² would cost x²/2 of them. So x² = h² + (x − h)(x + h), where h² is exact for it has the upper 12 bits
-///   of x, and e⁻ᵈ ≈ 1 − d + d²/2 − d³/6 + d⁴/24 for the rest, d < 0.07.
+///   Rounding x² would cost x²/2 ulps. So x² = h² + (x − h)(x + h), where h² is exact for it has the upper 12 bits of
+///   x, and e⁻ᵈ ≈ 1 − d + d²/2 − d³/6 + d⁴/24 for the rest, d < 0.07.
 static inline float bell(float x) {
   const float size = __builtin_fabsf(x), bounded = size > 16.0F ? 16.0F : size;  // e⁻¹²⁸ is below the floats
   const float h = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, bounded) & 0xFFFFF000U);

@@ -1,4 +1,4 @@
-// What the cores can do at best: the roofs that all speeds are compared with.
+// The peak speeds of the cores, with which all other speeds are compared (roofline).
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 

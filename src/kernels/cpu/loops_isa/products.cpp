@@ -1,6 +1,6 @@
-// Products of matrices, C = [C +] Σ_r A_r B_r, a tile of C in registers at a time: each step of k loads a column of the
-// tile's part of A, broadcasts the values of a row of B, and adds their outer product (Goto and van de Geijn, ACM TOMS
-// 34(3), 2008). On AVX-512, a step of the highest tile is 4 loads and 6 broadcasts for 24 multiply-adds.
+// Matrix products, C = [C +] Σ_r A_r B_r, computed one tile of C at a time in registers: each step of k loads a column
+// of the tile's part of A, broadcasts the values of a row of B, and adds their outer product (Goto and van de Geijn,
+// ACM TOMS 34(3), 2008). On AVX-512, a step of the highest tile is 4 loads and 6 broadcasts for 24 multiply-adds.
 #include "cpu/loops_isa/table.hpp"
 #include "cpu/loops_isa/vector.hpp"
 
@@ -55,12 +55,12 @@ inline void finish_tile(const Operands& product, const Place& place, Vector (&su
     for_each([&](Count n, Vector& sum, const float*, bool) { sum += broadcast(product.bias[place.column + n]); });
   }
   if (shape.relu) {
-    for_each([](Count, Vector& sum, const float*, bool) { sum = sum < 0.0F ? Vector{} : sum; });  // a NaN stays one
+    for_each([](Count, Vector& sum, const float*, bool) { sum = sum < 0.0F ? Vector{} : sum; });  // a NaN stays NaN
   }
   for_each([&](Count, Vector& sum, float* to, bool cut) { cut ? store_first(to, sum, place.height) : store(to, sum); });
 }
 
-/// Asks for a tile of C, so that it has come when it is finished.
+/// Prefetches a tile of C, so that it is in the cache when its sums are finished.
 template <Count vectors, Count columns>
 inline void fetch_tile(const Operands& product, const Place& place) {
   const float* const c = product.c + place.column * product.shape.ldc + place.row;
@@ -71,7 +71,7 @@ inline void fetch_tile(const Operands& product, const Place& place) {
   }
 }
 
-/// Fetches what so many steps of the caller's `ahead` ask for.
+/// Makes the prefetches of so many steps of the caller's `ahead`.
 inline void fetch_ahead(Ahead& ahead, Count steps) {
   for (const float* end = ahead.a + steps * ahead.a_step; ahead.a < end; ahead.a += 16) __builtin_prefetch(ahead.a);
   for (const float* end = ahead.b + steps * ahead.b_step; ahead.b < end; ahead.b += 16) __builtin_prefetch(ahead.b);
@@ -89,7 +89,7 @@ void tile(const Operands& product, const Place& place) {
   Vector sums[columns][vectors] = {};
   Ahead ahead = product.ahead;
   for (Count r = 0; r < product.count; ++r) {
-    if (vectors == 1) fetch_ahead(ahead, shape.k);  // in the loop below loads are what is scarce
+    if (vectors == 1) fetch_ahead(ahead, shape.k);  // not in the loop below, whose bottleneck is loads
     const float* a = product.a[r] + place.row;
     const float* b[groups];
 #pragma GCC unroll 4
@@ -128,7 +128,7 @@ void tile(const Operands& product, const Place& place) {
 
 using Tile = void (*)(const Operands& product, const Place& place);
 
-/// Tiles of so many columns exist; each size is code to be compiled.
+/// The widths of tiles, in columns; each is compiled separately.
 constexpr bool exists(Count columns) { return columns <= 10 || columns % 4 == 0; }
 
 template <Count vectors, bool partial, Count columns>
@@ -146,7 +146,7 @@ inline Tile tile_of(Count columns, std::integer_sequence<Count, less...>) {
   return tiles[columns - 1];
 }
 
-/// How wide the next tile should be, so that the tiles of what is left are all but equal.
+/// How wide the next tile should be, so that the remaining tiles are about equal.
 constexpr Count next_width(Count left, Count widest) {
   const Count tiles = (left + widest - 1) / widest, width = (left + tiles - 1) / tiles;
   if (exists(width)) return width;

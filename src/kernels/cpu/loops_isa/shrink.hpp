@@ -6,7 +6,7 @@
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
-/// The rate of the example whose answer is number i.
+/// The rate for example i: multiplied by its weight, where there are weights.
 __attribute__((always_inline)) static inline float rate_of(const LinearStep& step, Index i) {
   return step.weights == nullptr ? step.rate : step.rate * step.weights[i];
 }
@@ -17,7 +17,7 @@ struct Shrinking {
   explicit Shrinking(const LinearStep& step) : l1(step.rate * step.l1), l2(step.rate * step.l2) {}
 };
 
-/// w after a step of −`move` and both penalties, `spread` times each; neither goes beyond 0.
+/// w after a step of −`move` and both penalties, each multiplied by `spread`; neither penalty takes w beyond 0.
 __attribute__((always_inline)) static inline float shrunk(float w, float move, const Shrinking& by, float spread) {
   const float decay = spread * by.l2, keep = decay > 1.0F ? 0.0F : 1.0F - decay;
   if (by.l1 == 0.0F) return keep * w - move;

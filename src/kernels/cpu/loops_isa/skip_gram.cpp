@@ -2,7 +2,7 @@
 // context's rows [C][D], Y the outputs' [O][D]:
 //   Z = X Yᵀ,   E = rate · (T − σ(Z)),   X ← X + E Y,   Y ← Y + Eᵀ X (old)
 // The two updates go by columns of one or two registers: the outputs' old and new values stay in registers while the
-// context streams by, so that each of the 2 C O D multiply-adds finds its operands there. 6 C O D flops in all.
+// context streams by, so that all 2 C O D multiply-adds have their operands in registers. 6 C O D flops in all.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/table.hpp"
@@ -21,7 +21,7 @@ constexpr Count kColumns = 6;  ///< outputs at a time: a word and five others
 
 constexpr Count kSlack = 32;  ///< what writing whole registers may need beyond the last value
 
-/// One window's rows, each word of the context once, and what lies between the products: Z and E.
+/// The rows of one window, each word of the context once, and the intermediate matrices Z and E.
 struct Work {
   float* x[kMaximumWindow];
   float times[kMaximumWindow];  ///< how often the word stands in the context
@@ -93,7 +93,7 @@ __attribute__((always_inline)) inline void store_tile(const Vector* values, Coun
   }
 }
 
-/// A tile of Z and at once its E, whose way is long: while it is under way the next tile's products are.
+/// A tile of Z, and at once its E. The latency of E is long; the CPU overlaps it with the next tile's products.
 template <Count rows, Count columns>
 UNISONO_RACES_BY_DESIGN void error_tile(Work& work, Count a, Count o) {
   Vector sums[rows * columns] = {};
@@ -214,7 +214,7 @@ void update_some(const Work& work, Count o, Count at, const float* kept) {
   update_tile<most, 1, true>(work, o, at, kept);
 }
 
-/// More outputs than registers.
+/// For more outputs than registers.
 UNISONO_RACES_BY_DESIGN void update_in_parts(const Work& work) {
   alignas(64) float kept[kMaximumWindow * kLanes];
   for (Count at = 0; at < work.width; at += kLanes) {

@@ -1,6 +1,6 @@
-// Softmax regression: a feature's weights for all classes lie side by side, so that an example adds up rows,
-// z = b + Σ_j x_j W_j, and subtracts its gradient p − 1[label] from each of them, x_j times. 4 K flops a value, and
-// 4 K bytes of θ read and written. Columns behind the K classes stay 0, and so does p there.
+// Softmax regression: a feature's weights for all classes are one row W_j. An example adds up rows, z = b + Σ_j x_j
+// W_j, and steps by its gradient p − 1[label], times x_j, on each of them. 4 K flops per value; 4 K bytes of θ are read
+// and written. Columns behind the K classes stay 0, and so does p there.
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"
 #include "cpu/loops_isa/shrink.hpp"
@@ -11,8 +11,8 @@ namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
 constexpr Count kBlock = 256;          ///< examples whose losses are added up together
-constexpr Count kAhead = 32;           ///< values whose rows are asked for before it is their turn
-constexpr Count kInFirstCache = 8192;  ///< weights that need not be asked for
+constexpr Count kAhead = 32;           ///< how many values ahead rows are prefetched
+constexpr Count kInFirstCache = 8192;  ///< so many weights need no prefetch
 
 enum class Kind { dense, ones, values };
 

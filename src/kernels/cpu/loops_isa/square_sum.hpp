@@ -2,13 +2,14 @@
 
 #include "cpu/loops_isa/vector.hpp"
 
-// Σ x² to within 4 roundings of a double, however many numbers there are: a square is exact in double, the squares of
-// four registers are added up, and what rounds off where that joins the sum is kept.
+// Σ x² to within 4 roundings of a double, however many numbers there are: squares of floats are exact in double, the
+// squares of four registers are added up, and the rounding error of adding these to the total is kept (compensated
+// summation).
 //   Knuth, TAOCP 2, 4.2.2, theorem B (the error of a sum); Ogita, Rump & Oishi, SIAM J. Sci. Comput. 26(6), 2005.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
-/// Numbers whose sum it is: the first without their roundings, which are the second.
+/// A compensated sum: `rest` adds up the rounding errors of `sum`; the value is sum + rest.
 template <typename T>
 struct SplitSum {
   T sum{}, rest{};
@@ -25,8 +26,8 @@ struct SplitSum {
   }
 };
 
-/// Σ x² of vectors that come one after the other. Two sums at once: two streams from memory are faster than one, and do
-/// not wait for each other.
+/// Σ x² of vectors that are added one after the other. It computes two sums at once: two streams from memory are faster
+/// than one, and do not wait for each other.
 class SquareSum {
  public:
   __attribute__((always_inline)) void add(const float* x, Count n) {
@@ -55,7 +56,7 @@ class SquareSum {
     for (Count j = 0; j < kParts; ++j) sums_[j] = sums[j];
   }
 
-  /// sum[0] + sum[1] are all.
+  /// sum[0] + sum[1] = Σ x² of all that was added.
   __attribute__((always_inline)) void store(double* sum) const {
     SplitSum<Doubles> both = sums_[0];
     both.add(sums_[1]);

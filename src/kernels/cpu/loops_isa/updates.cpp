@@ -6,7 +6,7 @@
 namespace unisono::kernels::cpu::UNISONO_ISA {
 namespace {
 
-// g' = s g + λ θ;  θ ← θ − rate g'                                           bytes an element: 12
+// g' = s g + λ θ;  θ ← θ − rate g'                                           bytes per element: 12
 void sgd(const RangeStep<SgdStep>& step, const float* g, float* theta, Count n) {
   const float rate = step.rate, decay = step.decay, scale = step.gradient_scale;
 #pragma omp simd
@@ -96,8 +96,8 @@ void adam(const RangeStep<AdamStep>& step, const float* g, float* theta, float* 
   }
 }
 
-// LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, for the
-// ratio of a layer is made of ‖θ‖ and ‖r‖.                                                                 24 + 16
+// LAMB's direction is AdamW's:  r = m c₁ / (√(v c₂) + ε) + λ θ;  θ ← θ − ratio · rate · r, in two passes, since the
+// ratio of a block needs ‖θ‖ and ‖r‖.                                                                 24 + 16
 //   You et al., ICLR 2020.
 void lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* theta, float* first, float* second,
                   Count n, double* sum) {
@@ -120,7 +120,7 @@ void lamb_moments(const RangeStep<AdamStep>& step, const float* g, const float* 
   squares.store(sum);
 }
 
-// Rounds as lamb_moments does: of a direction's operations only the last two can be one, and are in both.
+// Rounds as lamb_moments does: only the last two operations of a direction can be fused to one, and they are in both.
 void lamb_directions(const RangeStep<AdamStep>& step, const float* theta, const float* first, const float* second,
                      float* directions, Count n) {
   const Adam rule(step, true);

@@ -25,7 +25,7 @@ using Vector = float __attribute__((vector_size(kLanes * sizeof(float))));
 using UnalignedVector __attribute__((aligned(alignof(float)), may_alias)) = Vector;
 static_assert(alignof(UnalignedVector) == alignof(float));
 
-/// What comparing two Vectors gives: −1 where it holds, else 0.
+/// The result of comparing two Vectors: −1 where the comparison holds, else 0.
 using Integers = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 /// As many bytes as a Vector, half as many numbers.
 using Doubles = double __attribute__((vector_size(kLanes * sizeof(float))));
@@ -61,7 +61,7 @@ static inline Doubles load_doubles(const float* from) {
 /// The value where the mask is set; elsewhere zero, whatever the value is there.
 static inline Vector keep(Integers mask, Vector value) { return mask ? value : Vector{}; }
 
-/// The sum of a vector's numbers in double, halves upon halves.
+/// The sum of a vector's numbers in double, by pairwise halving.
 static inline double total(Vector value) {
   double sums[kLanes];
   for (Count i = 0; i < kLanes; ++i) sums[i] = static_cast<double>(value[i]);

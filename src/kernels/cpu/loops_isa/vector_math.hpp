@@ -2,8 +2,8 @@
 
 #include "cpu/loops_isa/vector.hpp"
 
-// Elementary functions of whole registers, made for a short way from x to the result where the next step waits for it:
-// polynomials are evaluated pair by pair (Estrin). What few ulps they err is below the noise of a stochastic step.
+// Elementary functions of whole registers with low latency, for loops in which the next step waits for the result:
+// polynomials are evaluated pair by pair (Estrin). Their errors of a few ulps are below the noise of a stochastic step.
 
 namespace unisono::kernels::cpu::UNISONO_ISA {
 
@@ -25,8 +25,8 @@ __attribute__((always_inline)) static inline Vector at_most(Vector bound, Vector
 #endif
 }
 
-/// 2ᵗ for t within [−126, 126]; what is beyond gives 2^±126. Below 3 ulps.
-///   t = n + r, |r| ≤ ½; 2ʳ = 1 + r P(r), a minimax fit to 9.2e-8. \param t of a product that need not be rounded
+/// 2ᵗ for t = x · factor, clamped to [−126, 126]. Below 3 ulps.
+///   t = n + r, |r| ≤ ½; 2ʳ = 1 + r P(r), a minimax fit to 9.2e-8.
 __attribute__((always_inline)) static inline Vector power_of_two(Vector x, float factor) {
   const Vector round = broadcast(0x1.8p23F);  // added and subtracted, rounds to an integer, which is in the low bits
   const Vector t = at_most(broadcast(126.0F), at_least(broadcast(-126.0F), x * broadcast(factor)));
@@ -39,8 +39,9 @@ __attribute__((always_inline)) static inline Vector power_of_two(Vector x, float
   return fraction * __builtin_bit_cast(Vector, exponent);
 }
 
-/// 1 / √x in two factors, of which the caller multiplies what is nearer first: the CPU's estimate y and Newton's step
-/// 3 − x y², which is twice as large. Together they err by at most 2.5e-7 of themselves. \pre 0 < x < ∞
+/// 1 / √x = estimate · twice / 2: the CPU's estimate y, and 3 − x y², twice the factor of a Newton step. They are
+/// separate so that the caller can multiply in the order of least latency. The relative error is at most 2.5e-7. \pre 0
+/// < x < ∞
 struct InverseRoot {
   Vector estimate, twice;
 };
@@ -58,7 +59,8 @@ __attribute__((always_inline)) static inline InverseRoot inverse_root(Vector x) 
 #endif
 }
 
-/// 1 / (1 + e⁻ˣ). Errs by at most 3e-7 of itself and of 1 − itself while |x| < 16. At −∞ it is 1.2e-38, not 0.
+/// 1 / (1 + e⁻ˣ). For |x| < 16 the error is at most 3e-7, relative to the result and to 1 minus the result. At −∞ it is
+/// 1.2e-38, not 0.
 __attribute__((always_inline)) static inline Vector logistic(Vector x) {
   return 1.0F / (1.0F + power_of_two(x, -0x1.715476p0F));
 }
