@@ -1,7 +1,7 @@
 // Asynchronous training by a sharded parameter server (Downpour), with bounded staleness where that is wanted.
 //   θ is cut into shards, one a server. A worker w, on its own examples, at its own pace:
-//     θ_w ← the servers' θ                    a pull: what it may miss of others' pushes is the consistency's affair
-//     g ← ∇ of its own mini-batch at θ_w      a push: each server makes one step of the optimizer of its part of it,
+//     θ_w ← the servers' θ                    a pull, which may miss pushes of others, see consistency below
+//     g ← ∇ of its own mini-batch at θ_w      a push: each server makes one optimizer step with its part of g,
 //                                             θ ← θ − rate · direction(g), as it arrives
 //   A model that is updated in place pulls the rows that a step touches and pushes what it changed of them, which is
 //   added. Consistency:
@@ -68,7 +68,7 @@ void ParameterServer::require(const models::Model& model, int) const {
   model.require_gradient();
 }
 
-/// Such a model exchanges rows after each of its steps, and they are no gradients.
+/// Refuses settings for gradients: a model that is updated in place exchanges rows after each of its steps.
 void ParameterServer::require_in_place() const {
   const auto refuse = [](bool wrong, std::string_view key, std::string_view reason) {
     if (!wrong) return;
@@ -84,7 +84,7 @@ void ParameterServer::require_in_place() const {
   refuse(own_.delay_compensation != 0, "delay_compensation", kGradient);
 }
 
-/// Where a run is repeated on fewer ranks.
+/// Not empty only in a replay, which may have fewer ranks than the recorded run had workers.
 std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
   return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
 }
@@ -106,7 +106,7 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
          (settings_.servers == 0 ? worker + server : std::max(worker, server));
 }
 
-/// What a push was computed on is what its worker has pulled last, or before a pull that has gone ahead.
+/// A push was computed on the values that its worker pulled last or, with prefetch, on those of the pull before.
 std::int64_t ParameterServer::kept_reads() const {
   if (own_.delay_compensation == 0) return 0;
   return own_.prefetch ? 2 : 1;
