@@ -74,7 +74,8 @@ void NetworkModel::make_room_for_moments(Index micro_batches) {
   if (moments_.size() < floats) moments_ = Buffer(floats, context_.backend.memory());
 }
 
-/// Collective. Each micro-batch's moments are zero on all ranks but one, so that the sums are exact.
+/// Sums the moments over the ranks and applies them. Collective. Each micro-batch's moments are zero on all ranks but
+/// one, so the sums are exact.
 void NetworkModel::apply_moments(const nn::Pass& pass, Index micro_batches) {
   const MutableView all = moments_.view().first(static_cast<std::size_t>(micro_batches * network_.moments_size()));
   context_.reducer.sum(as_doubles(all));

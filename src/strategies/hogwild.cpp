@@ -57,7 +57,7 @@ bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const 
          (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 || steps == run.total_steps);
 }
 
-/// How far the threads may go from here without meeting.
+/// The step up to which the threads may go on without a synchronisation.
 std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) const {
   const auto multiple_after = [&](std::int64_t every) { return (step / every + 1) * every; };
   std::int64_t last =

@@ -158,7 +158,7 @@ void ParameterAverage::merge_due(int part) {
   exchange(rows_);
 }
 
-/// \param least touches, by all ranks, of a row that is to be merged
+/// \param least rows with at least so many touches by all ranks are merged
 void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t least) {
   const models::RowSpace& rows = spaces_[space];
   weights_.resize(static_cast<std::size_t>(rows.rows));
@@ -181,7 +181,7 @@ void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t 
   exchange(rows_);
 }
 
-/// The rows that all ranks touch so often that they are to be merged within a step.
+/// Collects the rows that are touched so often, over all ranks, that they must be merged within a step.
 void ParameterAverage::note_frequent(std::size_t space) {
   const models::RowSpace& rows = spaces_[space];
   for (Index row = 0; row < rows.rows; ++row) {
