@@ -10,6 +10,7 @@ namespace unisono::strategies {
 /// What happens to the ranks' optimizer states when θ is averaged.
 enum class StateAtAverage { average, keep, reset };
 
+/// The keys of strategy.kind = "averaging".
 struct AveragingSettings {
   std::int64_t period = 16;  ///< steps between averages
   RowMergeSettings merge{};

@@ -10,6 +10,7 @@ namespace unisono::strategies {
 /// What a thread locks during an update.
 enum class Locking { none, striped, global };
 
+/// The keys of strategy.kind = "hogwild".
 struct HogwildSettings {
   Locking locking = Locking::none;
   std::int64_t period = 16;  ///< with several ranks: steps between averages of θ

@@ -19,6 +19,7 @@ enum class RowMerge {
 /// Whether the rows of this model (which is updated in place) are merged by adding the ranks' changes.
 bool sums_changes(const models::InPlace& model, RowMerge merge);
 
+/// Keys about merging rows, of strategies that average θ.
 struct RowMergeSettings {
   RowMerge merge = RowMerge::by_model;
   std::int64_t merge_after = 64;  ///< with sum: touches, by all ranks, after which a row is merged between averages

@@ -12,6 +12,7 @@ namespace unisono::strategies {
 /// The learning rate for a stale gradient: the same as for any other, or divided by its staleness.
 enum class StaleRate { whole, divided };
 
+/// The keys of strategy.kind = "parameter_server".
 struct ParameterServerSettings {
   Consistency consistency = Consistency::asynchronous;
   std::int64_t staleness = 2;  ///< with bounded: steps that a pull may miss of each worker's pushes

@@ -30,7 +30,7 @@ class ComputeScope {
   double cpu_seconds_;
 };
 
-/// Over whose examples of the step the gradient is the mean.
+/// Whether g is the mean over the examples of all ranks in the step, or over this rank's own.
 enum class MeanOver { all_ranks, own_examples };
 
 /// The run's next batch; waiting for it is counted as input.

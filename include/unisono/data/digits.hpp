@@ -19,6 +19,7 @@ struct Digit {
 /// scale, slant, rotation, shift, elastic distortion, pen width and noise. A function of (seed, index) alone.
 Digit draw_digit(std::uint64_t seed, std::uint64_t index);
 
+/// The arguments of `unisono data digits`.
 struct DigitsOptions {
   std::int64_t train = 60000, validation = 0, test = 10000;  ///< examples
   std::uint64_t seed = 1;

@@ -20,6 +20,7 @@ struct SyntheticShape {
 /// Parses "3x32x32" or "784". \throws ConfigError
 data::FeatureShape parse_feature_shape(const std::string& text);
 
+/// The arguments of `unisono bench`.
 struct BenchOptions {
   std::int64_t steps = 0;              ///< 0: about three seconds
   std::int64_t batch_per_rank = 0;     ///< 0: train.batch_size divided by the ranks

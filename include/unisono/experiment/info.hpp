@@ -12,6 +12,7 @@
 
 namespace unisono::experiment {
 
+/// The arguments of `unisono info`.
 struct InfoOptions {
   std::optional<SyntheticShape> data;  ///< used instead of the config's set
   bool json = false;

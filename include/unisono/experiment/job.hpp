@@ -13,6 +13,7 @@ namespace unisono::experiment {
 class NodePlace;
 class SharedDataset;
 
+/// How a job treats signals and measures time.
 struct JobOptions {
   /// Whether SIGTERM, SIGINT and SIGUSR1 ask all runs of the job to stop, as long as the job exists.
   bool heeds_signals = false;

@@ -36,6 +36,7 @@ enum class Results {
   nowhere     ///< only in what `run` returns: no file is written, and the run cannot be resumed
 };
 
+/// What a run is asked to do in addition to its config.
 struct RunOptions {
   Existing existing = Existing::refuse;  ///< only with Results::in_folder
   Watching watching = Watching::automatic;

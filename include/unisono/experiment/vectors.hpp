@@ -12,6 +12,7 @@
 
 namespace unisono::experiment {
 
+/// The arguments of `unisono export`.
 struct ExportOptions {
   ApplyOptions model;
   std::string table;  ///< words, users, items, …; empty: the model's only table
@@ -25,6 +26,7 @@ struct ExportOptions {
 /// vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);
 
+/// The arguments of `unisono neighbors`.
 struct NeighborOptions {
   ApplyOptions model;
   std::string table;  ///< as in ExportOptions

@@ -24,7 +24,7 @@
 namespace unisono::strategies {
 
 /// Where the seconds of this rank went; they add up to the total. The strategy adds to the first five, the observer to
-/// evaluation and checkpoint, and whoever knows the total sets `other` to what remains of it.
+/// evaluation and checkpoint, and `other` is set to the rest where the total is known.
 struct Seconds {
   double compute = 0;                ///< forward and backward passes, less the waiting for messages inside them
   double exposed_communication = 0;  ///< waiting for messages while all ranks are present

@@ -9,6 +9,7 @@
 
 namespace unisono::data {
 
+/// The mean of the ratings.
 double mean_rating(const LoadedSplit& split);
 /// How many ratings each user has, followed by how many each item has: [users + items].
 std::vector<std::int64_t> count_ratings(const LoadedSplit& split, Index users, Index items);

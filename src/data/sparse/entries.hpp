@@ -14,6 +14,7 @@ struct EntryColumns {
   std::int64_t row_limit = 0, column_limit = 0;
 };
 
+/// For ratings and co-occurrences.
 EntryColumns entry_columns(const SparseSchema& schema, const SparseGroup& group);
 
 /// Reads entries [range) of the file into `entries`, overwriting it. \throws DataError

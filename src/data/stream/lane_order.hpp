@@ -22,6 +22,7 @@
 
 namespace unisono::data {
 
+/// The number of lanes and the size of cells.
 struct LaneShape {
   std::int64_t lanes = 1, group_blocks = 1;  ///< V and G
 };

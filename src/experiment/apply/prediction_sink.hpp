@@ -25,6 +25,7 @@ class PredictionSink {
   virtual void finish() = 0;
 };
 
+/// Where predictions are written, and in which columns.
 struct SinkOptions {
   std::string path;  ///< FILE.h5 or FILE.csv
   std::int64_t examples = 0;

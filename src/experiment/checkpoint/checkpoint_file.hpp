@@ -27,6 +27,7 @@ void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t b
 // The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 cannot read it
 // nevertheless.
 
+/// The header, with the config's text. \throws CheckpointError for another format or version
 CheckpointHeader read_header(const std::string& path);
 
 /// Checks that the file has exactly these blocks. \throws CheckpointError naming the block that differs

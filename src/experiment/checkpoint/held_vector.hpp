@@ -49,7 +49,7 @@ HeldVector divided_vector(std::string group, const ParameterLayout& layout, cons
 HeldShard some_of(const HeldShard& shard, comm::Slice slice);
 
 /// The parts of a vector that one of several writers writes: of a common vector its share of each block; of a divided
-/// one all shards of which it holds the first copy.
+/// one all its shards that are first copies.
 std::vector<HeldShard> shards_to_write(const HeldVector& vector, int writer, int writers);
 
 }  // namespace unisono::experiment

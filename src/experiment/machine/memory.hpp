@@ -16,6 +16,7 @@ struct MemoryItem {
   std::int64_t bytes = 0;
 };
 
+/// The run whose memory is predicted.
 struct MemoryContext {
   const Config& config;
   models::Model& model;
@@ -35,6 +36,7 @@ Index largest_part(const Config& config, int ranks);
 /// reduces over several ranks.
 std::vector<MemoryItem> predict_memory(const MemoryContext& context);
 
+/// Total bytes.
 std::int64_t sum(const std::vector<MemoryItem>& parts);
 
 }  // namespace unisono::experiment

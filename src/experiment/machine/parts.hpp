@@ -40,6 +40,7 @@ class SharedDataset {
   std::unique_ptr<data::Dataset> dataset_;
 };
 
+/// The part of a set's info that determines the shapes of a model.
 models::ModelInputs inputs_of(const data::DatasetInfo& info);
 
 /// Where and by which ranks a model is made.

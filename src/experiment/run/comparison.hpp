@@ -32,6 +32,7 @@ StoredCheckpoint find_compared(const ModelParts& parts, const std::string& path,
 /// \return nothing, after a warning, if the file has disappeared
 std::optional<Comparison> compare(ModelParts& parts, const StoredCheckpoint& other, Log& log);
 
+/// For summary.json.
 nlohmann::ordered_json to_json(const Comparison& comparison);
 /// "0.21 % of their norm away from the parameters of …"
 std::string to_text(const Comparison& comparison);

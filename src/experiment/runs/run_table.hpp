@@ -31,6 +31,7 @@ struct RunTable {
   std::string value(std::size_t run, const std::string& key) const;
 };
 
+/// A folder that is left out of a table, and why.
 struct SkippedFolder {
   std::string folder, reason;
 };

@@ -28,6 +28,7 @@ namespace unisono::strategies {
 /// What a worker asks for.
 enum class Ask : std::int32_t { pull, push, leave };
 
+/// A worker's message; comments name the questions that use a member.
 struct Question {
   Ask ask = Ask::leave;
   std::int32_t padding = 0;
@@ -42,6 +43,7 @@ struct Question {
   std::int32_t more_padding = 0;
 };
 
+/// A server's answer to a pull or a push.
 struct Answer {
   std::int64_t version = 0;   ///< of the shard: number of its updates
   std::int64_t complete = 0;  ///< pull: the shard contains at least so many steps of each worker

@@ -19,6 +19,7 @@ class RecommendationSink {
   virtual void finish() = 0;
 };
 
+/// Where recommendations are written, and the names to write.
 struct RecommendationOptions {
   std::string path;  ///< FILE.h5 or FILE.csv
   std::size_t users = 0, top = 0;
