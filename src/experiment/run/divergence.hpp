@@ -23,7 +23,7 @@ class Divergence {
   /// Whether offer_first_loss should be called: there is no first loss yet.
   bool wants_first_loss() const { return factor_ > 0 && !state_.has_first_loss; }
   /// Takes the first loss from the sums of all steps since the (re)start at step `since`, if they have enough examples.
-  /// \param last whether these are the run's last steps
+  /// \param last whether a report follows, so that no more steps are added to the sums: they then need not be enough
   void offer_first_loss(const kernels::LossSums& sums, std::int64_t since, bool last);
   /// Takes a reported loss. \param sums of the steps since the previous report \param step steps made
   void report(const kernels::LossSums& sums, std::int64_t step);

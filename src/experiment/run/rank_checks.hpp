@@ -2,7 +2,7 @@
 
 #include "machine/parts.hpp"
 
-// Checks that the ranks of a run agree. All are collective, and all ranks throw the same.
+// Checks at the start of a run. Each names what it requires; all are collective, and all ranks throw the same.
 
 namespace unisono::experiment {
 
@@ -15,7 +15,7 @@ void require_same_instructions(comm::Communicator& group);
 /// The same data set on every rank. \throws LaunchError
 void require_same_data(comm::Communicator& group, const data::DatasetInfo& data);
 
-/// That `[fault]` slows down a rank that exists and trains. \throws ConfigError
+/// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const Config& config, const ModelParts& parts);
 
 }  // namespace unisono::experiment

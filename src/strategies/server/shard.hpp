@@ -92,8 +92,8 @@ std::unique_ptr<Shard> make_gradient_shard(std::unique_ptr<optim::Optimizer> opt
 std::unique_ptr<Shard> make_sum_shard(comm::Slice place, models::ModelState state,
                                       Allocator& memory = plain_allocator());
 
-/// θ_row ← θ_row + change for the pushed rows; with only one worker (`alone`) it pushes the rows themselves, and θ_row
-/// ← that.
+/// θ_row ← θ_row + change for the pushed rows. With only one worker (`alone`), pushes contain the rows themselves,
+/// which replace θ_row.
 std::unique_ptr<Shard> make_row_shard(ShardRows rows, comm::Slice place, models::ModelState state, bool alone);
 
 }  // namespace unisono::strategies
