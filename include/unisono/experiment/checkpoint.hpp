@@ -52,7 +52,7 @@ struct CheckpointHeader {
   std::int64_t optimizer_steps = 0;
   std::uint64_t seed = 0;
   std::string config;                 ///< the effective config, as TOML
-  models::ModelInputs inputs;         ///< shapes of the model's inputs and outputs
+  models::ModelInputs inputs;         ///< what the data determine of the model's inputs and outputs
   data::Preprocessing preprocessing;  ///< of the training set's examples
   std::uint64_t data_identity = 0;
   bool resident = true;               ///< DatasetInfo::resident; a streamed set has another order of examples

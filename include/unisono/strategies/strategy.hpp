@@ -62,7 +62,8 @@ class Observer {
   virtual std::int64_t next_due(std::int64_t step) const = 0;
 };
 
-/// What one thread of a rank trains with, where several threads of the rank compute gradients independently.
+/// What one of several workers of a rank trains with: a thread that computes gradients of its own, or a worker of a
+/// replay.
 struct Worker {
   kernels::Backend& backend;  ///< its vectors lie in this backend's memory
   models::Model& model;

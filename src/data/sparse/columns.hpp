@@ -14,11 +14,11 @@
 namespace unisono::data {
 
 /// Reads whole numbers in [0, limit), and calls visit(first, values) for piece after piece.
-/// \throws DataError naming the place of the first that is not
+/// \throws DataError naming the place of the first other value
 void visit_numbers(const hdf5::File& file, const std::string& dataset, Range range, std::int64_t limit,
                    const std::function<void(std::int64_t first, std::span<const std::int64_t> values)>& visit);
 
-/// Reads finite numbers, likewise. \throws DataError naming the place of the first that is not
+/// Reads finite numbers, likewise. \throws DataError naming the place of the first other value
 void visit_floats(const hdf5::File& file, const std::string& dataset, Range range,
                   const std::function<void(std::int64_t first, std::span<const float> values)>& visit);
 
