@@ -68,7 +68,8 @@ int run_together(int& argc, char**& argv, const Chosen& chosen) {
   }
 }
 
-/// The first process says it and has the exit code: a launcher would end it before it speaks if another one failed.
+/// Only the first process prints the message and returns the exit code: if another one failed first, the launcher would
+/// kill it before it could print.
 int usage_error(const std::string& what) {
   if (!comm::is_first_of_launch()) return 0;
   fmt::print(stderr, "unisono: usage error: {}; see 'unisono --help' and 'unisono COMMAND --help'\n", what);
@@ -87,7 +88,7 @@ std::string unknown_command(const std::vector<std::string>& names, int argc, cha
 }  // namespace
 
 int run(int argc, char** argv, const models::ModelKinds& models) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit becomes an ordinary error, like a full disk
   // Large buffers go back to the system when they are freed; glibc raises its threshold with the first one freed.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   Program program("Trains machine-learning models in parallel on one or more MPI ranks, from one config file.",

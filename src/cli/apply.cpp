@@ -63,7 +63,7 @@ void add_word_tests(Command command, experiment::WordTestOptions& words) {
   }
 }
 
-/// The best items of users, in place of a split's predictions.
+/// Recommends items to users, instead of predicting a split.
 Option add_top(Command command, experiment::TopOptions& options) {
   Option top =
       command
@@ -108,7 +108,7 @@ void add_evaluate(Command app, Chosen& chosen) {
       } else {
         experiment::evaluate_words(*world, words, arguments->evaluate.json, log);
       }
-      world->barrier();  // whoever does not come to the end is missed here
+      world->barrier();  // detects ranks that do not reach the end
       return ExitCode::success;
     };
   });

@@ -42,7 +42,7 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   experiment::bench(*world, config, arguments.options, log);
-  world->barrier();  // whoever does not come to the end is missed here
+  world->barrier();  // detects ranks that do not reach the end
   return ExitCode::success;
 }
 

@@ -10,7 +10,7 @@
 namespace unisono::cli {
 namespace {
 
-// Of numbers: CLI11's own checks name both ends of what a double holds.
+// Checks of numbers; the messages of CLI11's own ones name the limits of a double.
 const CLI::Validator kPositive(
     [](std::string& text) { return CLI::PositiveNumber(text).empty() ? std::string() : text + " is not above 0"; },
     "POSITIVE");

@@ -13,15 +13,15 @@
 
 namespace unisono::cli {
 
-/// What the command line asks for: work that one process does, without MPI (however many were started), or work for all
-/// ranks.
+/// The work that the parsed command line asks for: either `alone`, done by one process without MPI (however many were
+/// started), or `together`, done by all ranks.
 struct Chosen {
-  const models::ModelKinds& models;  ///< of one's own
+  const models::ModelKinds& models;  ///< additional kinds of models
   std::function<void()> alone = {};
   std::function<ExitCode(comm::MpiSession&, Log&)> together = {};
 };
 
-// Each adds its command; parsing fills `chosen`, which must outlive it.
+// Each adds its command to the command line; parsing it fills `chosen`, which must outlive `app`.
 void add_train(Command app, Chosen& chosen);
 void add_replay(Command app, Chosen& chosen);
 void add_evaluate(Command app, Chosen& chosen);
@@ -35,16 +35,16 @@ void add_bench(Command app, Chosen& chosen);
 void add_data(Command app, Chosen& chosen);
 void add_config(Command app, Chosen& chosen);
 
-/// CONFIG, --set and --unset of the commands that take a config.
+/// The arguments CONFIG, --set and --unset of commands that take a config.
 struct ConfigArguments {
   std::string path;
   std::vector<std::string> overrides, removals;
   void add_to(Command command);
-  /// Parses it; one process says what the user should know of it. \throws ConfigError
+  /// Reads and checks the config; one process prints warnings about it. \throws ConfigError
   experiment::Config read(const models::ModelKinds& models) const;
 };
 
-/// --features and --classes of the commands that can do without a data file.
+/// The options --features and --classes of commands that work without a data file.
 struct ShapeArguments {
   std::string features;
   Index classes = 0;
@@ -52,7 +52,7 @@ struct ShapeArguments {
   std::optional<experiment::SyntheticShape> shape() const;
 };
 
-/// The config, which needs no data where shapes are given.
+/// Reads the config; if shapes are given, it needs no data file.
 experiment::Config read_config_without_data(const ConfigArguments& arguments, const ShapeArguments& shapes,
                                             const models::ModelKinds& models);
 

@@ -4,7 +4,7 @@
 
 namespace unisono::cli {
 
-/// \throws TrainingError where the run diverged
+/// The exit code for a run's result. \throws TrainingError if the run diverged
 inline ExitCode exit_code_of(const experiment::RunResult& result) {
   switch (result.status) {
     case experiment::RunStatus::complete:

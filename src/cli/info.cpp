@@ -19,7 +19,7 @@ ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSes
   arguments.options.data = arguments.shapes.shape();
   const auto world = session.world(config.communication, warn_to(log));
   experiment::info(*world, config, arguments.options, log);
-  world->barrier();  // whoever does not come to the end is missed here
+  world->barrier();  // detects ranks that do not reach the end
   return ExitCode::success;
 }
 

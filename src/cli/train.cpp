@@ -34,7 +34,7 @@ ExitCode run(const Arguments& arguments, const models::ModelKinds& models, comm:
     experiment::Job job(*world, log, {.heeds_signals = true});
     return exit_code_of(experiment::run(job, *world, config, options));
   }();
-  world->barrier();  // whoever does not come to the end is missed here
+  world->barrier();  // detects ranks that do not reach the end
   return code;
 }
 

@@ -6,7 +6,7 @@
 
 namespace unisono::cli {
 
-/// The config that `train` is given: a file, or with --resume a run's folder, whose own config it then is.
+/// The config for `unisono train`: read from a file or, with --resume and a run's folder, the run's own.
 /// \param resume whether the run is resumed
 /// \throws ConfigError
 experiment::Config read_train_config(const ConfigArguments& arguments, const std::string& output, bool resume,

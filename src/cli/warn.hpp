@@ -5,7 +5,7 @@
 
 namespace unisono::cli {
 
-/// What communication has to say goes to the log.
+/// Sends warnings of the communication layer to the log.
 inline comm::Warn warn_to(Log& log) {
   return [&log](const std::string& text) { log.warning(text); };
 }

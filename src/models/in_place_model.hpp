@@ -9,7 +9,7 @@
 
 namespace unisono::models {
 
-/// A model that offers to be updated in place and nothing else: it has no gradient of a batch.
+/// Base of models that can only be updated in place: they have no gradient of a batch.
 class InPlaceModel : public Model, public InPlace {
  public:
   const InPlace* in_place() const final { return this; }
@@ -20,13 +20,13 @@ class InPlaceModel : public Model, public InPlace {
                          kernels::LossSums&) final {
     require_gradient();
   }
-  /// Of word vectors: there is nothing to predict of an example.
+  /// The default, for word vectors, which predict nothing of an example. \throws ConfigError
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
   std::vector<Metric> metrics(const kernels::LossSums& sums) const override;  ///< the mean loss
   Index workspace_bytes(Index) const final { return 0; }
 
  protected:
-  /// \param kind "glove": for messages
+  /// \param kind for messages, e.g. "glove"
   explicit InPlaceModel(std::string kind) : kind_(std::move(kind)), kernels_(kernels::make_in_place_kernels()) {}
 
   const std::string kind_;

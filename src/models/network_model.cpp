@@ -58,8 +58,8 @@ nn::Workspace NetworkModel::memory_for(const nn::WorkspacePlan& plan) {
   return {plan, memory_.view().first(static_cast<std::size_t>(plan.floats))};
 }
 
-/// Whether the batch statistics of a step's micro-batches, each of which one rank alone has seen, are to be gathered at
-/// the step's end: then the running statistics of all ranks follow all micro-batches in their order.
+/// Whether each micro-batch of the step is on one rank only, so that the ranks exchange its batch statistics at the end
+/// of the step: each rank then updates its running statistics by all micro-batches, in their order.
 bool NetworkModel::gathers_moments(const data::Batch& batch) const {
   return batch.whole && batch.micro_batches > 1 && network_.moments_size() > 0 && !statistics_are_local();
 }
@@ -74,7 +74,8 @@ void NetworkModel::make_room_for_moments(Index micro_batches) {
   if (moments_.size() < floats) moments_ = Buffer(floats, context_.backend.memory());
 }
 
-/// Collective. Each micro-batch's moments are zero on all ranks but one, so that the sums are exact.
+/// Sums the moments over the ranks and applies them. Collective. Each micro-batch's moments are zero on all ranks but
+/// one, so the sums are exact.
 void NetworkModel::apply_moments(const nn::Pass& pass, Index micro_batches) {
   const MutableView all = moments_.view().first(static_cast<std::size_t>(micro_batches * network_.moments_size()));
   context_.reducer.sum(as_doubles(all));

@@ -12,8 +12,8 @@
 
 namespace unisono::models {
 
-/// A network and its loss as a model. Owns the memory of one micro-batch in flight: what the largest batch so far
-/// needed.
+/// A network and its loss as a model. Owns the workspace for one micro-batch in flight, as large as the largest batch
+/// so far needed.
 class NetworkModel final : public Model {
  public:
   /// \throws ConfigError
@@ -41,13 +41,13 @@ class NetworkModel final : public Model {
   Index workspace_bytes(Index batch) const override;
   Index inference_workspace_bytes(Index batch) const override;
 
-  /// Floats that are allocated for activations and gradients now.
+  /// Floats that are now allocated for activations and their gradients.
   Index workspace_size() const { return memory_.size(); }
 
  private:
   nn::Pass pass(const data::Batch& batch, ModelState state, bool training) const;
   static Inputs inputs_of(const data::Batch& batch);
-  /// Memory for a batch of this size; what it held before is lost.
+  /// The workspace for a batch of this size; its previous contents are lost.
   nn::Workspace workspace(Index batch, bool training);
   nn::Workspace memory_for(const nn::WorkspacePlan& plan);
   bool gathers_moments(const data::Batch& batch) const;
@@ -59,13 +59,13 @@ class NetworkModel final : public Model {
   nn::NetworkSettings settings_;
   kernels::Extent in_;
   ModelContext context_;
-  mutable LocalReducer alone_;  ///< of micro-batches that are this rank's alone
+  mutable LocalReducer alone_;  ///< for micro-batches of which no other rank has examples
   nn::Network network_;
-  std::unique_ptr<nn::Network> layer_;  ///< up to the layer whose outputs are predicted; null: all layers are
+  std::unique_ptr<nn::Network> layer_;  ///< the part up to the layer that `predict` returns; null: the whole network
   std::unique_ptr<nn::Loss> loss_;
-  std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< of batch size and whether training
+  std::map<std::pair<Index, bool>, nn::WorkspacePlan> plans_;  ///< by (batch size, whether training)
   Buffer memory_;
-  Buffer moments_;  ///< of the step's micro-batches, see gathers_moments; zero before the first of them
+  Buffer moments_;  ///< batch statistics of the step's micro-batches, see gathers_moments; zero before the first one
 };
 
 }  // namespace unisono::models

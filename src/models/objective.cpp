@@ -36,7 +36,7 @@ void Objective::add_decay(double share, View parameters, MutableView gradient) c
   }
 }
 
-/// Calls visit with the portion's batches, none of which another rank has a part of. \return what it added up
+/// Calls visit(batch, sums) for the portion's batches, each of which is on this rank alone. \return the sums
 template <typename Visit>
 kernels::LossSums Objective::visit_portion(int portion, Visit visit) const {
   const auto source =

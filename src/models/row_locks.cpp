@@ -6,7 +6,7 @@
 namespace unisono::models {
 namespace {
 
-constexpr int kSpins = 64;  // before the thread gives its core away
+constexpr int kSpins = 64;  // before the thread yields its core
 
 }  // namespace
 

@@ -9,41 +9,43 @@
 #include "unisono/models/in_place.hpp"
 #include "unisono/tensor/layout.hpp"
 
-// What models with a row of θ for each word, user or item share.
+// Shared by models that have a row of θ for each word, user or item.
 
 namespace unisono::models {
 
-/// Numbers in [−bound, bound), a function of (seed, number of the block, row).
-/// \param series of rows, which stand one behind the other in the matrix, `width` numbers each
+/// Fills rows with uniform random numbers in [−bound, bound), a function of (seed, number of the block, row).
+/// \param series the rows to draw, which are consecutive in the matrix; `width` numbers each
 void draw_rows(std::uint64_t seed, std::uint32_t number, float bound, RowSeries series, Index width,
                const kernels::RowMatrix& matrix);
 
-/// value at `column` of every row.
+/// Sets `column` of every row to a value.
 void fill_column(float value, Index rows, Index column, const kernels::RowMatrix& matrix);
 
-/// A block of a row each for `rows` things; initial values are the model's own affair.
+/// A block of θ with one row for each of `rows` things; the model initialises it itself.
 Block row_block(std::string name, Index rows, Index width, Role role);
 
-/// \throws ConfigError where a model has no such update rule
+/// Checks that a model has this update rule. \throws ConfigError if not
 void require_rule(const std::string& rule, const std::vector<std::string>& rules, const std::string& model);
-/// Marks the rows (space 0) and columns (space 1) of entries.
+/// Marks the rows (space 0) and columns (space 1) of entries as touched.
 void mark_entries(std::span<const SparseEntry> entries, TouchedRows& touched);
-/// Meters an entry and takes its locks, where these are wanted. \param rows must outlive the guard, unchanged
+/// Meters an entry and takes the locks of its rows, if the step asks for these. \param rows must outlive the guard,
+/// unchanged
 std::optional<RowLocks::Guard> enter_entry(const SparseEntry& entry, const InPlaceStep& step, RowLocks::Set& rows);
 
-/// Adds a kernel's sums.
+/// Adds a kernel's loss sums.
 void add(const kernels::InPlaceSums& from, kernels::LossSums& sums);
 
-/// A batch's ratings or co-occurrences of one range.
+/// The ratings or co-occurrences of one range of a batch's set.
 data::SparseEntries entries_of(const data::Batch& batch, data::ExampleRange range);
 
-/// Of a model of such entries.
+/// The workspace of a model of ratings or co-occurrences.
 class EntryScratch final : public Scratch {
  public:
   RowLocks::Set rows;
 };
 
-/// Trains on entries by kernel(entries) → InPlaceSums: on all at once, or one by one where the step needs that.
+/// Trains on entries by calling kernel(entries) → InPlaceSums: on all at once, or one by one if the step needs locks or
+/// metering.
 template <typename Kernel>
 void update_entries(data::SparseEntries entries, const InPlaceStep& step, Scratch& scratch, kernels::LossSums& sums,
                     Kernel kernel) {

@@ -1,10 +1,10 @@
 // Synchronous data-parallel training: all ranks step on the mean gradient over the global batch.
 //     g ← Σ_r (1/n) Σ_{i ∈ batch of r} ∇ℓ_i(θ)          n: examples of the step on all ranks
 //     θ ← θ − rate · direction(g)                        on every rank, with the same bits
-//   Each rank's part counts by its examples, so parts may be uneven or empty. g is summed in buckets, from its end to
-//   its start, each as soon as the backward pass has finished it.
+//   Each example has the same weight, so the ranks' parts may be uneven or empty. g is summed in buckets, from its end
+//   to its start, each as soon as the backward pass has finished it.
 //   Goyal et al., "Accurate, large minibatch SGD", 2017; Li et al., "PyTorch distributed", VLDB 2020, for the buckets.
-// Cost a step: allreduces of 4N bytes together, N flops; running statistics that are local add one of their own size.
+// Cost per step: allreduces of 4N bytes in all, N flops; local running statistics add one of their own size.
 #include "allreduce.hpp"
 
 #include "exchange/timed_exchange.hpp"

@@ -7,9 +7,11 @@
 
 namespace unisono::strategies {
 
+/// Advice of StrategyKind::relief for strategies that sum gradients.
 std::string relief_of_allreduce(const StrategySettings& settings, bool in_place);
 
-/// Trains with allreduce until `last_step` steps are made. \return whether the observer wants to go on
+/// Trains with allreduce until `last_step` steps of the run are made; averaging begins with it (allreduce_epochs).
+/// \return whether the observer wants to go on
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step);
 
 }  // namespace unisono::strategies

@@ -2,13 +2,13 @@
 //   Every rank steps on its own part of each batch, with the mean gradient over that part. After each `period` steps,
 //   at the end of an epoch and at the end of the run
 //       θ ← Σ_r n_r θ_r / Σ_r n_r        n_r: examples that rank r has seen since the last average
-//   row by row for a model that has rows (see parameter_average.cpp), and so are the running statistics. The
-//   optimizer's state is averaged in the same way, kept, or reset to zero. A rank without examples in a step leaves its
-//   parameters as they are. Period 1 with plain SGD equals allreduce, whatever the parts: both are linear in g, Σ_r n_r
-//   (θ − rate · g_r) / Σ_r n_r = θ − rate · g. McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019; post-local: Lin et
-//   al., ICLR 2020.
-// Cost a period: one barrier and one allreduce of 4N bytes, with k state vectors averaged 4N (1 + k) bytes in 1 + k
-// allreduces; no message in the steps between.
+//   (row by row for a model that has rows, see parameter_average.cpp). The running statistics are averaged likewise.
+//   The optimizer's state is averaged in the same way, kept, or reset to zero. A rank without examples in a step leaves
+//   its parameters as they are. Period 1 with plain SGD equals allreduce, however uneven the parts, because both are
+//   linear in g: Σ_r n_r (θ − rate · g_r) / Σ_r n_r = θ − rate · g. McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019;
+//   post-local: Lin et al., ICLR 2020.
+// Cost per period: one barrier and one allreduce of 4N bytes; with k averaged state vectors 1 + k allreduces of 4N
+// bytes each. No message in the steps between.
 #include "averaging.hpp"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ data::Batch local_step(TrainContext& run, double learning_rate) {
   return batch;
 }
 
-/// A model that updates in place has no gradient to be summed.
+/// Refuses allreduce_epochs for models that are updated in place: they have no gradient to sum.
 void Averaging::require(const models::Model& model, int) const {
   if (model.in_place() == nullptr || settings_.allreduce_epochs == 0) return;
   throw ConfigError(

@@ -1,11 +1,11 @@
-// Elastic averaging: workers explore on their own, held together by a center that servers keep.
+// Elastic averaging: each worker trains its own replica, pulled towards a common center that servers hold.
 //     every worker:   x ← x − rate · direction(g)                by its own optimizer, momentum included
-//     every `period` of its steps, whenever it comes to them:
+//     after every `period` of its own steps, asynchronously:
 //                     x ← x − α (x − center),   center ← center + α (x − center)
-//   α = elasticity; 0: 0.9 / workers. The center is the model: evaluated, exported, compared. Asynchronous: the center
-//   that a worker meets holds what the others have given so far.
+//   α = elasticity; 0: 0.9 / workers. The center is the model that is evaluated, exported and compared. It contains
+//   what the other workers have pushed so far.
 //   Zhang, Choromanska & LeCun, "Deep learning with elastic averaging SGD", NIPS 2015 (algorithm 1; with momentum: 2).
-// Cost: a pull and a push of 4N bytes a worker and period; a second θ a worker.
+// Cost per worker and period: a pull and a push of 4N bytes. Memory: a second θ per worker.
 #include "elastic_averaging.hpp"
 
 #include <algorithm>
@@ -37,12 +37,12 @@ class ElasticWorker final : public ServedWorker {
  private:
   void make_steps(const Segment& segment) override;
   std::int64_t steps_to_meeting() const { return settings_.pull_period - steps() % settings_.pull_period; }
-  /// With the center that was pulled last.
+  /// Exchanges with the center that was pulled last.
   void meet_center(std::int64_t clock, const data::Batch& last);
 
   std::vector<comm::Slice> places_;
   float elasticity_;
-  Buffer center_;  ///< as it was pulled, and then what is pushed
+  Buffer center_;  ///< as pulled; then overwritten with what is pushed
   Buffer center_statistics_;
 };
 
@@ -51,7 +51,7 @@ void ElasticWorker::make_steps(const Segment& segment) {
   for (std::int64_t clock = 0;;) {
     client_.start_pull(clock, steps_to_meeting(), parts_of(center_.view(), places_), center_statistics_.view());
     const std::int64_t granted = client_.finish_pull().granted;
-    // Its own steps tell, whatever segments they lie in: a segment ends where ranks report, too.
+    // Decided by the worker's own steps, not by segments, which also end for reports.
     if (clock > 0 && steps() % settings_.pull_period == 0) meet_center(clock, batch);
     if (granted == 0) return;
     for (const std::int64_t last = clock + granted; clock < last; ++clock) {
@@ -97,7 +97,8 @@ class ElasticAveraging final : public Strategy {
   ElasticSettings own_;
 };
 
-/// A worker's center; a server's shard, what comes in from each worker, and what may be on its way to the others.
+/// A worker: its copy of the center. A server: its shard, a buffer for each worker's push, and copies that are still
+/// being sent to others.
 std::int64_t ElasticAveraging::extra_bytes(const models::Model& model, int ranks, int) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size();

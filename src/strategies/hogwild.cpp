@@ -3,13 +3,13 @@
 //     a model that updates in place:   takes the next examples of the step;   θ ← θ − rate · ∇ℓ_i(θ)
 //     any other:                       takes steps of its own: reads θ, g ← ∇ of a mini-batch at what it read, and
 //                                      adds to θ what its optimizer makes of g
-//   What two threads write to the same number at once, one of them loses; where examples touch few parameters that is
-//   rare. `locking` makes it impossible, at a price. Ranks: every `period` steps, and at epochs' ends,
+//   When two threads write the same number at once, one update is lost; that is rare where examples touch few
+//   parameters. `locking` makes it impossible, at a price. Ranks: every `period` steps, and at epochs' ends,
 //       θ ← Σ_r n_r θ_r / Σ_r n_r        n_r: examples that rank r has seen since the last average
 //   With one thread and one rank it is the serial run, bit for bit.
 //   Niu, Recht, Ré & Wright, "Hogwild!", NIPS 2011. Locked, for comparison: their RR and AIG.
-// Cost: inside a rank none but the cache lines that the threads' cores take from each other; per period one barrier and
-// one allreduce of 4N bytes.
+// Cost: inside a rank only the cache lines that move between the threads' cores; per period one barrier and one
+// allreduce of 4N bytes.
 #include "hogwild.hpp"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ bool Hogwild::averages_after(const TrainContext& run, std::int64_t steps) const 
          (steps % settings_.period == 0 || steps % run.source.steps_per_epoch() == 0 || steps == run.total_steps);
 }
 
-/// How far the threads may go from here without meeting.
+/// The step up to which the threads may go on without a synchronisation.
 std::int64_t Hogwild::next_meeting(const TrainContext& run, std::int64_t step) const {
   const auto multiple_after = [&](std::int64_t every) { return (step / every + 1) * every; };
   std::int64_t last =

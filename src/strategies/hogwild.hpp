@@ -10,9 +10,10 @@ namespace unisono::strategies {
 /// What a thread locks during an update.
 enum class Locking { none, striped, global };
 
+/// The keys of strategy.kind = "hogwild".
 struct HogwildSettings {
   Locking locking = Locking::none;
-  std::int64_t period = 16;  ///< of several ranks: steps between averages
+  std::int64_t period = 16;  ///< with several ranks: steps between averages of θ
   RowMergeSettings merge{};
 };
 

@@ -18,8 +18,8 @@ constexpr int kTag = 83;
 
 }  // namespace
 
-/// One pass: threads take blocks in the order of the diagonals, and in that of the rows on each, so that the first one
-/// that is not done can always be begun; the first thread sees to the messages between its blocks.
+/// One pass. Threads take blocks in the order of the diagonals, and of the rows on each, so that the first unfinished
+/// block never waits for a later one. The first thread handles messages between its blocks.
 class ItemRing::Pass {
  public:
   Pass(ItemRing& ring, std::int64_t count, MutableView parameters, const Visit& visit, const Clock& clock)
@@ -59,22 +59,22 @@ class ItemRing::Pass {
 
  private:
   struct alignas(kAlignmentBytes) Row {
-    std::atomic<std::int64_t> diagonals{0};  ///< how many are made
+    std::atomic<std::int64_t> diagonals{0};  ///< number of finished diagonals
   };
 
   bool is_made(Index row, std::int64_t diagonal) const {
     return made_[static_cast<std::size_t>(row)].diagonals.load(std::memory_order_acquire) > diagonal;
   }
 
-  /// Whether the row has made the diagonal before this one, and so has the row that had the column then: the next one,
-  /// or one of another rank.
+  /// Whether the row's block on the previous diagonal is done, and so is the previous block of the column: that of the
+  /// next row, or of another rank.
   bool is_ready(Index row, std::int64_t diagonal) const {
     if (!is_made(row, diagonal - 1)) return false;
     if (row + 1 < ring_.rows()) return is_made(row + 1, diagonal - 1);
     return ring_.is_alone() ? is_made(0, diagonal - 1) : arrived_.load(std::memory_order_acquire) >= diagonal;
   }
 
-  /// \return false where another thread failed
+  /// Waits until the block is ready. \return false if another thread failed
   bool await(Index row, std::int64_t diagonal, int thread) {
     if (is_ready(row, diagonal)) return true;
     const Stopwatch watch(clock_);
@@ -88,8 +88,7 @@ class ItemRing::Pass {
     return true;
   }
 
-  /// Starts what can be started, and notes what is done: at most one receive is under way, and sends of all columns
-  /// that may leave.
+  /// Starts and completes messages without waiting: sends of all columns that are done here, and at most one receive.
   void see_to_messages() {
     if (ring_.is_alone()) return;
     while (!sending_.empty() && sending_.front()->test()) end_send();
@@ -99,7 +98,7 @@ class ItemRing::Pass {
       ring_.sent_bytes_ += static_cast<std::int64_t>(column.size_bytes());
     }
     if (receiving_ && receiving_->test()) end_receive();
-    // The place of the column that comes next was that of one that has been sent.
+    // The next column is received into the slot of a column that has been sent.
     const std::int64_t next = arrived_ + 1;
     if (!receiving_ && next <= last_ && next <= sent_ + 2) {
       receiving_ = ring_.communicator_.start_receive(std::as_writable_bytes(column_at(ring_.last_row_ - 1, next)),
@@ -107,9 +106,9 @@ class ItemRing::Pass {
     }
   }
 
-  /// Until the message that comes next is through (the column to be received; where there is no place for it, the one
-  /// whose place it needs), or `enough`, or there is something to send. Whoever waited for a message alone could wait
-  /// for ever: for a peer that waits for what this rank has made, or could make, meanwhile.
+  /// Waits until the next message is done (the receive or, if there is no free slot for it, the send that frees one),
+  /// or enough() is true, or there is a column to send. Waiting only for the message could deadlock: the peer may wait
+  /// for a column that this rank has finished, or could finish, meanwhile.
   void wait_for_message(const std::function<bool()>& enough) {
     const auto interrupted = [&] { return failed_ || enough() || may_send(); };
     if (receiving_) {
@@ -162,13 +161,13 @@ class ItemRing::Pass {
   const Visit& visit_;
   const Clock& clock_;
   std::vector<Row> made_;
-  std::atomic<std::int64_t> next_{0};  ///< block to be taken
+  std::atomic<std::int64_t> next_{0};  ///< the next block to take
   std::atomic<bool> failed_{false};
   // The first thread's
   std::deque<comm::RequestPtr> sending_;
   comm::RequestPtr receiving_;
-  std::int64_t sent_;                  ///< the columns of all diagonals before this one have been sent …
-  std::atomic<std::int64_t> arrived_;  ///< … and those of the diagonals up to this one are here
+  std::int64_t sent_;                  ///< columns of all diagonals before this one have been sent
+  std::atomic<std::int64_t> arrived_;  ///< columns of all diagonals up to this one have arrived
   double waited_ = 0;
 };
 
@@ -265,7 +264,7 @@ double ItemRing::pass(std::int64_t count, MutableView parameters, ThreadTeam& te
   return pass.waited();
 }
 
-/// The ratings of a whole epoch's diagonals; the split's batches are these, from the first on.
+/// Evaluates during one pass over all diagonals; the split's batches are these diagonals, from the first one on.
 void ItemRing::evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) {
   const Index side = items_.parts;
   std::vector<std::vector<data::ExampleRange>> blocks;

@@ -18,10 +18,11 @@ inline data::SparseEntries ratings_of(data::SparseEntries entries, data::Example
   return entries.subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.size()));
 }
 
-/// The rows of a grid of ratings lie on the ranks, part by part, each with its users; its columns, with their items,
-/// travel round them. On diagonal w, row i meets column i + w (mod side). So after each diagonal a rank passes the
-/// column of its first row on to the rank before it, and gets one for its last row from the rank behind it. Diagonals
-/// are counted on and on; after `side` of them every column is where it was.
+/// The grid of ratings (data/sparse/rating_grid.hpp) sharded over a ring of ranks: each rank keeps consecutive rows of
+/// the grid with their users' part of θ, while the columns, with their items' part of θ, travel from rank to rank. On
+/// diagonal w, row i trains with column i + w (mod side). So after each diagonal a rank sends the column of its first
+/// row to rank − 1 and receives one for its last row from rank + 1. Diagonals are numbered through the whole run; after
+/// `side` of them every column is back at its first place.
 class ItemRing final : public Division {
  public:
   /// \param model must be bipartite \throws ConfigError where there are more ranks than rows
@@ -34,37 +35,39 @@ class ItemRing final : public Division {
   void initialise(std::uint64_t seed, MutableView parameters) const override;
   void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) override;
 
-  /// What is done with the block of a row of this rank (0 … rows() − 1) on a diagonal, on any thread.
+  /// Called for the block that a row of this rank (0 … rows() − 1) has on a diagonal; on any thread.
   using Visit = std::function<void(Index row, std::int64_t diagonal, const models::TableParts& parts)>;
-  /// Visits this rank's blocks of `count` diagonals from the present one on. Blocks of one row, and of one column, are
-  /// visited one after the other in the order of the diagonals, others at the same time; nobody waits for a diagonal's
-  /// end. The columns travel meanwhile. Collective.
-  /// \return seconds by this clock that the calling thread waited for columns
+  /// Visits this rank's blocks of `count` diagonals, beginning with diagonal(). Blocks that share a row or a column are
+  /// visited in the order of the diagonals; all others may be visited concurrently, and there is no barrier between
+  /// diagonals. The columns are sent meanwhile. Collective.
+  /// \return seconds that the calling thread waited for columns
   double pass(std::int64_t count, MutableView parameters, ThreadTeam& team, const Visit& visit,
               const Clock& clock = steady_clock());
 
   Index rows() const { return last_row_ - first_row_; }
   const models::Bipartite& model() const { return model_; }
-  std::int64_t diagonal() const { return diagonal_; }  ///< that the next pass begins with
+  std::int64_t diagonal() const { return diagonal_; }  ///< with which the next pass begins
   std::int64_t sent_bytes() const { return sent_bytes_; }
 
  private:
   class Pass;
 
   bool is_alone() const { return communicator_.size() == 1; }
-  /// Places for columns: one for each row, one that is being sent, one that is being received.
+  /// Slots for columns: one for each row, one that is being sent, one that is being received.
   Index places() const { return rows() + (is_alone() ? 0 : 2); }
-  /// Where the column is that row `row` (of the grid) meets on a diagonal: floats from the start of the memory.
+  /// The slot of the column with which row `row` (of the grid) trains on a diagonal: floats from the start of the
+  /// memory.
   Index place_of(std::int64_t row, std::int64_t diagonal) const;
   Index column_of(std::int64_t row, std::int64_t diagonal) const { return (row + diagonal) % items_.parts; }
   Index column_floats(Index column) const { return items_.size(column) * item_space_.stride; }
-  /// see(space, series of its rows, row of the grid that they are at) for all that a rank holds now.
+  /// Calls see(space, series of its rows, the grid's row where they are now) for all that a rank holds now.
   template <typename See>
   void for_each_part(int rank, See see) const;
-  /// The same with where they begin in this rank's memory, in place of the row.
+  /// Calls see(space, series of its rows, their offset in this rank's memory) for all that this rank holds now.
   template <typename See>
   void for_each_own_part(See see) const;
-  /// see(number of the block, floats from a row's start to its numbers) for the blocks that a space's rows are made of.
+  /// Calls see(number of the block, offset of its floats in a row) for the blocks of the layout whose rows make up a
+  /// space.
   template <typename See>
   void for_each_block(std::size_t space, See see) const;
 

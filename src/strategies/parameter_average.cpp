@@ -2,17 +2,18 @@
 //   mean:  row_i ← Σ_r n_r [rank r changed row i] row_i,r / Σ_r n_r [rank r changed row i]   where anybody changed it
 //   sum:   row_i ← old_i + Σ_r (row_i,r − old_i)
 //   n_r: examples that rank r has seen since the last average; old: what all ranks held then
-// A rank that did not change a row has nothing to say of it: a plain mean would take back what the others have learnt.
-// The sum goes as far as one rank would with the examples of all, which is right while the ranks' changes are small
-// (they then are what updates without waiting are, each some steps late), and too far where they are not.
-// How far apart ranks get grows with what they do to a row before it is merged. So rows whose changes are added are
-// also merged between averages, whenever the ranks together have touched them about `merge_after` times: frequent words
-// many times a step, rare ones hardly before the average (after Ji et al., "Parallelizing word2vec in shared and
-// distributed memory", 2016, who merge frequent words more often). After a step the ranks add up what each row was
-// touched: one allreduce of 4 bytes a row, and one of the rows that are merged. Within the next step a row that was
-// touched n times is merged n / merge_after times, in equal distances: one allreduce of the rows that are due, after
-// each of the parts into which the step is cut. (In the first step after an average touches are added up after 1, 2, 4,
-// … of its parts.) The sum keeps old: 4N bytes more.
+// A rank that did not change a row does not count in its mean: a plain mean over all ranks would undo most of what the
+// others have learnt. The sum moves a row as far as one rank would with the examples of all. That is right while the
+// ranks' changes are small: they then act like asynchronous updates that arrive some steps late. Where they are large,
+// the sum moves too far.
+// The more updates a row gets before it is merged, the further the ranks' copies drift apart. So rows whose changes are
+// added are also merged between averages, whenever the ranks together have touched them about `merge_after` times:
+// frequent words many times a step, rare ones hardly before the average (after Ji et al., "Parallelizing word2vec in
+// shared and distributed memory", 2016, who merge frequent words more often). After each step the ranks sum the numbers
+// of touches of each row: one allreduce of 4 bytes a row, and one of the rows that are then merged. Within the next
+// step a row that was touched n times is merged n / merge_after times, at equal intervals: the step is cut into parts,
+// and after each part one allreduce merges the rows that are due. (In the first step after an average, touches are
+// summed after 1, 2, 4, … of its parts.) The sum needs a copy of old: 4N bytes more.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -99,7 +100,7 @@ void ParameterAverage::average(Index examples) {
     }
     return;
   }
-  // A run that is resumed here knows no more.
+  // A run that is resumed from here has no counts either, and must make the same steps.
   frequent_.clear();
   learns_ = true;
   uncounted_ = 0;
@@ -144,7 +145,8 @@ void ParameterAverage::count_and_merge() {
   uncounted_ = 0;
 }
 
-/// Those whose merges, spread evenly over the step, have one at the end of this part.
+/// Merges the frequent rows that have a merge at the end of this part, when their merges are spread evenly over the
+/// step.
 void ParameterAverage::merge_due(int part) {
   const auto merges_until = [&](const FrequentRow& row, int made) {
     return std::floor(row.merges * static_cast<float>(made) / static_cast<float>(parts_));
@@ -156,7 +158,7 @@ void ParameterAverage::merge_due(int part) {
   exchange(rows_);
 }
 
-/// \param least touches, by all ranks, of a row that is to be merged
+/// \param least rows with at least so many touches by all ranks are merged
 void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t least) {
   const models::RowSpace& rows = spaces_[space];
   weights_.resize(static_cast<std::size_t>(rows.rows));
@@ -179,7 +181,7 @@ void ParameterAverage::merge_rows(std::size_t space, float weight, std::int64_t 
   exchange(rows_);
 }
 
-/// The rows that all ranks touch so often that they are to be merged within a step.
+/// Collects the rows that are touched so often, over all ranks, that they must be merged within a step.
 void ParameterAverage::note_frequent(std::size_t space) {
   const models::RowSpace& rows = spaces_[space];
   for (Index row = 0; row < rows.rows; ++row) {
@@ -193,7 +195,7 @@ void ParameterAverage::note_frequent(std::size_t space) {
   }
 }
 
-/// Makes one of the ranks' rows. Collective, and the same rows on every rank.
+/// Merges rows over the ranks. Collective, with the same rows on every rank.
 void ParameterAverage::exchange(std::span<const Row> rows) {
   while (!rows.empty()) {
     std::size_t count = 0, floats = 0;
@@ -215,7 +217,7 @@ void ParameterAverage::exchange(std::span<const Row> rows) {
   }
 }
 
-/// What this rank adds to a row's sum.
+/// Writes this rank's contribution to the sum over ranks.
 void ParameterAverage::give(const Row& row, std::span<float> to) const {
   const float* const own = run_.state.parameters.data() + row.at;
   for (std::size_t k = 0; k < to.size(); ++k) {
@@ -227,7 +229,7 @@ void ParameterAverage::give(const Row& row, std::span<float> to) const {
   }
 }
 
-/// The row that the sum makes.
+/// Sets a row to its merged value.
 void ParameterAverage::take(const Row& row, std::span<const float> sum) {
   float* const own = run_.state.parameters.data() + row.at;
   if (!sums()) {
@@ -238,7 +240,7 @@ void ParameterAverage::take(const Row& row, std::span<const float> sum) {
   for (std::size_t k = 0; k < sum.size(); ++k) own[k] = old[k] += sum[k];
 }
 
-/// What belongs to no row, of which there is little: biases of a whole model, counts.
+/// Averages the few floats that belong to no row: biases of a whole model, counts.
 void ParameterAverage::average_rest(double weight) {
   std::vector<std::pair<Index, Index>> taken;
   for (const models::RowSpace& rows : spaces_) taken.emplace_back(rows.offset, rows.offset + rows.rows * rows.stride);

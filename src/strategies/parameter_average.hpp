@@ -9,58 +9,60 @@
 
 namespace unisono::strategies {
 
-/// How a row that several ranks changed becomes one.
+/// How a row of θ is merged that several ranks changed.
 enum class RowMerge {
   by_model,  ///< as InPlace::usual_merge says
-  sum,       ///< the changes of all are added
-  mean       ///< over those that changed it
+  sum,       ///< the changes of all ranks are added
+  mean       ///< of the ranks that changed it
 };
 
-/// Whether rows of this model are to become the sum of the changes. Of a model that is updated in place.
+/// Whether the rows of this model (which is updated in place) are merged by adding the ranks' changes.
 bool sums_changes(const models::InPlace& model, RowMerge merge);
 
+/// Keys about merging rows, of strategies that average θ.
 struct RowMergeSettings {
   RowMerge merge = RowMerge::by_model;
-  std::int64_t merge_after = 64;  ///< sum: touches after which a row is merged between averages
+  std::int64_t merge_after = 64;  ///< with sum: touches, by all ranks, after which a row is merged between averages
   void describe(ConfigVisitor& visitor);
 };
 
-/// What averages less often, for a summary's advice.
+/// Advice of StrategyKind::relief for strategies that average θ.
 std::string relief_of_averages(const StrategySettings& settings, bool in_place);
 
-/// Makes one model of the ranks' θ now and then. Of a model with rows, a row becomes the mean of those ranks that
-/// changed it, weighted by their examples, or the sum of their changes, and rows that nobody changed are not sent; all
-/// else becomes the mean over all ranks, weighted likewise.
+/// Averages θ over the ranks when its owner calls it, weighted by the ranks' examples. In a model with rows, a row
+/// becomes the weighted mean of those ranks that changed it, or its old value plus the sum of their changes; unchanged
+/// rows are not sent. parameter_average.cpp describes the algorithm.
 class ParameterAverage {
  public:
   ParameterAverage(TrainContext& run, const RowMergeSettings& settings);
 
-  /// What one on each of so many ranks takes.
+  /// Bytes of memory that one object takes on each rank.
   static std::int64_t bytes(const models::Model& model, const RowMergeSettings& settings, int ranks);
 
-  /// What the model's steps are to mark; null where there are no rows, or no other rank.
+  /// Where the model's steps must mark the rows that they touch; null if the model has no rows or there is only one
+  /// rank.
   models::TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
-  /// Collective. \param examples of this rank since the last average
+  /// Averages all of θ. Collective. \param examples those of this rank since the last average
   void average(Index examples);
-  /// How many parts the next step is to be made in, so that its most frequent rows can be merged between them; the same
-  /// on every rank. \param examples of the step, over all ranks
+  /// Called before each step. \return in how many parts to make it, so that frequently touched rows can be merged in
+  /// between; the same on every rank. \param examples of the step, over all ranks
   int begin_step(Index examples);
-  /// After each part of a step but the last: rows that are due. Collective.
+  /// Called after each part of a step but the last: merges the rows that are due. Collective.
   void merge_after_part(int part);
-  /// After a step without an average: rows that were touched often enough. Collective.
+  /// Called after a step without an average: merges the rows that were touched often enough. Collective.
   void merge_after_step();
 
  private:
   /// A row that is to be merged.
   struct Row {
-    Index at;     ///< in θ
-    float share;  ///< of the mean that this rank's row has; 0: it did not change it
+    Index at;     ///< its offset in θ
+    float share;  ///< weight of this rank's row in the mean; 0: this rank did not change it
     std::int32_t floats;
   };
   /// A row that is to be merged several times a step.
   struct FrequentRow {
     Row row;
-    float merges;  ///< a step
+    float merges;  ///< per step
   };
 
   bool sums() const { return !old_.empty(); }
@@ -82,12 +84,12 @@ class ParameterAverage {
   std::optional<models::TouchedRows> touched_;
   std::vector<float> weights_, packed_;
   std::vector<Row> rows_;
-  int parts_ = 1;                            ///< of this step
-  bool learns_ = true;                       ///< nothing was counted since the last average
-  float uncounted_ = 0;                      ///< parts of a step since touches were last counted
-  std::vector<std::vector<float>> counted_;  ///< by space and row: touches by all ranks, of rows that were not merged
+  int parts_ = 1;                            ///< of the present step
+  bool learns_ = true;                       ///< the first step after an average: touches are summed more often
+  float uncounted_ = 0;                      ///< steps, in fractions, since touches were last summed over the ranks
+  std::vector<std::vector<float>> counted_;  ///< by space and row: touches by all ranks, as last summed
   std::vector<FrequentRow> frequent_;
-  std::vector<float> old_;  ///< θ after the last average; empty: the mean needs none
+  std::vector<float> old_;  ///< θ after the last average or merge; empty where rows become means
 };
 
 }  // namespace unisono::strategies

@@ -1,18 +1,18 @@
 // Asynchronous training by a sharded parameter server (Downpour), with bounded staleness where that is wanted.
 //   θ is cut into shards, one a server. A worker w, on its own examples, at its own pace:
-//     θ_w ← the servers' θ                    a pull: what it may miss of others' pushes is the consistency's affair
-//     g ← ∇ of its own mini-batch at θ_w      a push: each server makes one step of the optimizer of its part of it,
+//     θ_w ← the servers' θ                    a pull, which may miss pushes of others, see consistency below
+//     g ← ∇ of its own mini-batch at θ_w      a push: each server makes one optimizer step with its part of g,
 //                                             θ ← θ − rate · direction(g), as it arrives
-//   A model that is updated in place pulls the rows that a step touches and pushes what it changed of them, which is
-//   added. Consistency:
+//   A worker of a model that is updated in place pulls the rows that its step touches and pushes their changes, which
+//   the servers add. Consistency:
 //     asynchronous   a pull is answered at once
 //     bounded        a pull for step c is answered when every worker's steps up to c − staleness − 1 are in θ
-//     synchronous    the workers' pushes of a step make one update, and a pull gets what all of step c − 1 made
-//   With one worker each of them is the serial run. The run is cut into segments (to a report, an evaluation, a
-//   checkpoint), at whose ends all pushes are in θ and all ranks get all of it.
+//     synchronous    the workers' pushes of a step make one update, and a pull for step c contains all of step c − 1
+//   With one worker each of these equals the serial run. The run is cut into segments (up to a report, an evaluation or
+//   a checkpoint). At the end of each, all pushes are in θ, and all ranks get all of θ.
 //   Dean et al., "Large scale distributed deep networks", NIPS 2012; Ho et al., "More effective distributed ML via a
 //   stale synchronous parallel parameter server", NIPS 2013.
-// Cost: a pull and a push of 4N bytes a worker and step, over all servers; rows: of those that are touched.
+// Cost per worker and step: a pull and a push of 4N bytes in all; with rows, only of those that are touched.
 #include "parameter_server.hpp"
 
 #include <fmt/format.h>
@@ -68,7 +68,7 @@ void ParameterServer::require(const models::Model& model, int) const {
   model.require_gradient();
 }
 
-/// Such a model exchanges rows after each of its steps, and they are no gradients.
+/// Refuses settings for gradients: a model that is updated in place exchanges rows after each of its steps.
 void ParameterServer::require_in_place() const {
   const auto refuse = [](bool wrong, std::string_view key, std::string_view reason) {
     if (!wrong) return;
@@ -84,15 +84,15 @@ void ParameterServer::require_in_place() const {
   refuse(own_.delay_compensation != 0, "delay_compensation", kGradient);
 }
 
-/// Where a run is repeated on fewer ranks.
+/// Not empty only in a replay, which may have fewer ranks than the recorded run had workers.
 std::vector<int> ParameterServer::housed_workers(int rank, int ranks) const {
   return settings_.replayed_workers > 0 ? roles_of(settings_, ranks).workers_of(rank) : std::vector<int>();
 }
 
-/// A worker's second gradient and what else it holds twice; a server's shard, its update rule's state, what comes in
-/// from each worker, and copies of the shard as each worker has read it, as far as they are kept or may still be on
-/// their way when another worker's push is applied. Of rows: what a worker pulls and has pushed, and the same of each
-/// worker at a server, as if every step touched all of them. That is the most it can be.
+/// A worker: its second gradient and other second buffers. A server: its shard, the optimizer's state, a buffer for
+/// each worker's push, and the copies of the shard as workers have read it that are kept, or still being sent while
+/// another push is applied. With rows: what a worker pulls and has pushed, and the same for each worker at a server.
+/// This is an upper bound, as if every step touched all rows.
 std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks, int states) const {
   const Roles roles = roles_of(settings_, ranks);
   const std::int64_t n = model.layout().size(), workers = roles.workers();
@@ -106,7 +106,7 @@ std::int64_t ParameterServer::extra_bytes(const models::Model& model, int ranks,
          (settings_.servers == 0 ? worker + server : std::max(worker, server));
 }
 
-/// What a push was computed on is what its worker has pulled last, or before a pull that has gone ahead.
+/// A push was computed on the values that its worker pulled last or, with prefetch, on those of the pull before.
 std::int64_t ParameterServer::kept_reads() const {
   if (own_.delay_compensation == 0) return 0;
   return own_.prefetch ? 2 : 1;
@@ -143,7 +143,7 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
   };
   plan.make_shard = [this, &run](comm::Slice place, MutableView statistics, kernels::Backend& backend) {
     optim::OptimizerSettings settings = run.optimizer_settings;
-    settings.clip_norm = 0;  // that is the workers' affair: a server does not see the whole gradient
+    settings.clip_norm = 0;  // workers clip: a server does not see the whole gradient
     auto optimizer = optim::make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
       run.backend.memory().copy(slice(run.optimizer.state()[i].values.view(), place),

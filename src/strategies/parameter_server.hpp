@@ -9,18 +9,19 @@
 
 namespace unisono::strategies {
 
-/// The learning rate of stale gradients: as of any other, or divided by the staleness.
+/// The learning rate for a stale gradient: the same as for any other, or divided by its staleness.
 enum class StaleRate { whole, divided };
 
+/// The keys of strategy.kind = "parameter_server".
 struct ParameterServerSettings {
   Consistency consistency = Consistency::asynchronous;
-  std::int64_t staleness = 2;  ///< bounded: steps
+  std::int64_t staleness = 2;  ///< with bounded: steps that a pull may miss of each worker's pushes
   std::int64_t pull_period = 1, push_period = 1;
-  bool prefetch = false;  ///< pull while the step before computes
+  bool prefetch = false;  ///< pull while the previous step computes
   StaleRate stale_rate = StaleRate::whole;
-  double delay_compensation = 0;        ///< λ
-  std::int64_t warmup_steps = 0;        ///< that worker 0 makes alone
-  RowMerge merge = RowMerge::by_model;  ///< of models that are updated in place
+  double delay_compensation = 0;        ///< λ of DC-ASGD; 0: none
+  std::int64_t warmup_steps = 0;        ///< steps at the start that worker 0 makes alone
+  RowMerge merge = RowMerge::by_model;  ///< for models that are updated in place
 };
 
 void describe_parameter_server(StrategySettings& settings, ConfigVisitor& visitor);

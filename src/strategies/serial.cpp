@@ -1,8 +1,8 @@
-// The serial run, which every way of training in parallel is compared with: one rank, one step after the other.
+// The serial run, the reference for all parallel strategies: one rank, one step after the other.
 //   A model that updates in place:   for each example i, in the epoch's order:   θ ← θ − rate · ∇ℓ_i(θ)
 //   Any other:                       for each batch:                             θ ← θ − rate · direction(g)
 //   Robbins & Monro, Ann. Math. Stat. 22(3), 1951.
-// Cost: no message.
+// Cost: no messages.
 #include "allreduce.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"

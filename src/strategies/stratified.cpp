@@ -1,17 +1,17 @@
 // Matrix factorization by blocks, so that no two workers ever touch the same row or column.
-//   Users and items are dealt to the rows and columns of a grid, B × B; each rank has a part of the grid's rows: their
-//   ratings, and their users' part of θ. In step w, row i meets column j = i + w (mod B):
+//   Users and items are dealt to the rows and columns of a B × B grid. Each rank has a part of the grid's rows: their
+//   ratings, and their users' part of θ. In step w, row i trains with column j = i + w (mod B):
 //     for the ratings (u, v) of block (i, j), in its order:   θ_u, θ_v ← θ_u, θ_v − rate · ∇ℓ_uv(θ_u, θ_v)
-//   Blocks of one step share neither users nor items; so all of them can be made at the same time, by the threads of
-//   a rank and by the ranks, and θ is what one thread makes of the same blocks in any order of the rows: bit for bit
-//   the serial run with data.order = "strata", on any number of ranks and threads.
-//   The columns' items travel round the ranks while the next blocks are made: after a step the column of a rank's first
-//   row is the one that the last row of the rank before needs. A rank holds 1/P of the users and ratings, and of the
-//   items 1/P and two columns.
+//   Blocks of one step share neither users nor items. So the threads and ranks can train on all of them at the same
+//   time, and the result does not depend on their order: it equals, bit for bit, the serial run with data.order =
+//   "strata", on any number of ranks and threads.
+//   The columns, with their items' part of θ, travel round the ranks while the next blocks are trained on: after a step
+//   the last row of rank r − 1 needs the column of rank r's first row. A rank holds 1/P of the users and ratings, and
+//   1/P of the items plus two columns.
 //   Gemulla et al., "Large-scale matrix factorization with distributed stochastic gradient descent", KDD 2011, and
-//   Teflioudi et al., ICDM 2012, for ranks; for threads Zhuang et al., RecSys 2013, whose blocks are whichever are
-//   free.
-// Cost: an epoch sends every item once from rank to rank, round the ring: 4 · items · stride bytes a rank.
+//   Teflioudi et al., ICDM 2012, for ranks; for threads Zhuang et al., RecSys 2013, where threads take any
+//   free block.
+// Cost per epoch: every item travels once round the ring; each rank sends 4 · items · stride bytes.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -34,7 +34,7 @@ class Stratified final : public Strategy {
   std::optional<ItemRing> ring_;
 };
 
-/// Steps that are made without a pause, as far as they are this rank's.
+/// This rank's part of steps that are made in one pass of the ring.
 struct Segment {
   struct Diagonal {
     double rate = 0;
@@ -42,7 +42,7 @@ struct Segment {
   };
   std::vector<Diagonal> diagonals;
   data::SparseEntries entries;
-  StepRecord record;  ///< of the last one, with the examples of all
+  StepRecord record;  ///< of the last step, with the examples of all steps
 };
 
 Segment read_segment(TrainContext& run, std::int64_t first, std::int64_t last) {
@@ -76,7 +76,7 @@ Division* Stratified::divide(const models::Model& model, const data::DatasetInfo
 void Stratified::train(TrainContext& run) {
   ThreadTeam team(run.threads, "stratified");
   std::vector<kernels::LossSums> sums(
-      static_cast<std::size_t>(ring_->rows()));  // each row's, which one thread at a time adds to
+      static_cast<std::size_t>(ring_->rows()));  // by row; only one thread at a time adds to a row's
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
     const Segment segment = read_segment(run, made, std::min(run.total_steps, run.observer.next_due(made)));

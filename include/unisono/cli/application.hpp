@@ -4,8 +4,8 @@
 
 namespace unisono::cli {
 
-/// The whole program, as the binary `unisono` has it.
-/// \param models kinds of models of one's own, which configs may name beside the built-in ones
+/// The whole program: what `main` of the binary `unisono` calls.
+/// \param models additional kinds of models, which configs may name like the built-in ones (docs/own-model.md)
 /// \return the exit code
 int run(int argc, char** argv, const models::ModelKinds& models = {});
 

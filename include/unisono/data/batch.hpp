@@ -16,7 +16,7 @@ struct FeatureShape {
   bool operator==(const FeatureShape&) const = default;
 };
 
-/// Rows of a sparse matrix, and what is to be predicted of each.
+/// Rows of a sparse matrix with their labels or targets.
 struct LabelledRows {
   SparseRows rows;
   View answers;       ///< [rows]: class numbers, or targets; empty: none
@@ -25,7 +25,7 @@ struct LabelledRows {
 
 using SparseEntries = std::span<const SparseEntry>;
 
-/// A whole split of a set that is no table of dense features: rows; ratings or co-occurrences; text.
+/// A whole split of a set that is not a table of dense features: sparse rows; ratings or co-occurrences; text.
 using ExampleSet = std::variant<LabelledRows, SparseEntries, Text>;
 
 /// Rows, entries or sentences [first, last) of such a set.
@@ -35,42 +35,43 @@ struct ExampleRange {
   bool operator==(const ExampleRange&) const = default;
 };
 
-/// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented; or their numbers, where
-/// a device keeps the features and does that itself. The memory belongs to the source and stays valid until its next
-/// batch is asked for. B may be 0: such a rank takes part in collectives all the same.
+/// This rank's part of a micro-batch: B examples, in canonical order, normalised and augmented; or only their indices,
+/// where a device keeps the features and normalises and augments them itself. The memory belongs to the source and
+/// stays valid until the source's next batch is requested. B may be 0: the rank then still takes part in collectives.
 ///
-/// Examples of a set that is no table are not copied: such a batch names ranges of the set, and has neither `examples`
-/// nor features, labels and targets. An example of a text is a word, of which its sentences have so many.
+/// Examples of a set that is not a table are not copied: the batch has `set` and `ranges`, and neither `examples` nor
+/// features, labels and targets. An example of a text is one word, so `size` is the number of words in the batch's
+/// sentences.
 struct Batch {
   Index size = 0;              ///< B
   Index micro_batch_size = 0;  ///< examples of this micro-batch on all ranks that share it
   Index global_size = 0;       ///< examples of the step: all its micro-batches on all ranks
   Index rank_step_size = 0;    ///< examples of the step on this rank: all its micro-batches
   std::int64_t epoch = 0;
-  std::int64_t epoch_examples_before = 0;    ///< of the epoch, on all ranks, in the steps before this one
-  Index micro_batch = 0, micro_batches = 1;  ///< its number in the step, and how many there are
-  /// No other rank has examples of this micro-batch, so that batch statistics need no other rank's.
+  std::int64_t epoch_examples_before = 0;    ///< examples of the epoch, on all ranks, in earlier steps
+  Index micro_batch = 0, micro_batches = 1;  ///< number of this micro-batch in the step, and how many it has
+  /// Whether this rank has the whole micro-batch, so that batch statistics need no communication.
   bool whole = false;
   bool last_of_step = true;  ///< this rank's last micro-batch of its step
   bool last_of_epoch = false;
   std::span<const std::uint64_t> examples = {};  ///< [B] indices in the set
   View features = {};                            ///< [B, C, H, W]; empty where a device keeps them
-  KeptFeatures* kept = nullptr;                  ///< the device's, of which `examples` says which; null: none
-  std::span<const Movement> movements = {};      ///< [B] of such examples; empty: they stay as they are
-  std::span<const std::int32_t> labels = {};     ///< [B], or empty
-  View targets = {};                             ///< [B, T], or empty
-  View weights = {};                             ///< [B] of the examples' losses in training; empty: all are 1
-  const ExampleSet* set = nullptr;               ///< null: a table of dense features
-  std::span<const ExampleRange> ranges = {};     ///< of the set, to be visited in this order
+  KeptFeatures* kept = nullptr;               ///< the features that a device keeps, indexed by `examples`; null: none
+  std::span<const Movement> movements = {};   ///< [B] augmentations for the device to apply; empty: none
+  std::span<const std::int32_t> labels = {};  ///< [B], or empty
+  View targets = {};                          ///< [B, T], or empty
+  View weights = {};                          ///< [B] of the examples' losses in training; empty: all are 1
+  const ExampleSet* set = nullptr;            ///< null: a table of dense features
+  std::span<const ExampleRange> ranges = {};  ///< ranges of `set`, to be visited in this order
 };
 
-/// Where a run stands in its data.
+/// A run's position in its training data: the next batch is the first of this step.
 struct DataCursor {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  ///< within the epoch
 };
 
-/// Yields batch after batch, epoch after epoch, without end; prefetches.
+/// Yields a rank's training batches, epoch after epoch, without end; prefetches.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
@@ -80,7 +81,7 @@ class BatchSource {
   virtual std::int64_t examples_per_epoch() const = 0;  ///< over all ranks
   /// The next batch will be the first of this step.
   virtual void seek(const DataCursor& cursor) = 0;
-  /// Seconds that `next` made its caller wait, so far.
+  /// Seconds that callers of `next` have waited so far.
   virtual double wait_seconds() const = 0;
 };
 

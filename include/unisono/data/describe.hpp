@@ -4,8 +4,9 @@
 
 namespace unisono::data {
 
-/// What a set holds, as text of some lines: groups, shapes, types, chunking, ranges, class balance, a few images.
-/// \throws DataError where the file is no set
+/// Describes a set in some lines of text, for `unisono data describe`: groups, shapes, types, chunking, ranges, class
+/// balance, a few images.
+/// \throws DataError if the file is not a data set
 std::string describe_set(const std::string& path);
 
 }  // namespace unisono::data

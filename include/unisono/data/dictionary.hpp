@@ -6,26 +6,26 @@
 
 namespace unisono::data {
 
-/// What the things are called that a set has numbers of: names[i] is the name of number i.
+/// The names of the things that a set refers to by number: names[i] is the name of number i.
 struct NameTable {
   std::string table;  ///< words, users, items, classes
   std::vector<std::string> names = {};
-  std::vector<std::int64_t> counts = {};  ///< how often each occurs; empty: nobody says
+  std::vector<std::int64_t> counts = {};  ///< how often each occurs; empty: not known
 };
 
-/// `/dictionary` of a set, and its classes, without what it does not have.
+/// The tables of `/dictionary` in a set's file, and its class names. Tables that the set lacks are left out.
 using Dictionary = std::vector<NameTable>;
 
-/// \throws DataError
+/// Reads the dictionary of a set's file. \throws DataError
 Dictionary read_dictionary(const std::string& path);
 /// Makes a file that `read_dictionary` reads. \throws OutputError
 void write_dictionary(const std::string& path, const Dictionary& dictionary);
 
-/// Null where there is no such table.
+/// The table of this name, or null.
 const NameTable* find_table(const Dictionary& dictionary, const std::string& table);
 
-/// The letters of all alphabets made small; what is no UTF-8 stays as it is.
-/// \throws DataError where the system does not know Unicode's letters
+/// The words in lower case, in all alphabets; words that are not valid UTF-8 are not changed.
+/// \throws DataError if the system has no UTF-8 locale
 std::vector<std::string> lowercase(std::vector<std::string> words);
 
 }  // namespace unisono::data

@@ -4,11 +4,12 @@
 
 namespace unisono::data {
 
-/// Things 0 … n−1 dealt round to parts, as cards are: thing i goes to part i mod parts, and is number i / parts there.
-/// Parts are as equal as can be, also where things that belong together have numbers near each other.
+/// A cyclic (round-robin) distribution of things 0 … n−1 to parts: thing i goes to part i mod parts and has number i /
+/// parts there. The parts' sizes differ by at most 1, and neighbouring numbers go to different parts.
 struct Deal {
   Index things = 0, parts = 1;
 
+  /// Things in a part.
   Index size(Index part) const { return (things - part + parts - 1) / parts; }
   Index largest() const { return size(0); }
 };

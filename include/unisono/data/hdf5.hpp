@@ -10,7 +10,7 @@
 
 namespace unisono::data::hdf5 {
 
-/// What a dataset's values are. `other`: what no reader here understands (compounds, booleans, bfloat16, …).
+/// The type of a dataset's values. `other`: types that nothing here reads (compounds, booleans, bfloat16, …).
 enum class Type { uint8, int8, uint16, int16, uint32, int32, uint64, int64, float16, float32, float64, text, other };
 std::string_view name_of(Type type);
 bool is_integer(Type type);
@@ -23,6 +23,7 @@ struct Half {
   std::uint16_t bits = 0;
 };
 
+/// Shape, chunking and type of a dataset.
 struct DatasetShape {
   std::vector<std::uint64_t> extent;
   std::vector<std::uint64_t> chunk;  ///< empty: contiguous
@@ -35,8 +36,8 @@ struct DatasetShape {
 };
 
 /// An HDF5 file, closed by its destructor. The library is not thread-safe: every call takes one process-wide mutex.
-/// Paths name groups from the root: "train/features". All throw with file, path and HDF5's own reason: DataError where
-/// something cannot be read or is not as it should be, OutputError where something cannot be written.
+/// Paths name groups from the root: "train/features". All functions throw DataError if something cannot be read or is
+/// not as it should be, and OutputError if it cannot be written; messages give file, path and HDF5's own reason.
 class File {
  public:
   /// create: makes or truncates; update: reads and writes a file that exists
@@ -53,8 +54,8 @@ class File {
   std::vector<std::string> children(const std::string& group) const;
   bool is_dataset(const std::string& object) const;
   DatasetShape shape(const std::string& dataset) const;
-  /// Bytes from the file's start to a contiguous dataset's first value, from which on they lie in canonical order; 0
-  /// for one that has no values.
+  /// Bytes from the file's start to the first value of a contiguous dataset, whose values follow in row-major order; 0
+  /// if it has no values.
   std::uint64_t offset(const std::string& dataset) const;
 
   /// Rows [first, first + count) along the first axis, converted by HDF5 to T (uint8_t, uint32_t, int32_t, int64_t,
@@ -65,12 +66,12 @@ class File {
   template <typename T>
   std::vector<T> read(const std::string& dataset) const;
 
-  /// How many strings a list has: a one-dimensional dataset of strings, of variable or fixed length, or what
-  /// `write_names` made.
+  /// How many strings a list has. A list is a one-dimensional dataset of strings, of variable or fixed length, or a
+  /// group made by `write_names`.
   std::uint64_t count_strings(const std::string& list) const;
   /// Strings [first, first + count) of a list.
   std::vector<std::string> read_strings(const std::string& list, std::uint64_t first, std::uint64_t count) const;
-  /// All of them; their hash, where there is one, is checked.
+  /// All of them; checks their hash if there is one.
   std::vector<std::string> read_strings(const std::string& list) const;
 
   /// Makes an empty group (and the groups above it).
@@ -80,7 +81,7 @@ class File {
   template <typename T>
   void create(const std::string& dataset, const std::vector<std::uint64_t>& extent, std::uint64_t chunk_rows = 0,
               int compression = 0);
-  /// Makes a contiguous dataset whose values are to be written straight into the file, when HDF5 has closed it.
+  /// Makes a contiguous dataset whose values will be written directly into the file after HDF5 has closed it.
   /// \return offset() of it
   template <typename T>
   std::uint64_t reserve(const std::string& dataset, const std::vector<std::uint64_t>& extent);
@@ -89,15 +90,15 @@ class File {
   /// Makes a one-dimensional, contiguous dataset and writes it.
   template <typename T>
   void write(const std::string& dataset, const std::vector<T>& values);
-  /// Makes a group `list` with the strings as plain numbers: 'bytes' (uint8), all of them one behind the other, and
-  /// 'offsets' (uint64), where each begins and the last ends; its attribute 'xxh3' is the hash of both.
+  /// Makes a group `list` with the strings as plain numbers: 'bytes' (uint8), concatenated, and 'offsets' (uint64),
+  /// where each begins and the last ends; the group's attribute 'xxh3' is the hash of both.
   void write_names(const std::string& list, const std::vector<std::string>& values);
-  /// Makes a one-dimensional dataset of UTF-8 strings of variable length, which hold no zero byte, and writes it: for
-  /// other programs to read.
+  /// Writes a one-dimensional dataset of UTF-8 strings of variable length, for other programs to read. The strings must
+  /// not hold zero bytes.
   void write_strings(const std::string& dataset, const std::vector<std::string>& values);
 
-  /// Of a dataset or a group; "" is the root. T: std::int64_t, double, std::string, std::vector<std::string>.
-  /// Overwrites an attribute of this name.
+  /// Writes or overwrites an attribute of a dataset or group; "" is the root. T: std::int64_t, double, std::string,
+  /// std::vector<std::string>.
   template <typename T>
   void write_attribute(const std::string& object, const std::string& name, const T& value);
   /// Any integer is read as std::int64_t, any number as double, if the attribute is a scalar or has one element.
@@ -105,7 +106,7 @@ class File {
   T read_attribute(const std::string& object, const std::string& name) const;
   bool has_attribute(const std::string& object, const std::string& name) const;
 
-  /// Hands everything to the operating system. Call it before the destructor, which swallows errors.
+  /// Flushes everything to the operating system. Call it before destruction, because the destructor ignores errors.
   void flush();
 
  private:
@@ -116,7 +117,7 @@ class File {
   std::unique_ptr<State> state_;
 };
 
-/// Whether a file begins as HDF5 files do. \throws DataError where it cannot be read
+/// Whether a file has HDF5's signature. \throws DataError if it cannot be read
 bool is_hdf5(const std::string& path);
 
 }  // namespace unisono::data::hdf5

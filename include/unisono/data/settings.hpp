@@ -56,23 +56,25 @@ inline constexpr Named<NormalizationKind> kNormalizations[] = {
     {NormalizationKind::channel, "channel", "one mean and standard deviation per channel"},
     {NormalizationKind::feature, "feature", "one mean and standard deviation per feature"}};
 
+/// `[data.augmentation]`, for images in training.
 struct AugmentationSettings {
-  std::int64_t crop_padding = 0;  ///< pixels of zero padding, then a random crop back to the size
+  std::int64_t crop_padding = 0;  ///< pixels of zero padding on each side, before a random crop back to the size
   bool horizontal_flip = false;
   std::int64_t shift = 0;  ///< at most so many pixels in each direction
   void describe(ConfigVisitor& visitor);
 };
 
+/// `[data]`: which set is used, and how it is read.
 struct DataSettings {
   std::string path;
   Targets targets = Targets::automatic;
   Partition partition = Partition::automatic;
-  Order order = Order::random;  ///< of training examples, where `shuffle` is
+  Order order = Order::random;  ///< of training examples, if they are shuffled
   Reader reader = Reader::automatic;
-  std::int64_t window_bytes = 0;   ///< streaming: memory for the window that examples are shuffled in; 0: chosen
-  double validation_fraction = 0;  ///< of the training set, where the file has no validation group
-  std::int64_t split_seed = 1;     ///< of the choice of these
-  bool stratify = true;            ///< whether each class gives the same fraction
+  std::int64_t window_bytes = 0;   ///< streaming: memory of the shuffle window; 0: chosen automatically
+  double validation_fraction = 0;  ///< share of the training set for validation, if the file has no validation group
+  std::int64_t split_seed = 1;     ///< seed of this split
+  bool stratify = true;            ///< whether the split takes the same fraction of each class
   ImageLayout layout = ImageLayout::automatic;  ///< of images with channels
   NormalizationKind normalization = NormalizationKind::automatic;
   bool shuffle = true;

@@ -6,10 +6,10 @@
 
 namespace unisono::experiment {
 
-/// Puts together what training would, as far as that does not depend on the ranks and takes no memory: the set's
-/// figures, the model, the strategy, the update rule. Reads no features. Not collective.
-/// \return what was found, or that the data are not there and were not looked at
-/// \throws ConfigError, DataError as training would
+/// Checks a config by making what training would make, as far as it depends neither on the ranks nor on much memory:
+/// the set's metadata, the model, the strategy, the update rule. Reads no features. Not collective.
+/// \return a text about what was checked, or that the data file is missing and was not checked
+/// \throws ConfigError, DataError as training does
 std::string check(const Config& config);
 
 }  // namespace unisono::experiment

@@ -12,13 +12,14 @@
 
 namespace unisono::experiment {
 
+/// The arguments of `unisono info`.
 struct InfoOptions {
-  std::optional<SyntheticShape> data;  ///< in place of the config's set
+  std::optional<SyntheticShape> data;  ///< used instead of the config's set
   bool json = false;
 };
 
-/// Prints the table of layers, and what a rank's peak memory will be when the config is trained on these ranks. Nothing
-/// is trained, and no data are read. Collective.
+/// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks. Trains nothing
+/// and reads no examples. Collective.
 void info(comm::Communicator& world, const Config& config, const InfoOptions& options, Log& log);
 
 }  // namespace unisono::experiment

@@ -13,19 +13,19 @@ namespace unisono::experiment {
 class NodePlace;
 class SharedDataset;
 
+/// How a job treats signals and measures time.
 struct JobOptions {
-  /// Whether SIGTERM, SIGINT and SIGUSR1 mean the wish to stop all runs of the job, as long as it lives.
+  /// Whether SIGTERM, SIGINT and SIGUSR1 ask all runs of the job to stop, as long as the job exists.
   bool heeds_signals = false;
-  /// Of all seconds that runs measure. It outlives the job.
+  /// Measures all seconds of its runs. Must outlive the job.
   const Clock& clock = steady_clock();
 };
 
-/// What belongs to a group of processes and outlives the runs that they make: the log, the stop signals, the ranks'
-/// places on cores and GPUs, opened sets, the clock. Each rank has one. Runs may follow each other, and runs of
-/// disjoint groups may go on side by side.
+/// What a group of processes shares among the runs that it makes, one after another or in disjoint groups at the same
+/// time: the log, stop signals, the ranks' assignment to cores and GPUs, opened sets, the clock. Each rank has one Job.
 class Job {
  public:
-  /// Collective over these ranks. \param ranks they and the log outlive the job
+  /// Collective over `ranks`. \param ranks all ranks of the job; they and the log must outlive it
   Job(comm::Communicator& ranks, Log& log, const JobOptions& options = {});
   ~Job();
   Job(const Job&) = delete;
@@ -34,19 +34,19 @@ class Job {
   comm::Communicator& ranks() { return ranks_; }
   Log& log() { return log_; }
   const Clock& clock() const { return clock_; }
-  /// This rank's place among all ranks of the job, which it keeps in every group of them.
+  /// This rank's cores and its number on its node, among all ranks of the job; the same in every group.
   const NodePlace& place() const { return *place_; }
-  /// The first stop signal that this process has received; 0: none, or the job does not heed them.
+  /// The first stop signal that this process has received; 0 if there was none, or the job does not heed signals.
   int received_signal() const;
 
-  /// The ranks of equal colour, ordered by key, for runs side by side. Collective over the job. They stay a group until
-  /// the job ends.
+  /// A group of the ranks with the same colour, ordered by key as in MPI_Comm_split, for runs at the same time.
+  /// Collective over the job, which owns the group.
   comm::Communicator& split(int color, int key);
 
-  /// The set that a run of this group trains on. All ranks of the job, and groups of `split`, keep the set of their
-  /// last run open, and the next run takes it over if it has the same data settings (and the same seed, where sets
-  /// depend on it: all but tables) and the file has not changed. A run of any other group opens its own. Collective
-  /// over the group. \throws DataError
+  /// Opens the set on which a run of this group trains. The group of all ranks, and each group made by `split`, keep
+  /// the set of their last run open; the next run reuses it if the data settings and the file are the same, and the
+  /// seed, too, unless the set is a table. Other groups always open the set anew. Collective over the group. \throws
+  /// DataError
   std::shared_ptr<SharedDataset> open_set(comm::Communicator& group, const data::DataSettings& settings,
                                           std::uint64_t seed);
 
@@ -57,14 +57,14 @@ class Job {
   comm::Communicator& ranks_;
   Log& log_;
   const Clock& clock_;
-  std::unique_ptr<Signals> signals_;  ///< null: they are not heeded
+  std::unique_ptr<Signals> signals_;  ///< null: signals are not heeded
   std::unique_ptr<NodePlace> place_;
   std::unique_ptr<Groups> groups_;
 };
 
-/// From now on SIGTERM, SIGINT and SIGUSR1 are remembered for the next job that heeds them: one that comes while MPI
-/// starts, or while the set is read, ends the run after its first step. A second SIGTERM or SIGINT ends the process at
-/// once.
+/// From now on SIGTERM, SIGINT and SIGUSR1 are recorded for the next job that heeds them: a signal that arrives while
+/// MPI starts, or while the set is read, ends the run after its first step. A second SIGTERM or SIGINT ends the process
+/// at once.
 void hold_stop_signals();
 
 }  // namespace unisono::experiment

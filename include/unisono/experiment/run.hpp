@@ -14,16 +14,17 @@
 
 namespace unisono::experiment {
 
-/// A run went wrong by itself.
+/// The training itself failed: it diverged, or a replay ended elsewhere.
 struct TrainingError : Error {
   explicit TrainingError(const std::string& message) : Error(ExitCode::other, "training error", message) {}
 };
 
-/// What to do where the run folder holds results already.
+/// What to do if the run folder already holds results.
 enum class Existing { refuse, resume, overwrite };
 
+/// How a run shows its progress.
 enum class Watching {
-  automatic,  ///< a bar on a terminal, else lines
+  automatic,  ///< a bar on a terminal, otherwise lines
   bar,
   lines,
   none
@@ -32,54 +33,58 @@ enum class Watching {
 /// Where a run leaves its results.
 enum class Results {
   in_folder,  ///< the config's run folder: config, log, metrics, checkpoints, summary
-  nowhere     ///< in what `run` returns alone: no file is written, and the run cannot be resumed
+  nowhere     ///< only in what `run` returns: no file is written, and the run cannot be resumed
 };
 
+/// What a run is asked to do in addition to its config.
 struct RunOptions {
-  Existing existing = Existing::refuse;  ///< in a folder
+  Existing existing = Existing::refuse;  ///< only with Results::in_folder
   Watching watching = Watching::automatic;
-  std::string compare_with = {};  ///< a run's folder, or a checkpoint: the summary tells how far from it this run ends
-  std::string replayed = {};      ///< a run's folder, whose record of events this run keeps to
+  std::string compare_with = {};  ///< a run's folder or a checkpoint: the summary gives the distance to its parameters
+  std::string replayed = {};      ///< a run's folder: this run replays its recorded events
   Results results = Results::in_folder;
-  /// Asked now and then on every rank; the wish of one rank stops all. Empty: nobody asks.
+  /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
   std::function<bool()> stop = {};
-  /// Is set to what this rank holds of θ when the run ends. Null: nobody wants it.
+  /// If not null, it is set to this rank's part of θ at the end of the run.
   std::vector<float>* parameters = nullptr;
 };
 
+/// How a run ended.
 enum class RunStatus {
   complete,
-  already_complete,  ///< it was resumed at its end: nothing was left to do
+  already_complete,  ///< it was resumed after its last step: nothing was left to do
   interrupted,       ///< by a signal; it can be resumed if it has a folder
-  stopped,           ///< by RunOptions::stop; likewise
-  diverged           ///< its loss, or a parameter, is no number or beyond all measure
+  stopped,           ///< by RunOptions::stop; it can be resumed if it has a folder
+  diverged           ///< its loss grew too large, or a loss or parameter is not finite
 };
 
-/// What a run came to; the same on every rank, but for `parameters`.
+/// A run's result; the same on every rank.
 struct RunResult {
   RunStatus status = RunStatus::complete;
-  std::string message = {};    ///< diverged: what happened and what to do
+  std::string message = {};    ///< if it diverged: what happened and what to do
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
-  BestEvaluation best = {};    ///< of all evaluations
+  BestEvaluation best = {};    ///< over all evaluations
   std::int64_t steps_per_epoch = 1;
-  std::int64_t epochs = 0, steps = 0;  ///< made, in earlier parts of a resumed run, too
-  std::int64_t examples = 0;           ///< trained on since the (re)start, over all ranks
-  double examples_per_second = 0;      ///< over the time of training, without evaluations and checkpoints
-  std::vector<models::Metric> train = {};
-  std::map<data::Split, std::vector<models::Metric>> evaluations = {};  ///< of the last step
+  std::int64_t epochs = 0, steps = 0;      ///< made, including earlier parts of a resumed run
+  std::int64_t examples = 0;               ///< trained on since the (re)start, over all ranks
+  double examples_per_second = 0;          ///< per second of training, without evaluations and checkpoints
+  std::vector<models::Metric> train = {};  ///< over the last epoch
+  std::map<data::Split, std::vector<models::Metric>> evaluations = {};  ///< after the last step, by split
   strategies::Seconds seconds = {};                                     ///< means over ranks that train
 };
 
-/// Trains, or goes on with training, as the config says, on all ranks of a group. Collective over the group; groups
-/// of one job that share no rank may run side by side.
+/// Trains a model as the config says, or resumes its training, on all ranks of a group. Collective over the group;
+/// disjoint groups of a job may run at the same time.
 /// \param group all ranks of the job, or some of them
-/// \throws any Error; the group's ranks can then do nothing more together
+/// \throws any Error; the group must not be used for communication afterwards
 RunResult run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options = {});
 
-/// Repeats a run of which strategy.record kept the order of events, on any number of ranks, and compares what comes
-/// out. Collective over the job. \param path the run's folder \param output the repeated run's; empty: "replay" in the
-/// run's \return complete where all parameters have the same bits \throws CheckpointError for a record that is damaged
-/// or does not fit build, machine or data; TrainingError where parameters differ
+/// Replays a run whose order of events was recorded (strategy.record), on any number of ranks, and compares the
+/// resulting parameters. Collective over the job.
+/// \param path the recorded run's folder \param output the new run's folder; empty: "replay" inside the recorded one's
+/// \return complete if all parameters have the same bits
+/// \throws CheckpointError if the record is damaged or does not fit binary, machine or data; TrainingError if
+/// parameters differ
 RunResult replay(Job& job, const std::string& path, const std::string& output, const models::ModelKinds& models);
 
 }  // namespace unisono::experiment

@@ -7,34 +7,36 @@
 #include "unisono/base/log.hpp"
 #include "unisono/experiment/evaluate.hpp"
 
-// What is done with the vectors of a trained model: those of words, or of users and items. By one process, without the
-// set: the run has their names (RUN/dictionary.h5).
+// Exports and searches the vectors of a trained model: of words, or of users and items. One process does it, without
+// the data set: their names are in the run's folder (RUN/dictionary.h5).
 
 namespace unisono::experiment {
 
+/// The arguments of `unisono export`.
 struct ExportOptions {
   ApplyOptions model;
-  std::string table;  ///< words, users, items, …; empty: the only one
+  std::string table;  ///< words, users, items, …; empty: the model's only table
   std::string output;
-  std::string format;  ///< of a table: word2vec-text, word2vec-binary, npy, csv; of all parameters: hdf5, npz
+  std::string format;  ///< for a table: word2vec-text, word2vec-binary, npy, csv; for all parameters: hdf5, npz
   bool overwrite = false;
 };
 
-/// Writes a table of vectors, each with its name, or all parameters by the names of their layers. Of npy the names go
-/// to a second file, OUTPUT.names.txt, a line each. \throws CheckpointError, ConfigError for a model without such
+/// Writes a table of vectors with their names, or all parameters with the names of their layers. With npy the names go
+/// to a second file, OUTPUT.names.txt, one per line. \throws CheckpointError, ConfigError for a model without such
 /// vectors, DataError, OutputError
 void export_vectors(const ExportOptions& options, Log& log);
 
+/// The arguments of `unisono neighbors`.
 struct NeighborOptions {
   ApplyOptions model;
-  std::string table;  ///< as above
+  std::string table;  ///< as in ExportOptions
   std::vector<std::string> names;
   std::int64_t top = 10;
   bool json = false;
 };
 
-/// Prints for each name those whose vectors have the largest cosines with its own.
-/// \throws as above; DataError for a name that there is not, with the nearest one
+/// Prints for each name the `top` names whose vectors have the largest cosines with its vector.
+/// \throws as export_vectors; DataError for an unknown name, with the most similar one
 void neighbors(const NeighborOptions& options, Log& log);
 
 }  // namespace unisono::experiment

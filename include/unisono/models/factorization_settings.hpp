@@ -6,7 +6,7 @@
 
 namespace unisono::models {
 
-/// How often the penalties count.
+/// How often the L2 penalty of a user or item counts in the objective.
 enum class PenaltyPer { rating, user_and_item };
 
 inline constexpr Named<PenaltyPer> kPenaltiesPer[] = {
@@ -17,11 +17,11 @@ inline constexpr Named<PenaltyPer> kPenaltiesPer[] = {
 
 /// `[model] kind = "factorization"`
 struct FactorizationSettings {
-  std::int64_t dimension = 32;  ///< K
+  std::int64_t dimension = 32;  ///< K, factors of a user or item
   double user_l2 = 0.02, item_l2 = 0.02;
   PenaltyPer l2_per = PenaltyPer::rating;
   bool biases = true;
-  double initial_range = 0.1;  ///< factors begin in ±range/√K
+  double initial_range = 0.1;  ///< initial factors are uniform in ±initial_range/√K
   void describe(ConfigVisitor& visitor);
 };
 

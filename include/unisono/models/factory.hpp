@@ -18,46 +18,48 @@
 
 namespace unisono::models {
 
-/// What the data say of a model's inputs and outputs.
+/// The facts about the data set that determine a model's inputs and outputs.
 struct ModelInputs {
   data::SetKind kind = data::SetKind::table;
   data::FeatureShape features = {};
-  Index rows = 0, columns = 0;  ///< users and items; words
+  Index rows = 0, columns = 0;  ///< ratings: users and items; text, co-occurrences: words
   double mean_value = 0;        ///< of the training ratings
   double row_values = 0;        ///< sparse rows: how many values a training row has on average
   Index classes = 0;            ///< 0: no labels
   Index target_size = 0;        ///< 0: no targets
 };
 
-/// What a model borrows.
+/// What a model is made with; references must outlive it.
 struct ModelContext {
   kernels::Backend& backend;
-  Reducer& reducer;                 ///< over the ranks that step together, for global batch statistics
+  Reducer& reducer;                 ///< sums batch statistics over the ranks that step together
   bool steps_together = true;       ///< whether the strategy keeps the ranks in step
-  std::uint64_t seed = 0;           ///< of dropout masks, and of what word models draw
+  std::uint64_t seed = 0;           ///< of dropout masks and of the random draws of word models
   std::string update_rule = "sgd";  ///< optimizer.kind, for models that update in place
-  double learning_rate = 1;         ///< optimizer.learning_rate, likewise
-  /// How many of so many training examples have each feature, or how often each word occurs; may be empty or give
-  /// nothing where the model is not to be trained.
+  double learning_rate = 1;         ///< optimizer.learning_rate, for the same models
+  /// data::Dataset::occurrences: how many of `training_examples` have each feature, or how often each word occurs. May
+  /// be empty, or return an empty span, where the model is not trained.
   std::function<std::span<const std::int64_t>()> occurrences = {};
   std::int64_t training_examples = 0;
-  std::vector<std::string> freeze = {};  ///< of networks: patterns of names (ParameterLayout::freeze)
+  std::vector<std::string> freeze = {};  ///< networks: blocks that are not trained (ParameterLayout::freeze)
 };
 
-/// A kind of model of one's own, beside the built-in ones: what `[model] kind` may say, the settings that it has, and
+/// A kind of model that a user of the library adds to the built-in ones: a value of `[model] kind`, its settings, and
 /// the model that these describe. See docs/own-model.md.
 class ModelKind {
  public:
   virtual ~ModelKind() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view meaning() const = 0;
+  /// Declares its settings, as keys of `[model]`.
   virtual void describe(ConfigVisitor& visitor) = 0;
-  /// \throws ConfigError where the data cannot serve it
+  /// \throws ConfigError where the data do not suit the model
   virtual std::unique_ptr<Model> make(const ModelInputs& inputs, const ModelContext& context) const = 0;
 };
 
-/// How each kind is made anew, with default settings, for a config to be read.
+/// One factory for each added kind, which returns it with default settings, before a config is read into them.
 using ModelKinds = std::vector<std::function<std::shared_ptr<ModelKind>()>>;
+/// Calls all factories.
 std::vector<std::shared_ptr<ModelKind>> make_kinds(const ModelKinds& kinds);
 
 /// `[model]`
@@ -68,14 +70,15 @@ struct ModelSettings {
   FactorizationSettings factorization;
   Word2vecSettings word2vec;
   GloveSettings glove;
-  std::vector<std::shared_ptr<ModelKind>> own;
+  std::vector<std::shared_ptr<ModelKind>> own;  ///< the added kinds
   void describe(ConfigVisitor& visitor);
 };
 
-/// Whether it is one of the built-in kinds whose models offer to be updated in place.
+/// Whether `kind` is a built-in kind whose models can be updated in place (models/in_place.hpp).
 bool has_in_place_kind(const ModelSettings& settings);
 
-/// \throws ConfigError naming the layer whose shapes do not fit, or the loss that the data cannot serve.
+/// Makes the model of settings.kind. \throws ConfigError naming the layer whose shapes do not fit, or the loss that
+/// does not suit the data
 std::unique_ptr<Model> make_model(const ModelSettings& settings, const ModelInputs& inputs,
                                   const ModelContext& context);
 

@@ -11,23 +11,27 @@
 #include "unisono/models/model.hpp"
 #include "unisono/models/row_locks.hpp"
 
+// Models that are updated in place: plain SGD (or Adagrad) on single examples, applied directly to θ, as Hogwild does.
+// An example of sparse rows, ratings or text touches few rows of θ; strategies merge, lock or send just those.
+
 namespace unisono::models {
 
-/// Rows of θ that examples touch one by one, e.g. the vectors of words: averaging sends only those that changed.
+/// A table in θ of which an example touches single rows, e.g. the vectors of words. Strategies send only rows that
+/// changed.
 struct RowSpace {
   std::string name;  ///< "users"
   Index offset = 0;  ///< of row 0 in θ
-  Index stride = 0;  ///< floats from one row to the next, all of them the row's
+  Index stride = 0;  ///< floats from one row to the next, all of which belong to the row
   Index rows = 0;
 };
 
-/// Rows first, first + step, …: `count` of them.
+/// The `count` rows first, first + step, ….
 struct RowSeries {
   Index first = 0, step = 1, count = 0;
 };
 
-/// How often each row was touched since it was forgotten. Threads mark at the same time; of two marks at once one may
-/// be lost, but never both.
+/// Counts for each row how often it was touched since `forget`. Threads may mark concurrently, without locks: of two
+/// simultaneous marks one may be lost, but never both.
 class TouchedRows {
  public:
   explicit TouchedRows(const std::vector<RowSpace>& spaces);
@@ -40,13 +44,15 @@ class TouchedRows {
   std::vector<std::vector<std::uint32_t>> marks_;
 };
 
-/// Measures how often threads update the same row at the same time: each notes the example that it works on and the
-/// rows that this touches, and looks who else is on them. Costs more than most examples do, so it is for samples.
+/// Measures how often threads update the same row at the same time. Each thread notes its current example and the rows
+/// that this touches, and checks whether another thread's current example touches them, too. This costs more than most
+/// updates, so only a sample of the steps is metered.
 class ConflictMeter {
  public:
   ConflictMeter(const std::vector<RowSpace>& spaces, int threads);
-  /// The thread goes on to its next example.
+  /// Called when the thread goes on to its next example.
   void begin(int thread);
+  /// Called for each row that the thread's current example touches.
   void touch(int thread, std::size_t space, Index row);
 
   std::int64_t touched() const;    ///< rows, over all threads and examples
@@ -58,71 +64,74 @@ class ConflictMeter {
     std::int64_t touched = 0, conflicts = 0;
   };
   std::vector<Thread> threads_;
-  std::vector<std::vector<std::uint64_t>> last_;  ///< by space and row: who touched it last, in which example
+  std::vector<std::vector<std::uint64_t>> last_;  ///< by space and row: which thread touched it last, in which example
 };
 
-/// What holds of all examples of a piece that is updated in place.
+/// Arguments of InPlace::update_in_place that are the same for all examples of a call.
 struct InPlaceStep {
   double rate = 0;
-  std::int64_t examples_before = 0;  ///< that this rank's copy of θ was trained on before this piece, about
+  std::int64_t examples_before = 0;  ///< about how many examples this copy of θ was trained on before this call
   MutableView parameters;            ///< θ, which other threads may be updating
-  RowLocks* locks = nullptr;         ///< null: none are taken
-  TouchedRows* touched = nullptr;    ///< null: nobody wants to know
-  ConflictMeter* meter = nullptr;    ///< null: nobody wants to know
+  RowLocks* locks = nullptr;         ///< taken for each example; null: no locking
+  TouchedRows* touched = nullptr;    ///< marks the touched rows; null: not wanted
+  ConflictMeter* meter = nullptr;    ///< measures conflicts; null: not wanted
   int thread = 0;                    ///< for the meter
 
-  /// Whether examples must be made one by one.
+  /// Whether examples must be handled one by one, not in one kernel call.
   bool one_by_one() const { return locks != nullptr || meter != nullptr; }
 };
 
-/// What one thread needs beside the model while it updates in place.
+/// A thread's workspace for in-place updates; each model derives its own.
 class Scratch {
  public:
   virtual ~Scratch() = default;
 };
 
-/// A part of each of a model's two tables of rows, as many floats a row as RowSpace::stride.
+/// Shards of the two tables of a bipartite model; a row has RowSpace::stride floats.
 struct TableParts {
   float* rows = nullptr;     ///< of row_spaces()[0], e.g. of users
   float* columns = nullptr;  ///< of row_spaces()[1], e.g. of items
 };
 
-/// What a model offers whose examples each touch one row of either of two tables: parts of the tables can be trained
-/// apart, by ranks that hold no more.
+/// Implemented by a model whose examples each touch one row in each of two tables (users and items). A rank that holds
+/// only shards of the two tables can then train on the examples that touch no other rows.
 class Bipartite {
  public:
   virtual ~Bipartite() = default;
-  /// As InPlace::update_in_place, on entries that are numbered from the first rows of the parts on.
+  /// As InPlace::update_in_place; the entries' rows and columns are numbers within the shards.
   virtual void update_part(data::SparseEntries entries, double rate, const TableParts& parts,
                            kernels::LossSums& sums) const = 0;
+  /// Adds the entries' losses to `sums`.
   virtual void evaluate_part(data::SparseEntries entries, const TableParts& parts, kernels::LossSums& sums) const = 0;
-  /// Initial values of rows first, first + step, …, `count` of them, as Model::initialise gives them.
+  /// Initial values of the rows of a series, the same as Model::initialise gives them. \param space 0: the rows, 1: the
+  /// columns \param rows overwritten, a stride each
   virtual void initialise_rows(std::uint64_t seed, std::size_t space, RowSeries series, float* rows) const = 0;
 };
 
-/// What becomes of a row that several ranks changed: the sum of their changes, where an example touches few of many
-/// rows, or the mean, where it touches a good part of them.
+/// How a row is merged that several ranks changed: by adding their changes, which suits models where an example touches
+/// few of many rows, or by the mean, where it touches a good part of them.
 enum class RowMerging { sum, mean };
 
-/// What a model offers whose examples touch few parameters: each example is a step of its own, made on θ itself, by any
-/// number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
+/// Implemented by a model whose examples touch few parameters: each example is an SGD step of its own, applied directly
+/// to θ, by any number of threads. Such a model has its own update rule, and needs neither g nor an optimizer.
 class InPlace {
  public:
   virtual ~InPlace() = default;
 
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
-  /// Trains on examples [range) of a batch's set (of a table: of the batch), in their order. The losses, each from
-  /// before its own update, are added to `sums`. Never collective; const but for θ and scratch.
+  /// Trains on examples [range) of a batch's set (for a table: of the batch), in their order, and adds their losses,
+  /// each computed before its own update, to `sums`. Never collective. Changes only θ, `scratch`, `sums` and what
+  /// `step` points to, so threads may call it concurrently.
   virtual void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step,
                                Scratch& scratch, kernels::LossSums& sums) const = 0;
   /// Marks the rows that `update_in_place` would touch, and changes nothing.
   virtual void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                          TouchedRows& touched) const = 0;
-  /// How the rows that several ranks changed become one, where the config leaves it open.
+  /// How rows that several ranks changed are merged if the config does not say.
   virtual RowMerging usual_merge() const { return RowMerging::sum; }
-  /// All that `update_in_place` touches, but for some numbers that belong to no row.
+  /// The tables of rows that `update_in_place` touches: all of θ except a few floats that belong to no row.
   virtual std::vector<RowSpace> row_spaces() const = 0;
-  /// Null: its examples touch more than a row of each of two tables.
+  /// Null if an example may touch more than one row in each of two tables.
   virtual const Bipartite* bipartite() const { return nullptr; }
 };
 

@@ -11,7 +11,8 @@
 
 namespace unisono::models {
 
-/// Called when g[first, last) is final. Ranges come from the end of the vector to its start, without gaps.
+/// Called during the backward pass when g[first, last) is final. Ranges come from the end of the vector to its start,
+/// without gaps.
 using GradientReady = std::function<void(Index first, Index last)>;
 
 /// A named figure of an evaluation, e.g. {"accuracy", 0.91}.
@@ -21,8 +22,8 @@ struct Metric {
   bool larger_is_better = false;
 };
 
-/// θ and the running statistics of batch normalisation, which are no parameters but part of the model. In the memory of
-/// the backend that the model computes with.
+/// θ and the running statistics of batch normalisation, which belong to the model but are not parameters. Both lie in
+/// the memory of the model's backend.
 struct ModelState {
   MutableView parameters;  ///< [layout().size()]
   MutableView statistics;  ///< [statistics_layout().size()]
@@ -36,88 +37,92 @@ struct LayerSummary {
   Index activation_bytes = 0;    ///< for the batch that was asked for
 };
 
-/// A matrix in θ whose rows stand for things that have names: words, users, items. Row i is the sum of its parts' rows,
-/// each `scale` times the `width` floats from offset + i · stride on.
+/// A matrix of vectors in θ, one row for each named thing: a word, user or item. Row i is the sum over `parts` of scale
+/// · θ[offset + i · stride, … + width).
 struct VectorTable {
   struct Component {
     Index offset = 0, stride = 0;
     float scale = 1;
   };
-  std::string name;  ///< "words": the dictionary's, too
+  std::string name;  ///< "words": also the name of the dictionary's table
   Index rows = 0, width = 0;
   std::vector<Component> parts = {};
 };
 
-/// What the numbers are that a model predicts of an example.
+/// What the outputs of `Model::predict` mean.
 enum class Prediction {
-  values,         ///< of targets, or of what a layer computes
-  probabilities,  ///< of classes, or of independent yes-or-no questions
-  margins         ///< of classes: the largest one decides; no probabilities
+  values,         ///< predicted targets, or the outputs of a layer
+  probabilities,  ///< of classes that exclude each other, or of independent yes-or-no labels
+  margins         ///< scores of classes, of which the largest decides; not probabilities
 };
 
 class InPlace;
 
-/// Something with parameters, a loss and a gradient. Knows nothing of ranks.
+/// A function with parameters θ, a loss and a gradient. It knows nothing about ranks.
 class Model {
  public:
   virtual ~Model() = default;
 
-  /// What it offers to train example by example on θ itself; null: nothing. Some models offer nothing else.
+  /// Its interface for in-place updates; null if it has none. Some models have no other way of training.
   virtual const InPlace* in_place() const { return nullptr; }
-  /// \throws ConfigError where loss_and_gradient would: it names the strategies that can train the model
+  /// Checks that loss_and_gradient works. \throws ConfigError if not, naming the strategies that can train the model
   virtual void require_gradient() const {}
-  /// Whether it trains with the weights of examples; a batch of a model that does not must have none.
+  /// Whether it takes weights of examples in training. If not, its batches must have none.
   virtual bool takes_weights() const { return false; }
 
   virtual const ParameterLayout& layout() const = 0;
   virtual const ParameterLayout& statistics_layout() const = 0;
-  /// Whether the running statistics depend on this rank's examples alone, so that strategies must average them; false
-  /// where all are summed over the ranks, which then hold the same bits.
+  /// Whether the running statistics depend only on this rank's examples, so that strategies must average them. False
+  /// where batch statistics are summed over the ranks, which then hold the same bits.
   virtual bool statistics_are_local() const { return statistics_layout().size() > 0; }
-  /// Overwrites the state with initial values: a function of the seed and the canonical position alone.
+  /// Overwrites the state with initial values, which are a function of the seed and of each value's canonical position
+  /// only.
   virtual void initialise(std::uint64_t seed, ModelState state) const = 0;
 
-  /// g (+)= scale · ∂(Σ w · loss)/∂θ over the batch, with the examples' weights w (1 where it has none), and Σ w · loss
-  /// added to `sums`, whose other figures are not weighted. Collective where statistics are global; a
-  /// batch may be empty: its gradient is zero, and `ready` is called all the same. The sums may be complete only after
-  /// Backend::collect, which comes before they are read and before anything else is evaluated.
-  /// \param gradient in the memory of θ; the unused floats between blocks must be zero, and stay so
+  /// g (+)= scale · ∂(Σ w · loss)/∂θ over the batch, with the examples' weights w (1 if the batch has none), and adds Σ
+  /// w · loss to `sums`, whose other figures are not weighted. Collective where batch statistics are global. A batch
+  /// may be empty: its gradient is zero, and `ready` is called as usual. The sums may be incomplete until
+  /// Backend::collect; call it before reading them and before evaluating anything else.
+  /// \param gradient in the same memory as θ; the unused floats between blocks must be zero, and stay zero
+  /// \param write whether to overwrite g or to add to it
   /// \param ready may be empty
   virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                  kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
-  /// What `loss_and_gradient` adds to `sums`, without the gradient: the losses of training, with weights, dropout and
-  /// batch statistics. Running statistics stay as they are. A model that trains as it predicts needs no own function.
+  /// Adds to `sums` what `loss_and_gradient` adds, without computing a gradient: training losses, with weights, dropout
+  /// and batch statistics. Running statistics do not change. The default suits models without any of these.
   virtual void loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
     evaluate(batch, state, sums);
   }
-  /// The penalty that belongs to the model's loss, in full; `loss_and_gradient` adds B · scale of its gradient.
+  /// The model's own penalty R(θ), e.g. from its l2. `loss_and_gradient` adds B · scale · ∇R to g.
   virtual double penalty(View /*parameters*/) const { return 0; }
-  /// Losses and hits of a batch, added to `sums`, which have them all on return; as in prediction, no dropout, running
-  /// statistics, no weights. Never collective.
+  /// Adds losses and hits of a batch to `sums`, which are complete on return. As in prediction: running statistics, no
+  /// dropout, no weights. Never collective.
   virtual void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) = 0;
   /// \param outputs [batch.size, output_size()] row-major, in plain memory: probabilities for classifiers, values for
   /// regressions
   virtual void predict(const data::Batch& batch, ModelState state, MutableView outputs) = 0;
   virtual Index output_size() const = 0;
-  /// What `predict` gives. Classifiers of one's own that give probabilities say so here.
+  /// What the outputs of `predict` mean. Classifiers must override it.
   virtual Prediction prediction() const { return Prediction::values; }
-  /// From now on `predict` gives the outputs of a layer, in its canonical order, and output_size() their number.
-  /// \param layer a name of `summary` \throws ConfigError with the names that there are, or where there are no layers
+  /// From now on `predict` returns the outputs of this layer, in canonical order, and output_size() is their number.
+  /// \param layer a name of `summary` \throws ConfigError naming the layers, for an unknown one or a model without
+  /// layers
   virtual void predict_layer(const std::string& layer);
 
-  /// What can be exported, and searched for neighbours, of these parameters.
+  /// The tables of vectors in these parameters, for `unisono export` and `unisono neighbors`.
   virtual std::vector<VectorTable> vectors(View) const { return {}; }
 
-  /// The figures of sums that were added up over all ranks: loss, then accuracy, top-5, RMSE, MAE, R² as they apply.
+  /// The metrics that follow from sums over all ranks: loss first, then accuracy, top-5, RMSE, MAE, R² as they apply.
   virtual std::vector<Metric> metrics(const kernels::LossSums& sums) const = 0;
 
+  /// One row for each layer. \param batch size for which activations are counted
   virtual std::vector<LayerSummary> summary(Index batch) const = 0;
-  /// Sentences that a run says at its start, e.g. which batch statistics are in force.
+  /// Sentences for the log at the start of a run, e.g. whether batch statistics are global or local.
   virtual std::vector<std::string> notes() const { return {}; }
-  virtual double flops_per_example() const = 0;  ///< of a training step
-  /// Activations, their gradients and scratch for a local batch.
+  virtual double flops_per_example() const = 0;  ///< for training: forward and backward
+  /// Bytes of activations, their gradients and scratch for a batch of this size on a rank, in training.
   virtual Index workspace_bytes(Index batch) const = 0;
-  /// What `evaluate` and `predict` need of it.
+  /// The same for `evaluate` and `predict`.
   virtual Index inference_workspace_bytes(Index batch) const { return workspace_bytes(batch); }
 };
 

@@ -7,10 +7,10 @@
 
 namespace unisono::models {
 
-/// What an Objective is made of, beside the model and its data.
+/// The settings of an Objective.
 struct ObjectiveTerms {
-  int portions = 1;
-  Index batch_size = 256;                 ///< examples that are computed at once; batch statistics are theirs
+  int portions = 1;                       ///< that the training set is divided into
+  Index batch_size = 256;                 ///< examples per pass of the model; batch statistics are taken over these
   std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
   double weight_decay = 0;                ///< λ
   bool decay_biases_and_norms = false;
@@ -26,14 +26,14 @@ struct ObjectiveTerms {
 /// statistics are those of its own examples. Never collective.
 class Objective {
  public:
-  /// \param backend of the model, in whose memory state and gradient lie
-  /// \param data its training examples; all three outlive this
+  /// \param backend the model's, in whose memory state and gradient lie
+  /// \param data its training examples are used; all three must outlive the objective
   Objective(Model& model, kernels::Backend& backend, data::Dataset& data, const ObjectiveTerms& terms);
 
   int portions() const { return terms_.portions; }
-  /// f_p(θ). Running statistics stay as they are. \throws DataError
+  /// f_p(θ). Running statistics do not change. \throws DataError
   double value(int portion, ModelState state);
-  /// The same, and g (+)= ∇f_p(θ). Running statistics follow the portion's batches. \throws DataError
+  /// The same, and g (+)= ∇f_p(θ). Running statistics are updated by the portion's batches. \throws DataError
   double value_and_gradient(int portion, ModelState state, MutableView gradient, kernels::Write write);
 
  private:

@@ -11,14 +11,14 @@
 
 namespace unisono::models {
 
-/// Locks over the rows of θ, for the ways of training that lock-free training is measured against: one for all rows, or
-/// stripes, each with every so manyth row.
+/// Spin locks over the rows of θ, for comparison with lock-free training: one lock for all rows, or `stripes` locks, to
+/// which the rows are assigned round-robin.
 class RowLocks {
  public:
-  /// \param stripes 1: one lock for all
+  /// \param stripes number of locks; 1: one for all rows
   explicit RowLocks(int stripes);
 
-  /// Holds the locks of some rows.
+  /// Holds the locks of some rows until it is destroyed.
   class Guard {
    public:
     Guard(Guard&& other) noexcept : locks_(std::exchange(other.locks_, nullptr)), stripes_(other.stripes_) {}
@@ -28,11 +28,11 @@ class RowLocks {
    private:
     friend class RowLocks;
     Guard(RowLocks& locks, std::span<const std::uint32_t> stripes) : locks_(&locks), stripes_(stripes) {}
-    RowLocks* locks_;  ///< null: another guard holds them now
+    RowLocks* locks_;  ///< null: they were moved to another guard
     std::span<const std::uint32_t> stripes_;
   };
 
-  /// Collects rows; `lock` takes their locks in ascending order, so that threads never wait for each other in a circle.
+  /// A set of rows to lock. `lock` takes their locks in ascending order, which excludes deadlocks.
   class Set {
    public:
     void clear() { stripes_.clear(); }
@@ -43,7 +43,7 @@ class RowLocks {
     std::vector<std::uint32_t> stripes_;
   };
 
-  /// \param rows must outlive the guard, unchanged
+  /// Waits for the locks of these rows and takes them. \param rows must outlive the guard, unchanged
   [[nodiscard]] Guard lock(Set& rows);
 
  private:

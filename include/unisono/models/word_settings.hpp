@@ -25,7 +25,7 @@ struct Word2vecSettings {
   std::int64_t dimension = 100;
   std::int64_t window = 5;
   std::int64_t negatives = 5;
-  std::int64_t negatives_shared_by = 4;  ///< words of a context; of skip_gram with negative_sampling
+  std::int64_t negatives_shared_by = 4;  ///< context words that share their negatives; skip_gram, negative_sampling
   double subsample = 1e-3;
   void describe(ConfigVisitor& visitor);
 };

@@ -12,40 +12,41 @@ namespace unisono::strategies {
 
 class Strategy;
 
-/// What others ask about a strategy, whose name they need not know.
+/// Properties of a strategy by which other modules treat it; they never compare its name.
 struct StrategyTraits {
   bool steps_together = false;  ///< all ranks make every step together: batch statistics can be the global batch's
-  bool needs_gradient = false;  ///< even of a model that could be updated in place
-  bool divides_model = false;  ///< no rank holds all of θ; ranks get the strata of the examples that go with their part
-  bool has_servers = false;    ///< workers at their own pace, and servers that hold θ
-  bool shares_model = false;   ///< `threads` threads of a rank train on the same θ, in the CPU's memory
-  bool has_one_model = false;  ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
+  bool needs_gradient = false;  ///< also of a model that could be updated in place
+  bool divides_model = false;   ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
+  bool has_servers = false;     ///< parameter servers hold θ, and workers go at their own pace
+  bool shares_model = false;    ///< `threads` threads of a rank train on the same θ, in the CPU's memory
+  bool has_one_model = false;   ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
 };
 
-/// What the rest of a config says, as far as rules join it with a strategy's settings.
+/// The values from other sections of the config that a strategy's own checks need.
 struct StrategyTerms {
   std::int64_t epochs = 0;
   bool shuffle = true;
   double clip_norm = 0;
 };
 
-/// A value of `strategy.kind`.
+/// A row of the table of strategies: one value of `strategy.kind`.
 struct StrategyKind {
   std::string_view name, meaning;
   void (*describe)(StrategySettings& settings, ConfigVisitor& visitor) = nullptr;  ///< its keys; null: it has none
-  /// Rules that join its keys with the rest of the config; null: none.
+  /// Checks its keys against the rest of the config, as errors of `visitor`; null: nothing to check.
   void (*check)(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) = nullptr;
   std::unique_ptr<Strategy> (*make)(const StrategySettings& settings);
   StrategyTraits traits;
-  std::string_view waiting = "ranks waited for messages";  ///< what exposed communication is
-  /// What makes it less. \param in_place the model is updated in place
+  std::string_view waiting = "ranks waited for messages";  ///< what its exposed communication is
+  /// Advice for the summary on how to reduce exposed communication.
+  /// \param in_place whether the model is updated in place
   std::string (*relief)(const StrategySettings& settings, bool in_place);
 };
 
 /// Every strategy. A new one needs a row here, and nothing else outside its own file.
 const std::vector<StrategyKind>& strategy_kinds();
 
-/// \throws ConfigError for a name that is none
+/// The row of settings.kind. \throws ConfigError for an unknown name
 const StrategyKind& kind_of(const StrategySettings& settings);
 inline const StrategyTraits& traits_of(const StrategySettings& settings) { return kind_of(settings).traits; }
 

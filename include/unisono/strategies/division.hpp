@@ -9,21 +9,24 @@
 
 namespace unisono::strategies {
 
-/// How a strategy divides a model's parameters among the ranks, none of which then holds them all.
+/// How a strategy shards θ: no rank holds all of it. What a rank holds may change from step to step (see `map`).
 class Division {
  public:
   virtual ~Division() = default;
-  /// Floats of this rank's memory for θ.
+  /// Floats that this rank's memory for θ needs.
   virtual Index size() const = 0;
-  /// From now on this rank holds what it has to at the beginning of a step: to give initial or stored values to.
+  /// From now on this rank's memory has the layout of the beginning of this step. No values are moved: the caller then
+  /// writes stored values into it.
   virtual void begin(std::int64_t step) = 0;
-  /// Who holds what now, each row once.
+  /// Which rank holds which rows now; each row has one holder.
   virtual ShardMap map() const = 0;
-  /// Where this rank's shards begin in its memory, in the map's order: floats from the start. Rows lie one stride of
-  /// their block behind each other.
+  /// Where this rank's shards begin in its memory, in the map's order: floats from the start. Consecutive rows of a
+  /// shard are one stride of their block apart.
   virtual std::vector<Index> offsets() const = 0;
+  /// Initial values of this rank's shards, the same as Model::initialise gives them.
   virtual void initialise(std::uint64_t seed, MutableView parameters) const = 0;
-  /// Adds the losses of this rank's part of a split. Collective; every rank holds the same afterwards as before.
+  /// Adds the losses of this rank's part of a split to `sums`. Collective; shards may travel meanwhile, but in the end
+  /// every rank holds what it held before.
   virtual void evaluate(data::EvaluationSource& source, MutableView parameters, kernels::LossSums& sums) = 0;
 };
 

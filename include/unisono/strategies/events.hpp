@@ -4,8 +4,9 @@
 #include <span>
 #include <vector>
 
-// The order in which servers dealt with workers, of which, with the same data, build and threads, all else follows: a
-// run's record (docs/parameter-server.md, "Record and replay").
+// A run's record: the order in which parameter servers handled the workers' pulls and pushes. With the same data,
+// binary and threads it determines the whole run, which can thus be replayed (docs/parameter-server.md, "Record and
+// replay").
 
 namespace unisono::strategies {
 
@@ -16,27 +17,27 @@ struct ServerEvent {
   bool operator==(const ServerEvent&) const = default;
 };
 
-/// A byte an event where there are no more than 64 workers: 2 · worker + push, seven bits a byte, the lowest first; all
-/// bytes of an event but the last one have the eighth bit.
+/// An event is the number 2 · worker + is_push as a varint (LEB128): seven bits a byte, the lowest first, and the
+/// eighth bit set in all bytes but the last. With up to 64 workers that is one byte.
 std::vector<std::byte> encode(std::span<const ServerEvent> events);
 /// \throws std::out_of_range for bytes that end within an event
 std::vector<ServerEvent> decode(std::span<const std::byte> bytes);
 
-/// The steps of a run between two meetings of all ranks.
+/// The events of one segment: the run's steps between two points at which all ranks synchronise.
 struct RecordedSegment {
-  std::int64_t first = 0, last = 0;               ///< of the run's steps
-  std::vector<std::vector<std::byte>> by_server;  ///< encoded
+  std::int64_t first = 0, last = 0;               ///< the run's steps [first, last)
+  std::vector<std::vector<std::byte>> by_server;  ///< encoded events of each server
 };
 
-/// Takes a run's events down.
+/// Receives a run's events, segment by segment, and stores them.
 class EventRecorder {
  public:
   virtual ~EventRecorder() = default;
-  /// At the end of a segment; on all ranks alike.
+  /// Called at the end of each segment, on all ranks, with the same events.
   virtual void add(const RecordedSegment& segment) = 0;
 };
 
-/// A run whose order is to be repeated.
+/// The events of a whole run, to be replayed.
 struct EventRecord {
   std::vector<RecordedSegment> segments;
 };

@@ -8,23 +8,24 @@
 
 namespace unisono::strategies {
 
-/// `[fault]`: what makes ranks slow on purpose.
+/// `[fault]`: makes ranks slow on purpose, to study stragglers.
 struct FaultSettings {
-  std::int64_t slow_rank = -1;  ///< −1: none
-  double slow_factor = 1;       ///< of its CPU time
-  double pause_seconds = 0;     ///< its mean pause after each part that it computes
-  double emulated_seconds = 0;  ///< every rank, after each part: as if it had computed so long
+  std::int64_t slow_rank = -1;  ///< the rank that is slowed down; −1: none
+  double slow_factor = 1;       ///< the slow rank takes this many times its CPU time
+  double pause_seconds = 0;     ///< the slow rank's mean pause after each (micro-)batch
+  double emulated_seconds = 0;  ///< every rank sleeps this long after each (micro-)batch, to emulate computation
   void describe(ConfigVisitor& visitor);
   bool is_on() const { return slow_rank >= 0 || emulated_seconds > 0; }
-  /// "SLOW ON PURPOSE ([fault]): …"
+  /// A warning for the log: "SLOW ON PURPOSE ([fault]): …"
   std::string text() const;
 };
 
-/// Makes this rank as slow as the settings say.
+/// Makes this rank as slow as the settings say, by sleeping.
 class Fault {
  public:
   Fault(const FaultSettings& settings, std::uint64_t seed, int rank);
-  /// Sleeps, after a (micro-)batch that took a thread so much CPU time.
+  /// Called after each (micro-)batch: sleeps for as long as the settings ask.
+  /// \param cpu_seconds CPU time that the calling thread spent on it
   void after(double cpu_seconds);
 
  private:

@@ -5,11 +5,11 @@
 
 namespace unisono::strategies {
 
-/// Counts its scope as one kind of seconds, but for what it waited for a device, which works on behind its caller's
-/// back: that is computation, wherever it was noticed.
+/// Adds the duration of its scope to one member of Seconds. Time spent waiting for a device (whose kernels run
+/// asynchronously) is added to `compute` instead, wherever the wait happens.
 class Phase {
  public:
-  /// \param part of `all`
+  /// \param part the member of `all` to add to
   Phase(const kernels::Backend& backend, Seconds& all, double& part, const Clock& clock = steady_clock())
       : backend_(backend), all_(all), part_(part), waited_before_(backend.waited_seconds()), watch_(clock) {}
   Phase(const TrainContext& run, double& part) : Phase(run.backend, run.seconds, part, run.clock) {}

@@ -24,11 +24,11 @@
 namespace unisono::strategies {
 
 /// Where the seconds of this rank went; they add up to the total. The strategy adds to the first five, the observer to
-/// evaluation and checkpoint, and whoever knows the total sets `other` to what remains of it.
+/// evaluation and checkpoint, and `other` is set to the rest where the total is known.
 struct Seconds {
-  double compute = 0;                ///< forward and backward passes, without what they waited for messages
-  double exposed_communication = 0;  ///< waiting for messages, all ranks being there
-  double straggler_wait = 0;         ///< waiting for ranks that were not there yet
+  double compute = 0;                ///< forward and backward passes, less the waiting for messages inside them
+  double exposed_communication = 0;  ///< waiting for messages while all ranks are present
+  double straggler_wait = 0;         ///< waiting for ranks that had not arrived yet
   double input = 0;                  ///< waiting for the batch source
   double optimizer = 0;
   double evaluation = 0, checkpoint = 0;
@@ -44,137 +44,140 @@ struct StepRecord {
   std::int64_t step = 0;   ///< steps made, this one included
   std::int64_t epoch = 0;  ///< of the batch
   bool last_of_epoch = false;
-  bool consistent = true;  ///< all ranks hold the same model now: it may be evaluated and checkpointed
-  Index global_size = 0;   ///< examples of the step, over all ranks; of all steps since the record before
+  bool consistent = true;  ///< all ranks hold the same model now, so it may be evaluated and checkpointed
+  Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
-  std::vector<std::int64_t> worker_steps = {};  ///< where workers go at their own pace: what each has made
+  std::vector<std::int64_t> worker_steps = {};  ///< made by each worker, if they go at their own pace; else empty
 };
 
-/// What a run does with finished steps: metrics, progress, evaluation, checkpoints, the wish to stop. Collective where
-/// the record is consistent.
+/// Called by the strategy after its steps: writes metrics, shows progress, evaluates, checkpoints, and decides whether
+/// to stop. `step` is collective where the record is consistent.
 class Observer {
  public:
   virtual ~Observer() = default;
   /// \return whether to go on; the same on every rank for consistent records, true for the others
   virtual bool step(const StepRecord& record) = 0;
-  /// The first step after this one at which it will want a consistent model: those between may be recorded together,
-  /// by the last of them.
+  /// The first step after this one that needs a consistent model (report, evaluation, checkpoint). The strategy may
+  /// pass the steps in between as one record, that of the last of them.
   virtual std::int64_t next_due(std::int64_t step) const = 0;
 };
 
-/// What one thread of a rank computes gradients with, where several do.
+/// What one of several workers of a rank trains with: a thread that computes gradients of its own, or a worker of a
+/// replay.
 struct Worker {
-  kernels::Backend& backend;  ///< in whose memory its vectors lie
+  kernels::Backend& backend;  ///< its vectors lie in this backend's memory
   models::Model& model;
-  data::BatchSource& source;  ///< of the worker's own steps
+  data::BatchSource& source;  ///< yields the batches of this worker's steps
   optim::Optimizer& optimizer;
-  models::ModelState state;  ///< of its own, to compute with
-  MutableView gradient;      ///< likewise
+  models::ModelState state;  ///< its own copy of θ and of the running statistics
+  MutableView gradient;      ///< its own g
 };
 
-/// What a strategy counts of its own doing on this rank, for the summary; −1: it has nothing to say of it.
+/// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
 struct StrategyCounters {
-  std::int64_t averaged_bytes = -1;                   ///< of vectors that were given to averages
-  std::int64_t passed_bytes = -1;                     ///< of parameters that went on to another rank
-  std::int64_t touched_rows = -1, row_conflicts = 0;  ///< of θ, in the steps that were watched (see ConflictMeter)
+  std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
+  std::int64_t passed_bytes = -1;                     ///< of parameters that were sent on to another rank (stratified)
+  std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };
 
-/// Who holds values of their own of a vector that a strategy keeps.
+/// Over which ranks the values of a strategy's vector differ.
 enum class StateScope {
-  common,   ///< nobody: all ranks hold the same
-  replica,  ///< each replica of the model that is trained
-  rank      ///< each rank
+  common,   ///< over none: all ranks hold the same values
+  replica,  ///< each replica of the model has its own
+  rank      ///< each rank has its own
 };
 
-/// A vector of θ's size that a strategy keeps from step to step, and that checkpoints keep by its scope.
+/// A vector of θ's size that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or
+/// rank, by its scope.
 struct StateVector {
-  std::string name;  ///< no optimizer's vector has it
+  std::string name;  ///< different from the names of all optimizers' vectors
   StateScope scope = StateScope::common;
 };
 
-/// One that is kept, in the backend's memory.
+/// A StateVector and its values, in the backend's memory.
 struct KeptVector {
   StateVector vector;
   Buffer values;
 };
 
-/// All that a strategy needs, borrowed. Vectors lie in the backend's memory, which may be a device's.
+/// All that `Strategy::train` needs; owned by the run. Vectors lie in the backend's memory, which may be a device's.
 struct TrainContext {
-  comm::Communicator& communicator;  ///< of the replicas: each rank has one, or the same part of one
+  comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
   optim::Optimizer& optimizer;
-  const optim::OptimizerSettings& optimizer_settings;  ///< that it was made from
+  const optim::OptimizerSettings& optimizer_settings;  ///< `optimizer` was made from these
   data::BatchSource& source;
   const optim::Schedule& schedule;
   Observer& observer;
-  models::ModelState state;  ///< θ on the CPU from communicator.shared_allocator()
-  MutableView gradient;      ///< g, likewise; empty where the strategy updates the model in place
-  kernels::LossSums& sums;   ///< this rank's losses since the observer last read them, after backend.collect
+  models::ModelState state;  ///< θ and running statistics; on the CPU, θ comes from communicator.shared_allocator()
+  MutableView gradient;      ///< g, from the same allocator as θ; empty where the model is updated in place
+  kernels::LossSums& sums;   ///< this rank's losses since the observer last read them; complete after backend.collect
   Seconds& seconds;
   StrategyCounters& counters;
-  std::int64_t first_step;   ///< steps made before (a resumed run)
-  std::int64_t total_steps;  ///< where to stop
-  Index bucket_bytes = 0;    ///< 0: chosen
-  /// Sums global batch statistics inside the model's passes: its seconds are no computation. May be null.
+  std::int64_t first_step;   ///< steps made before `train`: 0, or those of the run that is resumed
+  std::int64_t total_steps;  ///< the run ends when so many are made
+  Index bucket_bytes = 0;    ///< of a gradient bucket; 0: chosen automatically
+  /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
+  /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
   int threads = 1;                     ///< that this rank may use
-  std::span<KeptVector> vectors = {};  ///< those of Strategy::state_vectors, in their order
+  std::span<KeptVector> vectors = {};  ///< those of Strategy::state_vectors, in the same order
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
-  /// A resumed run's StepRecord::worker_steps, where it has as many workers as it had.
+  /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
-  Fault* fault = nullptr;                 ///< makes this rank slow; null: nothing does
-  EventRecorder* recorder = nullptr;      ///< of servers' events; null: nobody wants them
-  const EventRecord* replayed = nullptr;  ///< the order that servers are to keep to; null: as messages come
-  const Clock& clock = steady_clock();    ///< of all seconds that are counted here
+  Fault* fault = nullptr;                 ///< slows this rank down on purpose; null: it is not slowed down
+  EventRecorder* recorder = nullptr;      ///< receives the servers' events; null: they are not recorded
+  const EventRecord* replayed = nullptr;  ///< the order in which servers must handle messages; null: as they arrive
+  const Clock& clock = steady_clock();    ///< measures all seconds that are counted here
 };
 
 /// A way of training in parallel. Owns the training loop.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  /// Whether it can train this model, before a run writes anything. \throws ConfigError where it cannot
+  /// Checks that it can train this model; called before a run writes anything. \throws ConfigError if it cannot
   virtual void require(const models::Model& model, int ranks) const;
-  /// Divides the model among the ranks, where that is how it trains; it then needs rows of θ as Division says, and
-  /// `train` takes a state of its size. Null: every rank holds all of θ. Collective.
+  /// Shards the model over the ranks, if this strategy does so; `train` then gets a state of Division::size() floats.
+  /// The strategy owns the result. Null: every rank holds all of θ. Collective.
   virtual Division* divide(const models::Model&, const data::DatasetInfo&, comm::Communicator&) { return nullptr; }
-  /// Collective. Ends when total_steps are made or the observer says so; every rank then holds the same model.
+  /// Trains until total_steps are made or the observer says so; the ranks then hold the same model. Collective.
   virtual void train(TrainContext& run) = 0;
-  /// A rank's part of the training examples.
+  /// A rank's part of the training examples: part `number` of `parts`.
   struct DataShard {
     int number = 0, parts = 1;
   };
   /// Null for a rank that trains on none.
   virtual std::optional<DataShard> data_shard(int rank, int ranks) const { return DataShard{rank, ranks}; }
-  /// How many parts the training examples have; rank 0 has one.
+  /// How many parts the training examples are divided into: one for each worker. Rank 0 always has one.
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
-  /// How many servers hold θ; 0: no such thing.
+  /// How many parameter servers hold θ; 0: the strategy has none.
   virtual int servers(int /*ranks*/) const { return 0; }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
-  /// Whether ranks keep optimizer states of their own even where they hold the same model: a checkpoint needs each.
+  /// Whether the ranks' optimizer states differ even when they hold the same θ: a checkpoint then stores each of them.
   virtual bool optimizer_state_is_local() const { return false; }
-  /// What it keeps beside θ, g and the optimizer's state.
+  /// The vectors that it keeps in addition to θ, g and the optimizer's state.
   virtual std::vector<StateVector> state_vectors() const { return {}; }
-  /// Whether it lets this model update its parameters in place, so that there need be no gradient and no optimizer.
+  /// Whether it trains this model by in-place updates of θ, which need neither a gradient nor an optimizer.
   bool updates_in_place(const models::Model& model) const;
-  /// Whether this rank's threads compute gradients of such a model each on its own, so that each needs a worker; they
-  /// otherwise share the work of one gradient.
+  /// Whether each thread of a rank computes gradients of its own batches, and so needs a Worker. Otherwise the threads
+  /// share the work on one gradient.
   virtual bool has_workers(const models::Model&) const { return false; }
-  /// The workers that this rank is home to, by their parts of the data, where each needs a model and a source of its
-  /// own; none: this rank works with the run's.
+  /// The workers that run on this rank when a replay puts several on one: numbers of their parts of the data. Each
+  /// needs a Worker of its own. Empty: the rank trains with the run's model and source.
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
-  /// What a rank keeps beside θ, g and the optimizer's state, about.
-  /// \param states vectors of θ's size that the optimizer keeps
+  /// Estimated bytes that it allocates on a rank in addition to θ, g and the optimizer's state.
+  /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }
 
  private:
   friend std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
-  StrategyTraits traits_;  ///< of its row in the table
+  StrategyTraits traits_;  ///< from its row in the table
 };
 
-/// \throws ConfigError
+/// The strategy that settings.kind names. \throws ConfigError
 std::unique_ptr<Strategy> make_strategy(const StrategySettings& settings);
 
 }  // namespace unisono::strategies

@@ -32,7 +32,7 @@ class SentenceReader {
     if (!ends_.next(end_) || end_ != 0) fail("sentences", "must begin with 0");
   }
 
-  /// False behind the last word. \param begins whether it is the first of its sentence
+  /// Reads the next word; false at the end. \param begins whether it is the first of its sentence
   bool next(std::uint32_t& word, bool& begins) {
     begins = at_ == end_;
     while (at_ == end_) {
@@ -74,8 +74,8 @@ class SentenceReader {
   std::uint64_t at_ = 0, end_ = 0;
 };
 
-/// 1/d for d = 1 … window in units of 2^−bits, bits as many as the sum of all weights of a text has room for in 63: up
-/// to 40, and 36 for 17 million words and the usual window.
+/// The weights 1/d for d = 1 … window as integers in units of 2^−bits. `bits` is the largest number (up to 40) with
+/// which the sum of all weights of the text fits into 63 bits: 36 for 17 million words and the usual window.
 struct Weights {
   Weights(std::uint64_t words, std::int64_t window) {
     double sum = 0;
@@ -92,18 +92,18 @@ struct Weights {
   std::vector<std::uint64_t> of_distance;
 };
 
-/// The one of two orders in which a symmetric count counts a pair: the smaller number comes first in half of all pairs,
-/// so that rows and their images look alike.
+/// The order in which a symmetric count stores a pair: in half of all pairs the smaller number comes first, so that
+/// stored entries and their mirror images have the same distribution.
 WordPair one_order(std::uint32_t a, std::uint32_t b) {
   const auto [least, most] = std::minmax(a, b);
   return (a + b) % 2 == 0 ? WordPair{least, most} : WordPair{most, least};
 }
 
-/// Two of the same word count twice, as they would in both orders.
+/// Counts all pairs of a text. In symmetric counts a pair of equal words counts twice, once for each order.
 void count_pairs(SentenceReader& text, const CooccurrenceOptions& options, const Weights& weights,
                  PairCounter& counter) {
   const auto window = static_cast<std::size_t>(options.window);
-  std::vector<std::uint32_t> before;  // words of the sentence; in the end the last `window` of them
+  std::vector<std::uint32_t> before;  // preceding words of the sentence, at least the last `window`
   std::uint32_t word = 0;
   for (bool begins = false; text.next(word, begins); before.push_back(word)) {
     if (begins) before.clear();
@@ -120,7 +120,7 @@ void count_pairs(SentenceReader& text, const CooccurrenceOptions& options, const
   }
 }
 
-/// Writes entries, and of symmetric counts their mirror images: a block of entries, then the block's images.
+/// Writes entries, and for symmetric counts their mirror images, after each block of entries.
 class EntryWriter {
  public:
   EntryWriter(SetWriter& writer, std::uint64_t entries)
@@ -162,7 +162,7 @@ class EntryWriter {
   std::vector<Entry> images_;
 };
 
-/// The runs are merged twice, the first time to count what comes out.
+/// The runs are merged twice: first to count the entries, then to write them.
 std::uint64_t write_entries(PairCounter& counter, const Weights& weights, bool symmetric, SetWriter& writer) {
   std::uint64_t entries = 0;
   counter.for_each([&](WordPair pair, std::uint64_t) { entries += symmetric && pair.row != pair.column ? 2 : 1; });

@@ -6,16 +6,16 @@
 
 namespace unisono::data {
 
-/// Two words as one number.
+/// Two words, by number.
 struct WordPair {
   std::uint32_t row = 0, column = 0;
   bool operator==(const WordPair&) const = default;
 };
 
-/// A random order of all pairs of words: each has a place of its own among 2⁶⁴, and a place tells its pair. Whoever
-/// sorts by place shuffles.
-///   The finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014) on the pair's bits and a key: shifts with exclusive
-///   or, and products with odd numbers, all of which can be undone.
+/// A random order of all pairs of words: a bijection between pairs and places 0 … 2⁶⁴ − 1, so that sorting by place
+/// shuffles.
+///   The finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014) on the pair's bits and a key: xor-shifts and
+///   products with odd numbers, all of which are invertible.
 class PairOrder {
  public:
   explicit PairOrder(std::uint64_t seed) : key_(stream_key(seed, Purpose::order)) {}
@@ -36,7 +36,8 @@ class PairOrder {
  private:
   static constexpr std::uint64_t kFirst = 0xBF58476D1CE4E5B9, kSecond = 0x94D049BB133111EB;
 
-  /// Of an odd number, modulo 2⁶⁴: Newton's iteration doubles the right bits, of which n itself has three.
+  /// The inverse of an odd number modulo 2⁶⁴: Newton's iteration doubles the number of correct bits, beginning with the
+  /// three of n itself.
   static constexpr std::uint64_t inverse(std::uint64_t n) {
     std::uint64_t x = n;
     for (int i = 0; i < 5; ++i) x *= 2 - n * x;

@@ -7,14 +7,14 @@ namespace {
 
 constexpr std::uint64_t kLeastBuffer = 4 << 10, kLargestBuffer = 1 << 20;
 
-/// A run, and the sum that comes next in it.
+/// A reader of one run, and its next sum.
 struct Cursor {
   SpillReader reader;
   PairSum sum;
   bool next() { return reader.next(sum); }
 };
 
-/// For a heap with the least place on top.
+/// Order of a heap with the smallest place on top.
 bool is_later(const Cursor* a, const Cursor* b) { return a->sum.place > b->sum.place; }
 
 }  // namespace

@@ -10,18 +10,18 @@
 
 namespace unisono::data {
 
-/// Sorted runs of sums on the disk, which are merged when they are read.
+/// Sorted runs of sums in a file, which are merged when they are read.
 class PairRuns {
  public:
-  /// \param beside the output
+  /// \param beside path of the output: the file is made next to it
   explicit PairRuns(const std::string& beside) : file_(beside) {}
 
   /// \param sums ascending by place, each place once
   void add(std::span<const PairSum> sums);
   std::int64_t size() const { return static_cast<std::int64_t>(runs_.size()); }
 
-  /// The sums of all runs, ascending by place, each place once. \param memory_bytes for all buffers; a run has 4 KiB at
-  /// least
+  /// Visits the merged sums of all runs, ascending by place, each place once. \param memory_bytes for all buffers; each
+  /// run has at least 4 KiB
   void for_each(std::uint64_t memory_bytes, const std::function<void(const PairSum&)>& visit);
 
  private:

@@ -6,11 +6,11 @@ namespace unisono::data {
 namespace {
 
 constexpr std::size_t kFirstSlots = 1 << 14;
-// Behind the last place's slot. Runs of full slots are some hundred long at most at this load; one that reaches the end
-// counts as a table that is full.
+// Slots after the slot of the last place. At this load, runs of full slots are at most some hundred long; if one
+// reaches the end, the table counts as full.
 constexpr std::size_t kTail = 1 << 12;
 
-/// Seven tenths.
+/// The largest load: 0.7.
 std::size_t most_used(std::size_t capacity) { return capacity / 10 * 7; }
 
 }  // namespace
@@ -38,7 +38,8 @@ bool PairTable::add(std::uint64_t place, std::uint64_t weight) {
   return true;
 }
 
-/// Twice the slots, or as many as there is memory for beside the old ones. False where that is not worth it.
+/// Grows to twice the slots, or to as many as fit into memory next to the old ones. Returns false if that is too
+/// little.
 bool PairTable::grow() {
   const std::size_t larger = std::min(2 * capacity_, most_slots_ - capacity_);
   if (larger < capacity_ / 4 * 5) return false;
@@ -52,7 +53,7 @@ bool PairTable::grow() {
 
 std::span<const PairSum> PairTable::sort() {
   const auto end = std::remove_if(slots_.begin(), slots_.end(), [](const PairSum& sum) { return sum.weight == 0; });
-  // By insertion: each stands a few slots from its place at most.
+  // Insertion sort, because each sum is at most a few slots from its sorted position.
   for (auto at = slots_.begin(); at != end; ++at) {
     const PairSum sum = *at;
     auto hole = at;

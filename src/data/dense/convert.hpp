@@ -8,7 +8,8 @@
 
 namespace unisono::data {
 
-/// The float of a finite binary16 number, exactly. Its exponent's bias is 15, a float's is 127: 2¹¹² apart.
+/// Converts a finite binary16 number to float, exactly. The exponent's bias is 15, a float's is 127: hence the factor
+/// 2¹¹².
 inline float to_float(hdf5::Half half) {
   const std::uint32_t magnitude = (half.bits & 0x7FFFU) << 13, sign = (half.bits & 0x8000U) << 16;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112F) | sign);
@@ -16,7 +17,7 @@ inline float to_float(hdf5::Half half) {
 inline float to_float(std::uint8_t value) { return static_cast<float>(value); }
 inline float to_float(float value) { return value; }
 
-/// Calls act(pointer to the stored values, typed).
+/// Calls act(pointer to the stored values), with the pointer's type according to `storage`.
 template <typename Act>
 void with_stored(Storage storage, const std::byte* stored, Act act) {
   switch (storage) {

@@ -7,12 +7,12 @@
 
 namespace unisono::data {
 
-/// \throws DataError where the normalisation was made for features of another shape
+/// Checks that a normalisation was made for features of this shape. \throws DataError if not
 void check_fits(const Normalization& normalization, const GroupSchema& group);
 
-/// Turns stored features into what a model sees:
+/// Converts stored features into the features that a model sees:
 ///   y[f] = (scale · stored[f] + offset − mean[f]) · factor[f] = a[f] · stored[f] + b[f]
-/// where mean and factor are one number, one a channel or one a feature.
+/// where mean and factor are one number in all, one per channel, or one per feature.
 class FeatureWriter {
  public:
   /// \pre the normalisation fits
@@ -20,9 +20,11 @@ class FeatureWriter {
 
   /// \param out [C, H, W]
   void write(const std::byte* stored, float* out) const;
-  /// Features [C, H, W] of rows of the group, for a device to do the same. \param rows those of [first, first + count)
+  /// Describes stored features of the group and their conversion, for a device that keeps them. \param rows the stored
+  /// rows [first, first + count)
   StoredFeatures describe(const std::byte* rows, std::uint64_t first, Index count) const;
-  /// The image is moved before it is normalised: what comes in from outside has the value 0, as a black pixel has.
+  /// The same with augmentation: the image is moved before it is normalised, so pixels from outside have the value 0,
+  /// as black pixels have.
   void write_moved(const std::byte* stored, const Movement& movement, float* out);
 
  private:
@@ -32,7 +34,7 @@ class FeatureWriter {
   bool by_feature_;
   std::vector<float> mean_, factor_;   ///< by channel, or by feature
   std::vector<float> a_, b_;           ///< likewise
-  std::vector<float> values_, moved_;  ///< [C, H, W], scratch
+  std::vector<float> values_, moved_;  ///< [C, H, W], workspace
 };
 
 }  // namespace unisono::data

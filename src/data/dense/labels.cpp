@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kRowsAtATime = 1 << 18;
 constexpr double kLimit = 2147483648.0;          // labels are kept as int32
-constexpr std::int32_t kMostUnstated = 1 << 20;  // classes that a set has without saying so
+constexpr std::int32_t kMostUnstated = 1 << 20;  // most classes of a set that does not state their number
 
 [[noreturn]] void fail(const hdf5::File& file, const std::string& dataset, std::int64_t row, double label) {
   throw DataError(fmt::format("{}: /{}: example {} has the label {}; labels are whole numbers from 0 up", file.path(),
@@ -68,7 +68,7 @@ std::vector<std::int64_t> count_labels(const hdf5::File& file, const std::string
       for (std::int64_t row = begin; row < std::min(end, part.last); ++row) {
         ++counts[static_cast<std::size_t>(labels[static_cast<std::size_t>(row - part.first)])];
       }
-      if (end > part.last) break;  // it goes on in the next part
+      if (end > part.last) break;  // the run continues in the next part
     }
   }
   return counts;

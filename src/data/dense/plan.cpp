@@ -39,14 +39,14 @@ void note_streaming(SetPlan& plan, const DataSettings& settings, const NodeShare
   plan.info.bytes_per_node = std::min(plan.window_bytes, 2 * there) / ranks * share.node_size;
 }
 
-/// Rows that go to training or validation together: single ones where they lie in memory, blocks that are read at once
-/// where they do not.
+/// How many consecutive rows are held out together: 1 if the set is resident; if it is streamed, a block that is read
+/// at once.
 std::int64_t split_unit(const GroupSchema& group, bool resident) {
   const std::int64_t rows = block_rows(group);
   return resident || group.examples / rows < 2 ? 1 : rows;
 }
 
-/// A class each row belongs to, where rows are chosen one by one and have classes; else empty.
+/// The class of each row, for a stratified split; empty if rows have no classes or are not chosen one by one.
 std::vector<std::int32_t> strata_of(const GroupSchema& train, const hdf5::File& file, const DataSettings& settings,
                                     std::int64_t unit) {
   if (!settings.stratify || !train.has_labels || unit > 1) return {};
@@ -81,7 +81,7 @@ void split_examples(SetPlan& plan, const hdf5::File& file, const DataSettings& s
   plan.positions[static_cast<std::size_t>(Split::validation)] = std::move(split.validation);
 }
 
-/// Every rank of a node looks at its part of the labels.
+/// The ranks of a node divide the labels.
 void count_classes(SetPlan& plan, const hdf5::File& file, const NodeShare& share, Agreement& agreement) {
   std::array<std::int32_t, 3> largest{-1, -1, -1};
   bool any = false;

@@ -13,7 +13,7 @@ std::size_t total_bytes(const SetPlan& plan) {
   return bytes;
 }
 
-/// This rank's part of a group's rows, in whole blocks: no chunk is read twice.
+/// This rank's part of a group's rows, in whole blocks, so that no chunk of the file is read twice.
 Range part_in_blocks(const GroupSchema& group, const NodeMemory& memory) {
   const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;
   const Range part = memory.part(blocks);

@@ -10,17 +10,17 @@
 
 namespace unisono::data {
 
-/// Groups in memory that the ranks of a node share.
+/// The groups of a resident set, in memory that the ranks of a node share.
 class SharedRows {
  public:
-  /// Asks for memory for all groups. Collective over the node.
+  /// Allocates memory for all groups. Collective over the node.
   SharedRows(const SetPlan& plan, const NodeShare& share);
 
-  /// Whether the node has one copy; otherwise each of its ranks will.
+  /// Whether the node shares one copy; otherwise each rank loads its own.
   bool shared() const { return memory_.shared(); }
-  /// Reads this rank's part of every group. The blocks are complete when all ranks have done so.
+  /// Reads this rank's part of every group. The blocks are complete after `complete`.
   void read(const hdf5::File& file);
-  /// Waits for the ranks of the node.
+  /// A barrier over the node's ranks.
   void complete() const { memory_.complete(); }
 
   const RowBlock& block(const GroupSchema& group) const;
@@ -28,13 +28,13 @@ class SharedRows {
  private:
   const SetPlan& plan_;
   NodeMemory memory_;
-  std::array<RowBlock, 3> blocks_;  ///< by Split that is the group's name
+  std::array<RowBlock, 3> blocks_;  ///< by the Split after which the group is named
 };
 
-/// Rows that this rank alone needs, read when they are first asked for.
+/// Rows that only this rank needs, read when they are first requested.
 class OwnRows {
  public:
-  /// A block that holds these rows of the group. It stays as long as this object.
+  /// A block that holds these rows of the group; valid as long as this object.
   const RowBlock& block(const hdf5::File& file, const GroupSchema& group, Range rows);
 
  private:

@@ -15,16 +15,16 @@ namespace {
 
 constexpr std::int64_t kBlockBytes = 1 << 20;
 
-// A number is infinite or none where all bits of its exponent are set.
+// A float is infinite or NaN if all bits of its exponent are set.
 bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7F800000U) != 0x7F800000U; }
 bool is_finite(hdf5::Half x) { return (x.bits & 0x7C00U) != 0x7C00U; }
 
-/// Index of the first that is not finite, or `count`.
+/// Index of the first value that is not finite, or `count`.
 template <typename T>
 std::size_t first_not_finite(const T* values, std::size_t count) {
   unsigned bad = 0;
   for (std::size_t i = 0; i < count; ++i)
-    bad |= is_finite(values[i]) ? 0U : 1U;  // becomes vector code, unlike a search
+    bad |= is_finite(values[i]) ? 0U : 1U;  // vectorised by the compiler, unlike a search
   if (bad == 0) return count;
   return static_cast<std::size_t>(std::find_if(values, values + count, [](T x) { return !is_finite(x); }) - values);
 }
@@ -51,7 +51,7 @@ void read_numbers(const hdf5::File& file, const std::string& dataset, Range rows
   require_finite(file, dataset, rows, row_size, values);
 }
 
-/// Rows of stored values, typed; those of images with their channels first.
+/// Reads rows of stored values; images are converted to channels first.
 template <typename T>
 void read_stored(const hdf5::File& file, const GroupSchema& group, Range rows, T* values) {
   const std::string path = group.features_path();
@@ -69,7 +69,7 @@ void read_stored(const hdf5::File& file, const GroupSchema& group, Range rows, T
   }
 }
 
-/// Rows of raw columns, as the features that they become.
+/// Reads rows of raw columns and encodes them as features.
 void read_encoded(const hdf5::File& file, const GroupSchema& group, Range rows, float* features) {
   const std::string path = group.features_path(), where = fmt::format("{}: /{}", file.path(), path);
   const auto width = static_cast<std::size_t>(group.encoder->width());
@@ -91,7 +91,7 @@ void read_weights(const hdf5::File& file, const GroupSchema& group, Range rows, 
                               group.weights_path(), rows.first + (negative - weights), *negative));
 }
 
-/// Gives the labels the numbers that the model's classes have.
+/// Replaces labels by the numbers of the model's classes.
 void rename_labels(const hdf5::File& file, const GroupSchema& group, Range rows, std::int32_t* labels) {
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     const auto label = static_cast<std::size_t>(labels[i]);
@@ -156,7 +156,7 @@ void RowBlock::read_features(const hdf5::File& file, const GroupSchema& group, R
 void RowBlock::read(const hdf5::File& file, const GroupSchema& group, Range rows) {
   const std::int64_t step = block_rows(group);
   for (std::int64_t first = rows.first; first < rows.last;) {
-    const Range part{first, std::min((first / step + 1) * step, rows.last)};  // as the file's chunks lie
+    const Range part{first, std::min((first / step + 1) * step, rows.last)};  // aligned with the file's chunks
     read_features(file, group, part);
     if (targets_ != nullptr) {
       read_numbers(file, group.targets_path(), part, target_size_, targets_ + offset(part.first) * target_size_);

@@ -9,7 +9,7 @@
 
 namespace unisono::data {
 
-/// One example as it lies in memory.
+/// One example in memory, before conversion to features of a batch.
 struct RawExample {
   const std::byte* features = nullptr;
   const float* targets = nullptr;  ///< null: none
@@ -18,11 +18,12 @@ struct RawExample {
   std::uint64_t row = 0;  ///< in its group
 };
 
-/// Rows [first, last) of a group, in one piece of memory that somebody else owns: all features, then targets,
-/// labels and weights, each part beginning at a multiple of kAlignmentBytes.
+/// Rows [first, last) of a group in one piece of memory, which it does not own: all features, then all targets, labels
+/// and weights; each of these parts begins at a multiple of kAlignmentBytes.
 class RowBlock {
  public:
   RowBlock() = default;
+  /// \param memory of bytes(group, rows.size()) bytes
   RowBlock(const GroupSchema& group, Range rows, std::byte* memory);
   /// Bytes that so many rows need.
   static std::size_t bytes(const GroupSchema& group, std::int64_t rows);
@@ -63,7 +64,7 @@ class OwnedRows {
   std::unique_ptr<std::byte, Free> memory_;
 };
 
-/// Rows that are read, or looked at, at a time: about a MiB, and whole chunks of the file where it has them.
+/// How many rows to read at a time: about 1 MiB, in whole chunks of the file if it is chunked.
 std::int64_t block_rows(const GroupSchema& group);
 
 }  // namespace unisono::data

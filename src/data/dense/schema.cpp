@@ -82,7 +82,7 @@ float number_attribute(const hdf5::File& file, const std::string& dataset, const
   return value;
 }
 
-/// Raw columns have no scale: what is stored is a number, or a level's.
+/// Raw columns have no scale: the stored value is a number, or the number of a level.
 void require_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe) {
   if (group.stored.extent.size() == 2 && group.stored.row_size() == recipe.columns.size()) return;
   fail(file, group.features_path(),
@@ -112,7 +112,7 @@ void read_features(const hdf5::File& file, GroupSchema& group, const SchemaRules
   if (group.scale == 0) fail(file, path, "has the attribute scale = 0, which makes all values equal");
 }
 
-/// Of labels or targets: one row for each row of features.
+/// Checks that labels or targets have one row for each row of features.
 hdf5::DatasetShape answer_shape(const hdf5::File& file, const GroupSchema& group, const std::string& path) {
   const hdf5::DatasetShape shape = file.shape(path);
   if (shape.type == hdf5::Type::text && path == group.labels_path()) fail(file, path, text_labels_hint());
@@ -162,7 +162,7 @@ GroupSchema read_group(const hdf5::File& file, const std::string& name, const Sc
   return group;
 }
 
-/// All groups have examples of one kind.
+/// Checks that all groups have examples of the same kind.
 void check_alike(const hdf5::File& file, const SetSchema& set, const SchemaRules& rules) {
   const GroupSchema& one = set.any_group();
   for (const auto& group : set.groups) {
@@ -190,7 +190,7 @@ void check_complete(const hdf5::File& file, const std::string& dataset, const hd
           shape.extent));
 }
 
-/// All that will be read was written.
+/// Checks that all datasets that will be read were written completely.
 void check_complete(const hdf5::File& file, const SetSchema& set) {
   for (const auto& group : set.groups) {
     if (!group) continue;

@@ -13,22 +13,22 @@
 
 namespace unisono::data {
 
-/// One group of a set: "train", "validation" or "test". A feature's value is scale · stored + offset.
+/// The metadata of one group of a set: "train", "validation" or "test". A feature's value is scale · stored + offset.
 struct GroupSchema {
   std::string name;
   std::int64_t examples = 0;
   FeatureShape features;
-  hdf5::DatasetShape stored;  ///< of the features
+  hdf5::DatasetShape stored;  ///< shape of the dataset of features
   Storage storage = Storage::float32;
   float scale = 1, offset = 0;
   bool has_labels = false;
-  bool has_weights = false;    ///< of the examples' losses, in training
+  bool has_weights = false;    ///< weights of the examples' losses, for training
   Index target_size = 0;       ///< values of a target in the file; 0 where there are none
   bool channels_last = false;  ///< images are stored as [height, width, channels]
-  bool raw = false;            ///< columns of a recipe that are read as they are, NaN where one is missing
-  std::shared_ptr<const Encoder> encoder = {};  ///< of a recipe's columns; null: features are what is stored
-  std::vector<std::int32_t> classes = {};       ///< of a stored label the model's class, or −1; empty: the same
-  std::vector<std::string> class_names = {};    ///< of stored labels, beside `classes`
+  bool raw = false;            ///< whether rows are the recipe's unencoded columns, with NaN for missing values
+  std::shared_ptr<const Encoder> encoder = {};  ///< of the recipe's columns; null: stored values are the features
+  std::vector<std::int32_t> classes = {};  ///< the model's class for each stored label, or −1; empty: the label itself
+  std::vector<std::string> class_names = {};  ///< names of the stored labels, parallel to `classes`
 
   std::string features_path() const { return name + "/features"; }
   std::string labels_path() const { return name + "/labels"; }
@@ -41,20 +41,20 @@ struct GroupSchema {
   std::int64_t bytes_per_example() const;
 };
 
-/// What a file says of itself, before its values are read.
+/// A set's metadata, read before its values.
 struct SetSchema {
   std::string path;
   std::array<std::optional<GroupSchema>, 3> groups;  ///< by Split
-  std::optional<std::int64_t> classes;               ///< where the file states it
+  std::optional<std::int64_t> classes;               ///< if the file states it
   std::vector<std::string> class_names;
   Recipe recipe;                           ///< empty: there is none
-  std::vector<std::string> feature_names;  ///< where the file states them
+  std::vector<std::string> feature_names;  ///< if the file states them
 
   const std::optional<GroupSchema>& group(Split split) const { return groups[static_cast<std::size_t>(split)]; }
   const GroupSchema& any_group() const;
 };
 
-/// What a set must have.
+/// What a set must have, for `read_schema`.
 struct SchemaRules {
   bool needs_training = true;                   ///< a group `train`
   bool needs_answers = true;                    ///< labels or targets
@@ -63,8 +63,8 @@ struct SchemaRules {
 };
 
 /// Reads shapes, types and attributes, and checks that they fit together.
-/// \throws DataError naming the dataset that is missing, empty, of a type or shape that is not understood, or that does
-///         not fit the others
+/// \throws DataError naming the dataset that is missing, empty, of an unknown type or shape, or inconsistent with the
+/// others
 SetSchema read_schema(const hdf5::File& file, const SchemaRules& rules);
 
 }  // namespace unisono::data

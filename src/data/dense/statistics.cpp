@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kMostPieces = 64;
 constexpr std::int64_t kMostBytes = 16 << 20;  // of all pieces' sums
 
-/// Count, mean and Σ (x − mean)² of a set of numbers, and those of the union of two.
-/// Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+/// Count, mean and Σ (x − mean)² of a set of numbers, and their combination for the union of two sets. Chan, Golub &
+/// LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 struct Moments {
   double count = 0, mean = 0, squares = 0;
 
@@ -24,7 +24,7 @@ struct Moments {
   }
 };
 
-/// Which of the numbers of a normalisation a feature belongs to.
+/// The index of a feature's mean and factor in a normalisation.
 std::size_t part_of_feature(NormalizationKind kind, const FeatureShape& shape, std::size_t feature) {
   if (kind == NormalizationKind::feature) return feature;
   if (kind == NormalizationKind::channel) return feature / static_cast<std::size_t>(shape.height * shape.width);

@@ -10,11 +10,11 @@
 
 namespace unisono::data {
 
-/// Sums of the features of some rows, in double. Shifted by an example's own values, so that a large mean does not
-/// swallow a small deviation.
+/// Sums over the features of some rows, in double, for means and variances. Values are shifted by those of one example
+/// first, so that a large mean does not cancel a small deviation.
 class FeatureSums {
  public:
-  /// \param shift [features]; equal for all sums that are added up
+  /// \param shift [features]; the same for all sums that will be added up
   FeatureSums(const GroupSchema& group, std::vector<float> shift);
 
   void add(const std::byte* stored);
@@ -29,13 +29,13 @@ class FeatureSums {
   std::vector<double> sums_;
 };
 
-/// The statistics are added up from so many pieces of the training set, always in the same order: they do not depend on
-/// how many ranks share the work.
+/// Into how many pieces the training set is divided for the statistics. The pieces' sums are always added in the same
+/// order, so the result does not depend on the number of ranks.
 std::int64_t statistics_pieces(const GroupSchema& group, std::int64_t examples);
 
-/// Mean and 1/deviation from the sums of all pieces; over the whole set ("global"), a channel's or a feature's values.
-/// What never varies gets the factor 1.
-/// \param pieces one after another, [pieces · 2 · features]
+/// Mean and 1/deviation from the sums of all pieces: over all values ("global"), per channel or per feature. A constant
+/// gets the factor 1.
+/// \param pieces FeatureSums::sums() of all pieces, [pieces · 2 · features]
 Normalization make_normalization(NormalizationKind kind, const GroupSchema& group, std::int64_t examples,
                                  const std::vector<float>& shift, std::span<const double> pieces);
 

@@ -20,7 +20,7 @@ void add_rows(const RowBlock& block, Range rows, FeatureSums& sums) {
   for (std::int64_t row = rows.first; row < rows.last; ++row) sums.add(block.features(row));
 }
 
-/// Adds these rows to the sums, out of the file.
+/// Reads these rows from the file and adds them to the sums.
 void add_from_file(const hdf5::File& file, const GroupSchema& group, Range rows, FeatureSums& sums) {
   const std::int64_t step = block_rows(group);
   for (std::int64_t first = rows.first; first < rows.last;) {

@@ -9,7 +9,7 @@
 
 namespace unisono::data {
 
-/// The normalisation of a set's training examples; the ranks of a node share the work. Collective.
+/// Computes the normalisation from a set's training examples; the ranks of a node divide the work. Collective.
 /// \param resident null: the features are read from the file
 Normalization training_statistics(NormalizationKind kind, const hdf5::File& file, const SetPlan& plan,
                                   const SharedRows* resident, const NodeShare& share, Agreement& agreement);

@@ -67,7 +67,7 @@ std::string values_text(const hdf5::File& file, const std::string& features) {
 std::string labels_text(const hdf5::File& file, const std::string& dataset) {
   ColumnReader<std::int64_t> labels(file, dataset);
   std::vector<std::int64_t> counts;
-  constexpr std::int64_t most = 1 << 24;  // classes that a description counts
+  constexpr std::int64_t most = 1 << 24;  // largest number of classes that is counted
   for (std::int64_t label = 0; labels.next(label); ++counts[static_cast<std::size_t>(label)]) {
     if (label < 0 || label >= most)
       fail(file, dataset, fmt::format("holds the label {}; labels are class numbers from 0 up", label));

@@ -16,13 +16,13 @@ std::string size_text(double bytes);
 /// "12.3 %"
 std::string share_text(std::int64_t part, std::int64_t whole);
 
-/// What stands above the classes. \param counts examples of each class
+/// The line above the table of classes. \param counts examples of each class
 std::string labels_line(std::string_view type, const std::vector<std::int64_t>& counts);
 
-/// A line for each class: its number, its name, how many examples it has, and their share. Of many classes the first.
+/// A line for each class: number, name, examples and their share. If there are many classes, only the first ones.
 std::string balance_text(const std::vector<std::int64_t>& counts, const std::vector<std::string>& names);
 
-/// "PATH: SIZE, " of a description's first line.
+/// "PATH: SIZE, ": the beginning of a description's first line.
 std::string title_text(const hdf5::File& file);
 
 }  // namespace unisono::data

@@ -7,8 +7,8 @@
 
 namespace unisono::data {
 
-/// Images side by side, a character a pixel and half its height, from blank (least) to @ (most); wide ones are reduced.
-/// Channels are averaged.
+/// Draws images side by side as text, one character per pixel and per two rows, from blank (smallest value) to @
+/// (largest). Wide images are reduced; channels are averaged.
 /// \param images each [C, H, W]
 std::string draw_images(const std::vector<std::vector<float>>& images, const FeatureShape& shape);
 

@@ -31,7 +31,7 @@ std::int64_t count_used(const std::vector<std::int64_t>& counts) {
   return static_cast<std::int64_t>(counts.size()) - std::count(counts.begin(), counts.end(), 0);
 }
 
-/// Values with their counts, as long as there are few; else ten ranges.
+/// The values with their counts, if there are few different ones; else ten ranges.
 class Histogram {
  public:
   void add(float value) {

@@ -12,14 +12,14 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kMostRows = 1 << 16;  // of which the figures are
+constexpr std::int64_t kMostRows = 1 << 16;  // rows from which the figures are computed
 
 struct ColumnSurvey {
   Tally tally;
   std::int64_t missing = 0;
 };
 
-/// Of each column, over the first rows of a group.
+/// The figures of each column, over the first rows of a group.
 std::vector<ColumnSurvey> survey_columns(const hdf5::File& file, const GroupSchema& group, const Recipe& recipe,
                                          std::int64_t rows) {
   const std::size_t width = recipe.columns.size();

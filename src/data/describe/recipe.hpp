@@ -6,7 +6,7 @@
 
 namespace unisono::data {
 
-/// A set's columns, one a line, and what a run makes of them.
+/// A line for each column of a set with a recipe, and how a run encodes it.
 std::string recipe_text(const hdf5::File& file, const SetSchema& set);
 
 }  // namespace unisono::data

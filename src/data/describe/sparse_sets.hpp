@@ -7,8 +7,8 @@
 
 namespace unisono::data {
 
-/// What a sparse set holds, as text of some lines; nothing where the file is no sparse set. Reads all of it.
-/// \throws DataError where it is one, but not as docs/data-format.md says
+/// Describes a set that is not a table, in some lines of text; nothing if the file is not such a set. Reads all of it.
+/// \throws DataError if it violates docs/data-format.md
 std::optional<std::string> describe_sparse(const hdf5::File& file);
 
 // One of each kind.

@@ -13,9 +13,9 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 256;
-constexpr std::size_t kMostClasses = 1 << 24;  // that a description counts
+constexpr std::size_t kMostClasses = 1 << 24;  // that are counted
 
-/// Calls visit for the rows of evenly spread blocks. \return how many rows these are
+/// Calls visit for the rows of evenly spaced blocks. \return the number of these rows
 template <typename Visit>
 std::int64_t visit_blocks(const hdf5::File& file, const GroupSchema& group, Visit visit) {
   const std::int64_t rows = block_rows(group), blocks = (group.examples + rows - 1) / rows;

@@ -6,13 +6,13 @@
 
 namespace unisono::data {
 
-/// What the values of a group look like.
+/// Range, mean and deviation of a group's values.
 struct Survey {
   double low = 0, high = 0, mean = 0, deviation = 0;
-  std::int64_t examples = 0;  ///< that were looked at
+  std::int64_t examples = 0;  ///< that were read
 };
 
-/// Of the features; of large groups evenly spread blocks are looked at, some 256 MiB.
+/// Surveys the features; of a large group only evenly spaced blocks are read, about 256 MiB.
 Survey survey_features(const hdf5::File& file, const GroupSchema& group);
 Survey survey_targets(const hdf5::File& file, const GroupSchema& group);
 

@@ -9,7 +9,7 @@
 
 namespace unisono::data {
 
-/// Range, and mean and deviation by sums in double that are shifted by the first value.
+/// Accumulates range, mean and deviation, the latter two from sums in double of values shifted by the first one.
 class Tally {
  public:
   void add(double value) {
@@ -22,7 +22,7 @@ class Tally {
     ++count_;
   }
   double count() const { return count_; }
-  /// \pre something was added
+  /// \pre a value was added \param examples for Survey::examples
   Survey survey(std::int64_t examples) const {
     const double mean = sum_ / count_;
     return {low_, high_, shift_ + mean, std::sqrt(std::max(0.0, squares_ / count_ - mean * mean)), examples};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array kTables = {"words", "users", "items", "classes"};
 constexpr const char* kCounts = "dictionary/counts";  // of words
-constexpr const char* kClassNames = "class_names";    // the attribute in which a set has its classes
+constexpr const char* kClassNames = "class_names";    // the attribute with a set's class names
 
 std::string path_of(const std::string& table) { return "dictionary/" + table; }
 

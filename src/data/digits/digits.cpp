@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kPointsPerPiece = 4;
 constexpr float kThinnest = 0.75F, kThickest = 1.75F;  // half the pen's width, pixels
-constexpr float kPressure = 0.2F;                      // how much the width may change along a stroke, of itself
+constexpr float kPressure = 0.2F;                      // relative change of the width along a stroke, at most
 constexpr float kFaintest = 0.7F;                      // strength of the ink
 constexpr float kNoise = 9.0F;                         // of 255, deviation
 

@@ -9,8 +9,8 @@ struct Point {
   float x = 0, y = 0;
 };
 
-/// A line drawn without lifting the pen, as points that a smooth curve runs through. A point that is given twice is a
-/// corner.
+/// A line drawn without lifting the pen, as points that a smooth curve runs through. A point that occurs twice in a row
+/// is a corner.
 using Stroke = std::vector<Point>;
 
 /// A way of writing a digit: strokes in a box [0, 1]², y pointing down.

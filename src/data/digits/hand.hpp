@@ -8,12 +8,12 @@
 
 namespace unisono::data::digits {
 
-/// A smooth random displacement of the plane: normal ones at the knots of a grid over the image, and in between what
-/// cubic B-splines make of them. After Simard, Steinkraus & Platt, "Best practices for convolutional neural networks",
-/// ICDAR 2003, who smooth a field of all pixels.
+/// A smooth random displacement of the plane (elastic distortion): normally distributed at the knots of a grid over the
+/// image, with cubic B-splines in between. After Simard, Steinkraus & Platt, "Best practices for convolutional neural
+/// networks", ICDAR 2003, who smooth random displacements of all pixels.
 class Distortion {
  public:
-  /// \param strength deviation of a knot's displacement, pixels
+  /// \param side of the image, pixels \param strength standard deviation of a knot's displacement, pixels
   Distortion(float side, float strength, RandomStream& random);
   Point operator()(Point p) const;
 
@@ -23,19 +23,19 @@ class Distortion {
   std::array<std::array<Point, kKnots>, kKnots> knots_{};
 };
 
-/// How one digit is written: box to pixels.
+/// How one digit is written: maps the glyph's box to pixels.
 class Hand {
  public:
   Hand(float side, RandomStream& random);
 
   /// \param at in the glyph's box \return pixels
   Point place(Point at) const;
-  /// The stroke with each of its points where a hand sets it instead.
+  /// The stroke with randomly displaced points, as by an unsteady hand.
   Stroke tremble(const Stroke& stroke, RandomStream& random) const;
 
  private:
   float xx_, xy_, yx_, yy_;  ///< box to pixels: size, slant and turn
-  Point middle_;             ///< where the box's middle comes to lie
+  Point middle_;             ///< where the box's middle is mapped to, pixels
   Distortion distortion_;
 };
 

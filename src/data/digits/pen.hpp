@@ -9,13 +9,13 @@
 
 namespace unisono::data::digits {
 
-/// Draws lines by distance: a pixel is inked where the nearest point of a line is nearer than half the pen's width, and
-/// in between over one pixel at the edge (anti-aliasing).
+/// Draws lines by distance: a pixel is inked if it is nearer to a line than half the pen's width, with a transition
+/// over one pixel at the edge (anti-aliasing).
 class Sheet {
  public:
   /// A line through points in pixels. \param start, end half the width of the pen there, pixels
   void draw(const std::vector<Point>& line, float start, float end);
-  /// Ink of this strength on paper with noise.
+  /// Turns the ink into a digit's pixels: ink of this strength on noisy paper.
   void finish(float strength, float noise, RandomStream& random, Digit& digit) const;
 
  private:

@@ -13,7 +13,7 @@ std::size_t count_of(hid_t attribute) {
   return static_cast<std::size_t>(H5Sget_simple_extent_npoints(space.get()));
 }
 
-/// \param allowed which types T can be read from
+/// \param allowed the stored types from which T can be read
 template <typename T>
 T read_number(hid_t attribute, bool (*allowed)(Type), bool& failed) {
   const Handle stored{H5Aget_type(attribute), H5Tclose};
@@ -48,7 +48,7 @@ std::string read_value(hid_t attribute, const ReadTexts& texts, bool& failed) {
   return failed ? "" : values[0];
 }
 
-/// What H5Acreate and H5Awrite need.
+/// The arguments of H5Acreate and H5Awrite.
 struct Encoded {
   Handle type, space;
   const void* values;
@@ -70,7 +70,7 @@ template <typename T>
 bool write_value(hid_t object, const std::string& name, const T& value) {
   return write_encoded(object, name, encode(value));
 }
-/// As strings of one length, filled up with zeros, which lie in the object's header.
+/// As strings of fixed length, padded with zeros, which are stored in the object's header.
 bool write_fixed(hid_t object, const std::string& name, Handle space, const std::vector<std::string>& values,
                  std::size_t length) {
   Handle type{H5Tcopy(H5T_C_S1), H5Tclose};
@@ -82,7 +82,8 @@ bool write_fixed(hid_t object, const std::string& name, Handle space, const std:
   return write_encoded(object, name, {std::move(type), std::move(space), bytes.data()});
 }
 
-/// As strings of any length, which lie in the file's heap: an object's header has no room for more than 64 KiB.
+/// As strings of variable length, which are stored in the file's heap, because an object's header cannot hold more than
+/// 64 KiB.
 bool write_variable(hid_t object, const std::string& name, Handle space, const std::vector<std::string>& values) {
   std::vector<const char*> texts;
   for (const std::string& value : values) texts.push_back(value.c_str());

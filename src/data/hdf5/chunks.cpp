@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::uint64_t kFletcherBytes = 4;
 
-/// Whether a stream of zlib's unpacks to so many bytes, or is none, as the library will say when it reads the chunk.
+/// Whether a zlib stream inflates to so many bytes. Also true for an invalid stream: the library reports that when it
+/// reads the chunk.
 bool inflates_to(std::vector<std::uint8_t>& stream, std::uint64_t expected) {
   z_stream unpacking{};
   if (inflateInit(&unpacking) != Z_OK) return true;
@@ -42,7 +43,7 @@ bool has_filter(hid_t properties, H5Z_filter_t wanted, unsigned skipped) {
   return false;
 }
 
-/// Of a dataset whose only filters are shuffle, deflate and fletcher32.
+/// chunks_fit for a dataset whose only filters are shuffle, deflate and fletcher32.
 bool first_chunk_fits(hid_t dataset, hid_t properties, std::uint64_t bytes, std::uint64_t file_bytes) {
   std::array<hsize_t, H5S_MAX_RANK> offset{};
   unsigned skipped = 0;

@@ -6,9 +6,9 @@
 
 namespace unisono::data::hdf5 {
 
-/// Has files read by the library's own driver (sec2) without its accumulator of metadata, which computes with damaged
-/// addresses before they are compared with the file's size, and crashes (1.10.8, H5F__accum_read).
-/// \param path of a file that can be opened, whose driver is taken as the pattern
+/// Makes the library read files by its own driver (sec2) but without its metadata accumulator, which crashes on damaged
+/// addresses because it computes with them before they are compared with the file's size (1.10.8, H5F__accum_read).
+/// \param path any file that can be opened: its driver is copied and modified
 void read_without_accumulator(const Handle& access, const char* path);
 
 }  // namespace unisono::data::hdf5

@@ -21,7 +21,7 @@ std::string reason_in_brackets() {
   return reason.empty() ? "" : fmt::format(" (HDF5: {})", reason);
 }
 
-/// \throws DataError where there is no such file, or it cannot be read
+/// \throws DataError if there is no such file, or it cannot be read
 void check_readable(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
@@ -35,7 +35,7 @@ void check_readable(const std::string& path) {
   }
 }
 
-/// Locks are taken where the file system has them: some parallel ones have not.
+/// Locks the file if the file system supports locks; some parallel ones do not.
 Handle access_properties() {
   Handle properties{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
   H5Pset_file_locking(properties.get(), true, true);
@@ -43,7 +43,7 @@ Handle access_properties() {
   return properties;
 }
 
-/// \throws DataError where the file is so damaged that the library would crash
+/// \throws DataError if the file is so damaged that the library would crash
 void require_structure(const std::string& path) {
   try {
     check_structure(path);
@@ -58,7 +58,7 @@ Handle open_existing(const std::string& path, unsigned flags) {
     throw DataError(
         fmt::format("{}: this is not an HDF5 file; 'unisono data import' makes one from other formats", path));
   }
-  const Handle properties = access_properties();  // outlives the reason below: every call clears the last one's
+  const Handle properties = access_properties();  // outlives the message below: every call clears the last one
   if (flags == H5F_ACC_RDONLY) {
     read_without_accumulator(properties, path.c_str());
     require_structure(path);

@@ -4,17 +4,18 @@ namespace unisono::data::hdf5 {
 namespace {
 
 std::recursive_mutex& library_mutex() {
-  static std::recursive_mutex mutex;  // the library's state is the process's, and so is its mutex
+  static std::recursive_mutex mutex;  // one per process, like the library's state
   return mutex;
 }
 
-/// H5Ewalk2's callback: keeps the first description, and stops.
+/// Callback of H5Ewalk2: keeps the first description and stops.
 herr_t keep_description(unsigned, const H5E_error2_t* error, void* text) {
   if (error->desc != nullptr) *static_cast<std::string*>(text) = error->desc;
   return 1;
 }
 
-/// Of "file write failed: time = …, errno = 27, error message = 'File too large', buf = …" only what the system said.
+/// Extracts the system's message, 'File too large', from "file write failed: time = …, errno = 27, error message =
+/// 'File too large', buf = …".
 std::string systems_reason(const std::string& description) {
   constexpr std::string_view kBefore = "error message = '";
   const std::size_t at = description.find(kBefore);

@@ -17,7 +17,7 @@ class LibraryLock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// Owns an identifier of the library; a negative one means that the call which gave it failed.
+/// Owns an identifier of the library; a negative one means that the call that returned it failed.
 class Handle {
  public:
   using Close = herr_t (*)(hid_t);
@@ -41,11 +41,11 @@ class Handle {
   Close close_ = nullptr;
 };
 
-/// A property of links that are created: missing groups above are made.
+/// A link-creation property list that makes missing parent groups.
 Handle make_parents();
 
-/// What the library says of its last failed call, in the words of the innermost function; empty after a success. Every
-/// call forgets it, the closing of a handle too.
+/// The library's message about its last call, from the innermost function that failed; empty if the call succeeded.
+/// Every call resets it, even closing a handle.
 std::string innermost_reason();
 
 }  // namespace unisono::data::hdf5

@@ -10,9 +10,8 @@
 namespace unisono::data::hdf5 {
 namespace {
 
-// A collection: "GCOL", version 1, 3 bytes of nothing, its size. Its objects: index and number of references (2 bytes
-// each), 4 bytes of nothing, size; then the bytes, filled up to a multiple of 8. Index 0 is what is free, up to the
-// end.
+// A collection: "GCOL", version 1, 3 unused bytes, its size. Each object: index and number of references (2 bytes
+// each), 4 unused bytes, size; then its bytes, padded to a multiple of 8. Index 0 is the free space up to the end.
 constexpr std::uint64_t kHeader = 16, kObjectHeader = 16;
 constexpr std::uint64_t kNowhere = UINT64_MAX;
 

@@ -13,24 +13,24 @@ namespace unisono::data::hdf5 {
 /// A little-endian number of so many bytes, as HDF5 stores them.
 std::uint64_t number_at(const std::byte* at, int bytes);
 
-/// Where a string of variable length lies: an object of a collection of the file's global heap.
+/// The location of a string of variable length: an object in a collection of the file's global heap.
 struct HeapReference {
-  static constexpr std::size_t kBytes = 16;  ///< as it is stored, where addresses have 8 bytes
+  static constexpr std::size_t kBytes = 16;  ///< size in the file, if addresses have 8 bytes
   std::uint64_t address = 0;                 ///< of the collection; 0: the string is empty
   std::uint32_t index = 0;
 };
 HeapReference decode_reference(const std::byte* stored);
 
-/// Reads strings of variable length out of a file's bytes. The library (1.10) follows a damaged reference out of its
-/// memory, and walks a damaged collection without end; here nothing is followed before it is known to lie inside of the
-/// file, and all collections together, and all strings, are no larger than the file.
+/// Reads strings of variable length out of a file's bytes. The library (1.10) reads out of bounds for a damaged
+/// reference, and loops for ever in a damaged collection. This reader checks that everything lies inside the file
+/// before it follows it, and that all collections together, and all strings, are no larger than the file.
 ///   HDF5 File Format Specification, version 3, III.E "Global heap"
 class HeapReader {
  public:
-  /// \param base where addresses count from, in bytes
+  /// \param base bytes from the file's start, from which addresses count
   HeapReader(const RawFile& file, std::uint64_t base) : file_(file), base_(base), bytes_(file.size()) {}
 
-  /// Up to the first zero byte. \throws DataError of what is wrong, without a path
+  /// The string up to its first zero byte. \throws DataError, without a path in the message
   std::string string_at(const HeapReference& reference);
 
  private:

@@ -1,5 +1,5 @@
-// Lists of strings as plain numbers of fixed size: a group with all bytes in one dataset, and where each string begins
-// and ends in another. Nothing in them points into the file, and a hash shows damage.
+// Lists of strings stored as plain numbers: a group with one dataset of all bytes, and one of the offsets where each
+// string begins and ends. Unlike HDF5's own strings they contain no addresses in the file, and a hash detects damage.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::int64_t hash_of(std::string_view bytes, const std::vector<std::uint64_t>& o
   return static_cast<std::int64_t>(hash_bytes(std::as_bytes(std::span(offsets)), hash_bytes(bytes)));
 }
 
-/// String i lies at [offsets[i], offsets[i + 1]).
+/// String i is bytes [offsets[i], offsets[i + 1]).
 bool ascend(const std::vector<std::uint64_t>& offsets, std::uint64_t end) {
   return std::is_sorted(offsets.begin(), offsets.end()) && offsets.back() <= end;
 }

@@ -6,7 +6,7 @@
 namespace unisono::data::hdf5 {
 namespace {
 
-/// A conversion of the library's that leaves every byte as it is.
+/// A type conversion, for the library, that changes nothing.
 herr_t keep_bytes(hid_t from, hid_t to, H5T_cdata_t* state, std::size_t, std::size_t, std::size_t, void*, void*,
                   hid_t) {
   if (state->command != H5T_CONV_INIT) return 0;
@@ -18,10 +18,10 @@ herr_t keep_bytes(hid_t from, hid_t to, H5T_cdata_t* state, std::size_t, std::si
 
 Handle reference_type() {
   Handle type{H5Tcreate(H5T_OPAQUE, HeapReference::kBytes), H5Tclose};
-  // Once in a process: a conversion belongs to the library, not to a file.
+  // Registered once per process: conversions belong to the library, not to a file.
   static const herr_t registered =
       H5Tregister(H5T_PERS_SOFT, "stored reference", text_type().get(), type.get(), keep_bytes);
-  static_cast<void>(registered);  // a failure is one of the read to come
+  static_cast<void>(registered);  // if this fails, the next read fails, too
   return type;
 }
 

@@ -4,8 +4,8 @@
 
 namespace unisono::data::hdf5 {
 
-/// A type in memory as which the library gives strings of variable length as they are stored, without following them
-/// into the heap: HeapReference::kBytes each. Reading as this type fails where addresses do not have 8 bytes.
+/// A memory type for reading strings of variable length as the stored references, HeapReference::kBytes each, without
+/// following them into the heap. Reading as this type fails if addresses do not have 8 bytes.
 Handle reference_type();
 
 }  // namespace unisono::data::hdf5

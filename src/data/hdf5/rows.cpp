@@ -10,7 +10,7 @@
 namespace unisono::data::hdf5 {
 namespace {
 
-/// What a file's compression needs and the library lacks: "the filter 'lzf'", or nothing.
+/// The filter that a dataset's compression needs and the library lacks: "the filter 'lzf'", or nothing.
 std::string missing_filter(hid_t properties) {
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     std::array<char, 64> name{};
@@ -35,7 +35,7 @@ bool has_all_chunks(hid_t dataset, const DatasetShape& shape) {
   return stored >= all;
 }
 
-/// Values are not filled in beforehand.
+/// A property list with which values are not filled in beforehand.
 Handle contiguous_properties() {
   Handle properties{H5Pcreate(H5P_DATASET_CREATE), H5Pclose};
   H5Pset_fill_time(properties.get(), H5D_FILL_TIME_NEVER);

@@ -10,10 +10,10 @@
 
 namespace unisono::data::hdf5 {
 
-/// Of a dataset; empty for a scalar.
+/// The extent of a dataset; empty for a scalar.
 std::vector<hsize_t> extent_of(hid_t dataset);
 
-/// The file's side and the memory's side of a transfer of rows.
+/// The dataspaces of a transfer of rows: in the file and in memory.
 struct RowSelection {
   Handle file, memory;
 };
@@ -21,7 +21,7 @@ struct RowSelection {
 /// \pre first + count ≤ extent[0]
 RowSelection select_rows(hid_t dataset, std::vector<hsize_t> extent, hsize_t first, hsize_t count);
 
-/// Empty where the rows lie in the dataset, or else what is wrong.
+/// What is wrong with rows that are out of the dataset's range; empty if they are not.
 std::string outside(const std::vector<hsize_t>& extent, std::uint64_t first, std::uint64_t count);
 
 }  // namespace unisono::data::hdf5

@@ -14,33 +14,33 @@
 
 namespace unisono::data::hdf5 {
 
-/// What shows that a file was written to.
+/// Shows whether a file has been written to.
 struct Version {
   std::int64_t bytes = 0, seconds = 0, nanoseconds = 0;  ///< its size; its last change
   bool operator==(const Version&) const = default;
 };
 
-/// Values in memory take at most so many bytes for each byte of the file: deflate makes no more of one.
+/// Limit of bytes in memory per byte of the file: deflate cannot compress more.
 inline constexpr std::uint64_t kMostInflated = 1100;
 
 struct File::State {
   std::string path;
   Handle file;
-  std::optional<Version> version;         ///< of a file that is only read, as it was opened
-  mutable std::set<std::string> checked;  ///< datasets of such a file that are whole
+  std::optional<Version> version;         ///< of a read-only file, when it was opened
+  mutable std::set<std::string> checked;  ///< read-only: datasets that were found complete
 
   /// \throws DataError "PATH: /OBJECT WHAT (HDF5: REASON)"
   [[noreturn]] void fail_read(const std::string& object, const std::string& what) const;
   /// \throws OutputError, likewise
   [[noreturn]] void fail_write(const std::string& object, const std::string& what) const;
 
-  /// \throws DataError where the file was written to since it was opened: HDF5 would give zeros for what was cut off
+  /// \throws DataError if the file was written to since it was opened: HDF5 would return zeros for truncated parts
   void check_unchanged(const std::string& object) const;
-  /// \throws DataError where a dataset of a file that is only read claims more values than the file can hold of it
+  /// \throws DataError if a dataset of a read-only file claims more values than the file can hold
   void check_extent(const std::string& dataset, hid_t handle) const;
-  /// The file's bytes, with all that was written to it.
+  /// The file as plain bytes, after flushing everything that was written.
   RawFile raw() const;
-  /// \throws DataError where a place in the file does not hold what it should
+  /// \throws DataError if a location in the file does not hold what it should
   std::vector<std::string> read_texts(const Texts& texts) const;
   bool exists(const std::string& object) const;
   Handle open_object(const std::string& object) const;

@@ -1,4 +1,5 @@
-// Extents that a damaged file claims, against what it holds: before memory of their size is asked for.
+// Compares the extents that a (possibly damaged) file claims with what it can hold, before memory of that size is
+// allocated.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,8 +16,8 @@ namespace {
 
 constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
 
-/// Bytes of all values; nothing where that is no number of 64 bits. An extent of 0 counts as 1: nobody has 2⁶⁰ rows of
-/// nothing either.
+/// Bytes of all values; nothing if that overflows 64 bits. An extent of 0 counts as 1, so that absurd other extents of
+/// an empty dataset are found, too.
 std::optional<std::uint64_t> bytes_of(const std::vector<hsize_t>& extent, std::size_t size) {
   std::uint64_t bytes = size;
   for (const hsize_t n : extent) {
@@ -25,7 +26,7 @@ std::optional<std::uint64_t> bytes_of(const std::vector<hsize_t>& extent, std::s
   return bytes;
 }
 
-/// Whether no filter but these, whose rates are known, packs the chunks.
+/// Whether the chunks have only filters with a known maximum compression.
 bool is_deflated_at_most(hid_t properties) {
   for (int i = 0; i < H5Pget_nfilters(properties); ++i) {
     std::size_t values = 0;
@@ -37,11 +38,12 @@ bool is_deflated_at_most(hid_t properties) {
   return true;
 }
 
-/// What a dataset's values can take at most, by its share of the file; where it has none, its rows by the file.
+/// Upper bound of the bytes of a dataset's values, from its storage in the file; for an empty dataset, from the file's
+/// size.
 std::uint64_t most_bytes(hid_t dataset, hid_t properties, bool empty, std::uint64_t file_bytes) {
   if (empty) return file_bytes;
   const H5D_layout_t layout = H5Pget_layout(properties);
-  if (layout == H5D_VIRTUAL || H5Pget_external_count(properties) > 0) return kNoLimit;  // they lie in other files
+  if (layout == H5D_VIRTUAL || H5Pget_external_count(properties) > 0) return kNoLimit;  // the values are in other files
   const std::uint64_t stored = std::min<std::uint64_t>(H5Dget_storage_size(dataset), file_bytes);
   if (layout != H5D_CHUNKED || H5Pget_nfilters(properties) == 0) return stored;
   return is_deflated_at_most(properties) ? kMostInflated * stored : kNoLimit;

@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 constexpr std::uint64_t kUndefined = UINT64_MAX;
 constexpr std::uint64_t kNoFreeBlock = 1;  // the end of a local heap's list of free blocks
 constexpr unsigned kLayout = 0x08, kContinuation = 0x10, kSymbolTable = 0x11, kShared = 2;
-constexpr std::size_t kMostAxes = 33;  // of a chunk, with that of the value's bytes
+constexpr std::size_t kMostAxes = 33;  // of a chunk, including the one for the bytes of a value
 
 class Walk {
  public:
@@ -29,11 +29,11 @@ class Walk {
   void run();
 
  private:
-  /// What is still to be looked at. A tree's node has the level, and of a tree of chunks the axes.
+  /// An address still to be checked. Nodes of trees have a level, and in trees of chunks the number of axes.
   struct Task {
     enum Kind { object, tree, table } kind;
     std::uint64_t address;
-    int level = -1;        ///< −1: of the root, which says it itself
+    int level = -1;        ///< −1: a tree's root, whose level is in the file
     std::size_t axes = 0;  ///< 0: a group's tree
   };
   [[noreturn]] static void fail(std::string_view what, std::uint64_t address) {
@@ -66,7 +66,7 @@ Bytes Walk::read(std::uint64_t address, std::uint64_t count, std::string_view wh
 }
 
 void Walk::run() {
-  constexpr std::uint64_t kFront = 96;  // the superblock of version 0, and 4 bytes more for version 1
+  constexpr std::uint64_t kFront = 96;  // length of superblock version 0, and 4 bytes more for version 1
   std::uint64_t at = 0;
   Bytes front;
   for (;; at = at == 0 ? 512 : 2 * at) {
@@ -79,7 +79,7 @@ void Walk::run() {
   const std::byte* const addresses = front.data() + 24 + (version == 1 ? 4 : 0);
   base_ = number_at(addresses, 8);
   if (base_ > bytes_) fail("the superblock", at);
-  if (number_at(addresses + 16, 8) > bytes_ - base_) return;  // where it should end: the library says that it is cut
+  if (number_at(addresses + 16, 8) > bytes_ - base_) return;  // the expected end: the library reports a truncated file
   look_at_entry(addresses + 32);
   while (!tasks_.empty()) {
     const Task task = tasks_.back();
@@ -132,7 +132,7 @@ void Walk::look_at_object(std::uint64_t address) {
   }
 }
 
-/// A message: its type and size (2 bytes each), flags, 3 bytes of nothing, and the message.
+/// A message: its type and size (2 bytes each), flags, 3 unused bytes, and the message.
 void Walk::look_at_messages(const Bytes& block, std::vector<std::pair<std::uint64_t, std::uint64_t>>& blocks) {
   for (std::size_t at = 0; at + 8 <= block.size();) {
     const std::byte* const message = block.data() + at + 8;

@@ -4,10 +4,10 @@
 
 namespace unisono::data::hdf5 {
 
-/// Before the library opens a file: walks its groups, the headers of its objects and the trees of its chunks, as far as
-/// they have the format of before 1.8, which is the default and has no checksums, and looks at what the library (1.10)
-/// trusts: sizes and addresses in local heaps, trees and layouts. Other damage is left for the library to find.
-/// \throws DataError of what is wrong, without a path
+/// Called before the library opens a file: walks its groups, object headers and chunk trees, if they have the format
+/// from before 1.8 (the default, which has no checksums), and checks what the library (1.10) trusts: sizes and
+/// addresses in local heaps, trees and layouts. Other damage is found by the library.
+/// \throws DataError, without a path in the message
 void check_structure(const std::string& path);
 
 }  // namespace unisono::data::hdf5

@@ -12,8 +12,7 @@
 namespace unisono::data::hdf5 {
 namespace {
 
-/// Strings that take `length` bytes each. They end at a zero byte or are full; those of Fortran are filled up with
-/// blanks.
+/// Strings of `length` bytes each. They end at a zero byte or use all bytes; Fortran's are padded with blanks.
 std::vector<std::string> cut_fixed(const std::string& text, std::size_t length, bool blanks) {
   std::vector<std::string> values;
   for (std::size_t at = 0; at < text.size(); at += length) {

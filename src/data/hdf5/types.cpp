@@ -23,12 +23,12 @@ Type integer_type(std::size_t bytes, bool is_signed) {
   }
 }
 
-/// Whether a number fills its bytes. What a damaged type says else makes the library write beyond its memory.
+/// Whether a number uses all bits of its bytes. With other (damaged) types the library would write out of bounds.
 bool is_full(hid_t datatype) {
   return H5Tget_precision(datatype) == 8 * H5Tget_size(datatype) && H5Tget_offset(datatype) == 0;
 }
 
-/// Whether a floating-point type is IEEE's with these fields.
+/// Whether a floating-point type is IEEE's format with these fields.
 bool is_ieee(hid_t datatype, std::size_t wanted_exponent, std::size_t wanted_mantissa) {
   std::size_t sign = 0, exponent_at = 0, exponent = 0, mantissa_at = 0, mantissa = 0;
   H5Tget_fields(datatype, &sign, &exponent_at, &exponent, &mantissa_at, &mantissa);

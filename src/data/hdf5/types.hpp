@@ -9,10 +9,10 @@
 
 namespace unisono::data::hdf5 {
 
-/// IEEE binary16, little-endian, which the library has no constant for.
+/// IEEE binary16, little-endian; the library has no constant for it.
 Handle make_float16_type();
 
-/// Strings of any length. The library refuses to convert between ASCII and UTF-8: name the one that is stored.
+/// Strings of variable length. \param set as stored: the library does not convert between ASCII and UTF-8
 Handle text_type(H5T_cset_t set = H5T_CSET_UTF8);
 
 Type type_of(hid_t datatype);

@@ -14,7 +14,7 @@ std::uint64_t ceil_root(std::uint64_t n) {
   return root > 0 ? root : 1;
 }
 
-/// 32 bits of both: the finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
+/// Hashes both to 32 bits: the finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014).
 std::uint64_t round_bits(std::uint64_t value, std::uint64_t key) {
   std::uint64_t z = (value ^ key) * 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

@@ -7,7 +7,7 @@
 
 namespace unisono::data {
 
-/// A random order of 0 … n−1 of which each place is computed on its own, in constant time and memory: ranks that need
+/// A random permutation of 0 … n−1 that is evaluated place by place, each in constant time and memory: ranks that need
 /// a slice of an epoch's order compute just that.
 ///   A Feistel network of eight rounds on pairs (l, r) of [0, a)², a = ⌈√n⌉: (l, r) → (r, l + F(r) mod a). Where it
 ///   leads out of [0, n) it is applied again, until it does not: still a bijection of [0, n).
@@ -17,7 +17,7 @@ class KeyedPermutation {
   KeyedPermutation() = default;
   KeyedPermutation(std::uint64_t n, RandomStream random);
 
-  /// Which of 0 … n−1 stands at this place. \pre place < n
+  /// The number at this place of the permutation. \pre place < n
   std::uint64_t operator()(std::uint64_t place) const;
   std::uint64_t size() const { return n_; }
 

@@ -68,7 +68,7 @@ ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, doub
 
 namespace {
 
-/// How many rows of each class are for validation: as many in all as without classes.
+/// How many rows of each class are for validation; in total as many as without classes.
 std::vector<std::int64_t> shares_of(const std::vector<std::int64_t>& sizes, std::int64_t rows, double fraction) {
   std::vector<std::int64_t> shares;
   std::vector<std::pair<double, std::size_t>> remainders;

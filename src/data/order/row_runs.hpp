@@ -9,10 +9,10 @@
 
 namespace unisono::data {
 
-/// Which rows of a group are a split's examples, in the file's order: position 0 … size−1 → row.
+/// Maps the examples of a split to rows of a group in the file, ascending: position 0 … size−1 → row.
 class RowRuns {
  public:
-  /// Rows [first_row, first_row + rows), which are the positions from first_position on.
+  /// Consecutive rows [first_row, first_row + rows), at the positions from first_position on.
   struct Run {
     std::int64_t first_row = 0, rows = 0, first_position = 0;
   };
@@ -21,7 +21,7 @@ class RowRuns {
   /// All rows of a group.
   explicit RowRuns(std::int64_t rows) { append(0, rows); }
 
-  /// \pre the rows lie behind those that are there
+  /// Appends rows. \pre they come after all rows so far
   void append(std::int64_t first_row, std::int64_t rows);
 
   std::int64_t size() const { return size_; }
@@ -37,18 +37,18 @@ class RowRuns {
   std::int64_t size_ = 0;
 };
 
-/// Training and validation examples out of one group of n rows.
+/// One group's rows, divided into training and validation examples.
 struct ValidationSplit {
   RowRuns train, validation;
 };
 
-/// The rows are taken in units of so many; about `fraction` of the units, at least one and not all, are for validation.
-/// What is
-/// left behind the last whole unit is for training. A function of its arguments alone. \pre there are two units
+/// Splits at random in units of `unit_rows` consecutive rows: about `fraction` of the units, at least one and not all,
+/// are for validation. Rows after the last whole unit are for training. A function of its arguments alone.
+/// \pre there are two units
 ValidationSplit split_validation(std::int64_t rows, std::int64_t unit_rows, double fraction, std::uint64_t seed);
 
-/// Single rows, so that each class gives about the same fraction: the whole part of fraction · its rows, and one more
-/// where the remainder is among the largest (Hamilton's method). A function of its arguments alone.
+/// Splits at random row by row, so that about the same fraction of each class is for validation: ⌊fraction · its rows⌋,
+/// and one more for the classes with the largest remainders (Hamilton's method). A function of its arguments alone.
 /// \param strata the class of each row, at least 0 \pre there are two rows
 ValidationSplit split_stratified(std::span<const std::int32_t> strata, double fraction, std::uint64_t seed);
 

@@ -41,7 +41,7 @@ Range Schedule::step_places(int rank, std::int64_t step) const {
   return {std::min(step * batch, places), std::min((step + 1) * batch, places)};
 }
 
-/// Of the present step; of this rank's part of it where each rank has its own.
+/// The number of micro-batches of the present step or, if each rank divides its own part, of this rank's part.
 Index Schedule::micro_batches() const {
   std::int64_t largest = 0;
   for (int rank = 0; rank < (fixed_ ? options_.size : 1); ++rank) {
@@ -51,7 +51,7 @@ Index Schedule::micro_batches() const {
   return std::min<Index>(options_.micro_batches, largest);
 }
 
-/// This rank takes part in these micro-batches of the present step.
+/// The micro-batches of the present step of which this rank has a part.
 Range Schedule::own_numbers() const {
   const Index count = micro_batches();
   return is_shared(MicroBatchSharing::whole) ? part_of(count, options_.rank, options_.size) : Range{0, count};

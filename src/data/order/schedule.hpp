@@ -10,15 +10,15 @@ namespace unisono::data {
 /// A rank's slice of a micro-batch, as places in an epoch's order of examples.
 struct MicroBatch {
   std::int64_t epoch = 0, step = 0;
-  Range step_places;  ///< of the order: what this step takes of it
-  Range places;       ///< of step_places: this rank's slice of this micro-batch
+  Range step_places;  ///< places of the order that this step takes
+  Range places;       ///< this rank's slice of this micro-batch, counted from step_places.first
   Index micro_batch_size = 0, global_size = 0, rank_step_size = 0;
   Index number = 0, count = 1;  ///< of the step's micro-batches
-  bool whole = false;           ///< this rank's alone, of those of all ranks
+  bool whole = false;           ///< no other rank has examples of this micro-batch
   bool last_of_step = true, last_of_epoch = false;
 };
 
-/// Which part of an epoch's order a rank needs, micro-batch after micro-batch.
+/// Says which places of an epoch's order a rank takes, micro-batch after micro-batch.
 ///   global: all ranks have one order of n examples. Step s takes the places [s·B, (s+1)·B), the last step what is
 ///           left. Ranks and micro-batches share them as MicroBatchSharing says, each cut by part_of. A step that has
 ///           fewer examples than `micro_batches` has fewer of these. A rank without any has an empty one.
@@ -32,7 +32,7 @@ class Schedule {
 
   std::int64_t steps_per_epoch() const { return steps_; }
   std::int64_t examples() const { return examples_; }
-  /// The part of the examples that this rank's order is of; all of them for a global order.
+  /// The examples that this rank's order permutes: its fixed part, or all of them for a global order.
   Range share() const { return share_; }
   /// How many places of its order a full step takes.
   std::int64_t order_batch() const { return order_batch_; }
@@ -57,7 +57,7 @@ class Schedule {
   Range share_;
   std::int64_t order_batch_ = 0, steps_ = 0;
   std::int64_t epoch_ = 0, step_ = 0;
-  Index micro_ = 0;  ///< of this rank's in the step
+  Index micro_ = 0;  ///< number of this rank's current micro-batch in the step
 };
 
 }  // namespace unisono::data

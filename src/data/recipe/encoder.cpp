@@ -66,7 +66,7 @@ void Encoder::encode(const float* raw, float* features, const std::string& where
       *features++ = std::isnan(value) ? static_cast<float>(*column.fitted.fill) : value;
       continue;
     }
-    // NaN, and what is no level's number, fails one of these comparisons.
+    // NaN, and numbers that are not a level's, fail one of these comparisons.
     const bool is_level = value >= 0 && value < static_cast<float>(column.places.size()) && value == std::floor(value);
     const std::int32_t place = is_level ? column.places[static_cast<std::size_t>(value)] : kRefused;
     if (place == kRefused) refuse(column, value, where, example);

@@ -11,7 +11,7 @@
 namespace unisono::data {
 namespace {
 
-/// What the training examples show of a column.
+/// Statistics of a column over the training examples.
 class ColumnFigures {
  public:
   ColumnFigures(const RecipeColumn& column, const Recipe& recipe)
@@ -57,7 +57,7 @@ class ColumnFigures {
     if (recipe_.missing == Missing::median) fitted.fill = median();
   }
 
-  /// Of an even number of values, the mean of the two in the middle.
+  /// For an even number of values, the mean of the middle two.
   double median() {
     const auto middle = values_.begin() + static_cast<std::ptrdiff_t>(values_.size() / 2);
     std::nth_element(values_.begin(), middle, values_.end());

@@ -34,7 +34,7 @@ LevelIndex::LevelIndex(const std::vector<std::string>& levels) : levels_(levels)
       values_.clear();
       return;
     }
-    values_.push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));  // "" is a missing one, and no number
+    values_.push_back(value.value_or(std::numeric_limits<double>::quiet_NaN()));  // "" is a missing value, not a number
   }
 }
 

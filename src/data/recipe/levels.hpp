@@ -7,12 +7,12 @@
 
 namespace unisono::data {
 
-/// The value of a text that is a number below 2⁵³. Larger ones may be different numbers of the same value in floating
-/// point, such as account numbers, and are texts.
+/// The value of a text if it is a number below 2⁵³. Larger ones, e.g. account numbers, count as text, because different
+/// ones may have the same double.
 std::optional<double> exact_number(std::string_view text);
 
-/// Finds texts among the levels of a category, or the names of classes. Where all of these are numbers, a text is found
-/// by its value: "1.0" is the level "1".
+/// Finds a text among the levels of a category, or among names of classes. If all of these are numbers, texts are
+/// compared by value: "1.0" is the level "1".
 class LevelIndex {
  public:
   explicit LevelIndex(const std::vector<std::string>& levels);
@@ -20,13 +20,13 @@ class LevelIndex {
 
  private:
   std::vector<std::string> levels_;
-  std::vector<double> values_;  ///< of the levels; empty: not all are numbers
+  std::vector<double> values_;  ///< of the levels; empty if not all are numbers
 };
 
-/// "red, green, …": names in a message, the first ten of them.
+/// "red, green, …": the first ten names, for a message.
 std::string listed(std::vector<std::string> names);
 
-/// \throws DataError: `path` lacks a column that the model was trained on; it names the columns that are there
+/// \throws DataError saying that `path` lacks a column that the model was trained on, and which columns it has
 [[noreturn]] void fail_without_column(const std::string& path, const std::string& column,
                                       const std::vector<std::string>& there);
 

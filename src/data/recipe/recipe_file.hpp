@@ -5,9 +5,9 @@
 
 namespace unisono::data {
 
-/// A set's recipe, `/recipe`; empty where it has none. \throws DataError for one that is damaged
+/// Reads a set's recipe, the dataset `/recipe`; empty if it has none. \throws DataError if it is damaged
 Recipe read_recipe(const hdf5::File& file);
-/// As the bytes of its JSON. \throws OutputError
+/// Writes it as the bytes of its JSON. \throws OutputError
 void write_recipe(hdf5::File& file, const Recipe& recipe);
 
 }  // namespace unisono::data

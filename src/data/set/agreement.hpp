@@ -11,16 +11,17 @@
 
 namespace unisono::data {
 
-/// Lets the ranks that open a set together decide alike. Every call is collective.
+/// Collective decisions of the ranks that open a set together: all ranks get the same result or an error. Every call is
+/// collective over the job.
 class Agreement {
  public:
   explicit Agreement(const NodeShare& share) : share_(share) {}
 
   int ranks() const { return ranks_; }
-  /// Runs `work`, which is not collective, on every rank. Where it throws on some, it throws on all: there what was
-  /// thrown, elsewhere an Error with the code and message of the first of them.
+  /// Runs `work`, which must not be collective, on every rank. If it throws on some ranks, all ranks throw: these
+  /// rethrow their own exception, the others an Error with code and message of the first.
   void all_do(const std::function<void()>& work);
-  /// Runs `work` on the job's first rank. \return its text, on every rank; what it throws is thrown on all
+  /// Runs `work` on rank 0 of the job. \return its result, on every rank; an exception is thrown on all ranks
   std::string first_does(const std::function<std::string()>& work);
   /// The smallest and largest of the ranks' values.
   std::int64_t smallest(std::int64_t value);
@@ -32,20 +33,20 @@ class Agreement {
   int ranks_ = 1;
 };
 
-/// Zeroed memory of which the node has one copy, or, where that cannot be, this rank has its own.
+/// Zeroed memory for a resident set: one copy shared by the node's ranks or, where that is impossible, this rank's own.
 class NodeMemory {
  public:
-  /// Asks for memory that is shared. Collective over the node.
+  /// Tries to allocate shared memory. Collective over the node.
   NodeMemory(const NodeShare& share, std::size_t bytes);
 
   bool shared() const { return shared_; }
-  /// Takes memory of this rank's own, where none is shared.
+  /// Allocates memory of this rank's own if none is shared.
   void take_own();
-  /// Null where none is shared and none was taken.
+  /// Null if none is shared and take_own was not called.
   std::byte* data() const { return data_; }
-  /// This rank's part of n pieces of work whose results lie in this memory.
+  /// Which of n pieces of work this rank must do to fill this memory: its share of them if it is shared, else all.
   Range part(std::int64_t n) const;
-  /// After it, what all ranks of the node wrote can be read.
+  /// A barrier over the node's ranks: afterwards all that they wrote can be read.
   void complete() const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kImportAgain = "import the raw data with 'unisono data import csv' and train on that set";
 
-/// A set without a recipe whose features have names is a table of numbers.
+/// The recipe of a set that has none but names its features: all columns are numbers.
 Recipe recipe_of_names(const std::vector<std::string>& names) {
   Recipe recipe;
   for (const std::string& name : names) recipe.columns.push_back({.name = name});
@@ -65,7 +65,7 @@ Preprocessing described_by(const SetSchema& schema) {
   own.scale = group.scale;
   own.offset = group.offset;
   own.known = true;
-  // Levels are the set's; those of the training examples are fitted.
+  // These are all levels in the set; the levels of the training examples are fitted later.
   for (RecipeColumn& column : own.recipe.columns) column.levels.clear();
   return own;
 }

@@ -4,7 +4,7 @@
 
 namespace unisono::data {
 
-/// Hash of shapes, types, sizes, and some rows of each group, evenly spread.
+/// Hash of a set's shapes, types, sizes, and of some evenly spaced rows of each group; see DatasetInfo::identity.
 std::uint64_t identity_of(const hdf5::File& file, const SetSchema& schema);
 
 }  // namespace unisono::data

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The number at the start of a file; nothing where there is none ("max").
+/// The number at the start of a file; nothing if there is none ("max").
 std::optional<std::int64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -19,7 +19,7 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// The number behind a word at the start of a line; 0 where there is none.
+/// The number after a word at the start of a line; 0 if there is none.
 std::int64_t read_entry(const std::string& path, const std::string& word) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -31,7 +31,7 @@ std::int64_t read_entry(const std::string& path, const std::string& word) {
   return 0;
 }
 
-/// The control group of this process under a controller; version 2 has none in its name.
+/// This process's control group for a controller; in version 2 the controller's name is empty.
 std::string group_of(const std::string& root, const std::string& controller) {
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // "4:memory:/user", or "0::/user"
@@ -42,7 +42,8 @@ std::string group_of(const std::string& root, const std::string& controller) {
   return "";
 }
 
-/// What limits and usage of a group and those above it leave. Cached file pages count as usage but can be taken.
+/// The bytes that the limits of a control group and its ancestors leave. Cached file pages count as usage but can be
+/// reclaimed.
 std::int64_t left_by_groups(const std::string& mount, std::string group, const char* limit, const char* usage,
                             const char* cached) {
   std::int64_t left = kUnlimited;

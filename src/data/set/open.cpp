@@ -40,7 +40,7 @@ class OpenSet final : public Dataset {
   bool fixed() const { return settings_.partition == Partition::fixed; }
   BatchStyle style(const GroupSchema& group, std::uint64_t seed) const;
   BatchStyle training_style(const GroupSchema& group, const std::vector<float>& class_weights) const;
-  /// A pass over part i of so many of a split.
+  /// A pass over part `part` of `parts` of a split.
   struct Pass {
     Split split;
     int part, parts;
@@ -56,7 +56,7 @@ class OpenSet final : public Dataset {
   SetPlan plan_;
   std::optional<SharedRows> shared_;
   OwnRows own_;
-  std::vector<std::int64_t> occurrences_;  // none
+  std::vector<std::int64_t> occurrences_;  // always empty for tables
 };
 
 OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
@@ -73,7 +73,7 @@ OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Pre
     reconsider_reader(plan_, settings, share_, shared_->shared(), agreement);
     if (!plan_.info.resident) shared_.reset();
   }
-  // The fraction was of the training set, and this may be another one.
+  // validation_fraction refers to the training set; this set may be another one.
   if (trained != nullptr && plan_.schema.group(Split::validation)) settings_.validation_fraction = 0;
   complete_plan(plan_, *file_, settings_, trained, share_, agreement);
   if (shared_) load(agreement);
@@ -137,7 +137,7 @@ std::vector<std::int64_t> OpenSet::class_counts() {
 }
 
 std::unique_ptr<Feed> OpenSet::feed(const Schedule& schedule, const SourceOptions& options) {
-  // Of this rank's order; that of the only part of a set is the set's.
+  // The number of this rank's order; 0 is the order of the whole set.
   const auto number = fixed() && options.size > 1 ? static_cast<std::uint32_t>(1 + options.rank) : 0U;
   const RowRuns& positions = plan_.rows(Split::train);
   if (plan_.info.resident) {

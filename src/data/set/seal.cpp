@@ -25,9 +25,9 @@ constexpr std::uint64_t kHashBytes = sizeof(std::uint64_t), kTrailerBytes = kMar
 constexpr std::uint64_t kMostChecked = 4;  // segments
 
 struct Seal {
-  std::uint64_t bytes = 0;              ///< that it covers
+  std::uint64_t bytes = 0;              ///< of the file that it covers
   std::vector<std::uint64_t> segments;  ///< their hashes
-  bool fits = false;                    ///< the hash over these
+  bool fits = false;                    ///< whether the hash over these matches
 };
 
 std::uint64_t hash_of(const std::vector<std::uint64_t>& segments) {
@@ -41,7 +41,7 @@ std::uint64_t hashes_within(std::uint64_t all) {
   return hashes;
 }
 
-/// Nothing where there is none.
+/// Reads a file's seal; nothing if it has none.
 std::optional<Seal> read_seal(const RawFile& file) {
   const std::uint64_t size = file.size();
   if (size < kTrailerBytes + kHashBytes) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<Seal> read_seal(const RawFile& file) {
   return seal;
 }
 
-/// Where HDF5's bytes end, by a superblock of version 0 (which SetWriter's files have); 0 where there is none.
+/// The end of HDF5's bytes, from a superblock of version 0 (as in SetWriter's files); 0 if there is none.
 std::uint64_t end_of_hdf5(const RawFile& file) {
   constexpr std::string_view kFront("\x89HDF\r\n\x1a\n\0", 9);  // and the version
   constexpr std::uint64_t kEndAt = 40;
@@ -71,7 +71,7 @@ std::uint64_t end_of_hdf5(const RawFile& file) {
   return end;
 }
 
-/// Whether as many bytes as a seal's, or less, come behind HDF5's.
+/// Whether HDF5's bytes are followed by at most as many bytes as a seal has: a truncated or damaged seal.
 bool has_rest_of_seal(const RawFile& file) {
   const std::uint64_t end = end_of_hdf5(file), size = file.size();
   return end > 0 && size > end && size - end <= count_segments(end) * kHashBytes + kTrailerBytes;
@@ -84,7 +84,7 @@ bool has_rest_of_seal(const RawFile& file) {
                   path, what));
 }
 
-/// What shows that a file is the one that was checked before; empty where it cannot be looked at.
+/// Identifies a file's version, to recognise a file that was checked before; empty if it cannot be read.
 std::string version_of(const std::string& path) {
   struct stat state {};
   if (::stat(path.c_str(), &state) != 0 || !S_ISREG(state.st_mode) || ::access(path.c_str(), R_OK) != 0) return "";
@@ -125,7 +125,7 @@ void seal_set(const std::string& path) {
 void check_seal(const std::string& path, int node_rank, int node_size) {
   static Checked checked;
   const std::string version = version_of(path), part = fmt::format("{} {} {}", version, node_rank, node_size);
-  // Where there is none, opening it says why it cannot be read.
+  // If it cannot be read, opening it will report why.
   if (version.empty() || checked.contains(version) || checked.contains(part)) return;
   const RawFile file(path, RawFile::Mode::read);
   const auto seal = read_seal(file);

@@ -23,7 +23,7 @@ class ResidentReader final : public SequentialReader {
   const RowRuns& positions_;
 };
 
-/// Holds the blocks that a batch needs, and the last of them for the batch to come.
+/// Holds the blocks of the current batch; the last one is kept for the next batch.
 class StreamingReader final : public SequentialReader {
  public:
   StreamingReader(const hdf5::File& file, const GroupSchema& group, const RowRuns& positions)

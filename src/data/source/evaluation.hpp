@@ -7,21 +7,21 @@
 
 namespace unisono::data {
 
-/// Gives the examples of positions [first, last) of a split, asked for in order.
+/// Reads the examples of a split, in ascending order of positions.
 class SequentialReader {
  public:
   virtual ~SequentialReader() = default;
-  /// \param examples overwritten; what they point to stays until the next call
+  /// \param examples overwritten; their pointers are valid until the next call
   virtual void read(Range positions, std::vector<RawExample>& examples) = 0;
 };
 
-/// Out of memory.
+/// From memory.
 std::unique_ptr<SequentialReader> read_resident(RowBlock rows, const RowRuns& positions);
-/// Out of the file, block by block.
+/// From the file, block by block.
 std::unique_ptr<SequentialReader> read_streaming(const hdf5::File& file, const GroupSchema& group,
                                                  const RowRuns& positions);
 
-/// A rank's part of a split, in the set's order, in batches.
+/// Batches of a rank's part of a split, in the set's order, prefetched.
 class SequentialSource final : public EvaluationSource {
  public:
   SequentialSource(Range part, Index batch_size, std::unique_ptr<SequentialReader> reader, const BatchWriter& writer,

@@ -7,15 +7,15 @@
 
 namespace unisono::data {
 
-/// Gives the examples of a rank's micro-batches, which are asked for in the order of its schedule.
+/// Fetches the examples of a rank's micro-batches, in the order of its schedule.
 class Feed {
  public:
   virtual ~Feed() = default;
-  /// \param examples overwritten; what they point to stays until the next call
+  /// \param examples overwritten; their pointers are valid until the next call
   virtual void gather(const MicroBatch& batch, std::vector<RawExample>& examples) = 0;
-  /// The next micro-batch asked for will be the first of this step.
+  /// The next `gather` will be for the first micro-batch of this step.
   virtual void seek(const DataCursor& cursor) = 0;
-  /// Ends a `gather` that waits, with an exception. Called by another thread.
+  /// Makes a `gather` that waits in another thread throw.
   virtual void interrupt() {}
 };
 

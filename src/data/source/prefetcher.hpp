@@ -11,20 +11,21 @@
 
 namespace unisono::data {
 
-/// A thread that prepares the next few batches while the last one is used. Its buffers are reused.
+/// A thread that prepares the next few batches while one is in use. Its buffers are reused.
 class Prefetcher {
  public:
-  /// Fills a batch; false where there is none any more. Runs in the thread.
+  /// Fills a batch, in the thread; returns false at the end.
   using Prepare = std::function<bool(PreparedBatch&)>;
 
-  /// \param buffers as many as may be prepared or in use at a time; at least 2
+  /// \param buffers one for each batch that is prepared or in use at a time; at least 2
   Prefetcher(std::vector<PreparedBatch> buffers, Prepare prepare);
   /// Ends the thread. `prepare` must return soon.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  /// The next batch, valid until the next call; null at the end. What `prepare` threw is rethrown at its place.
+  /// The next batch, valid until the next call; null at the end. Rethrows an exception of `prepare` in place of its
+  /// batch.
   const Batch* next();
   double wait_seconds() const { return wait_seconds_; }
 
@@ -35,8 +36,8 @@ class Prefetcher {
   Prepare prepare_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Batch i lies in buffer i mod buffers. Batches taken_ … prepared_ − 1 wait for the user, who may still hold the one
-  // before: none before kept_ is needed any more.
+  // Batch i is in buffer i mod (number of buffers). Batches taken_ … prepared_ − 1 are ready for the caller of `next`,
+  // who may still use the previous one. Buffers of batches before kept_ may be overwritten.
   std::size_t prepared_ = 0, taken_ = 0, kept_ = 0;
   bool stopped_ = false, ended_ = false;
   std::exception_ptr error_;

@@ -12,7 +12,7 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
-  if (!keep || style_.features_are_targets) return;  // values that losses read
+  if (!keep || style_.features_are_targets) return;  // the loss reads the features as targets
   const Range range = rows.rows();
   if (range.size() == 0) return;
   kept_ = keep(writer_.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first), range.size()));

@@ -8,7 +8,7 @@
 
 namespace unisono::data {
 
-/// A batch and the memory that it views.
+/// A batch and the memory to which it points.
 struct PreparedBatch {
   Buffer features, targets;
   std::vector<std::int32_t> labels;
@@ -18,7 +18,7 @@ struct PreparedBatch {
   Batch batch;
 };
 
-/// What of a group's examples goes into batches, and how.
+/// What a batch contains of a group's examples, and how it is made.
 struct BatchStyle {
   bool labels = false;
   Index target_size = 0;  ///< 0: no targets
@@ -26,7 +26,7 @@ struct BatchStyle {
   AugmentationSettings augmentation;
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< by label; empty: all are 1
-  bool example_weights = false;           ///< whether the examples have weights of their own, too
+  bool example_weights = false;           ///< whether the examples have weights of their own
 };
 
 /// Converts, normalises and augments examples into batches.
@@ -34,17 +34,19 @@ class BatchWriter {
  public:
   BatchWriter(const GroupSchema& group, const Normalization& normalization, const BatchStyle& style);
 
-  /// Leaves features to a device that keeps these rows: from now on batches have their examples' movements in place.
-  /// \param rows of the group, in memory \param keep may be empty, and may decline
+  /// Offers these rows to a device to keep. If it accepts, batches have no features from now on, only the examples'
+  /// indices and, with augmentation, `movements`.
+  /// \param rows the group's, in memory \param keep may be empty, and may decline
   void deliver_kept(const RowBlock& rows, const KeepFeatures& keep);
 
+  /// Allocates memory for batches of up to `largest` examples.
   PreparedBatch make(Index largest, Allocator& memory) const;
-  /// Fills the examples of a batch; its other members are `header`'s.
+  /// Writes examples into a batch, and copies its other members from `header`.
   void write(const std::vector<RawExample>& examples, const Batch& header, PreparedBatch& prepared);
 
  private:
   void write_features(const RawExample& example, std::int64_t epoch, std::size_t i, PreparedBatch& prepared);
-  /// What an example's loss is multiplied with: its own weight and its class'.
+  /// The factor of an example's loss: its own weight times its class's.
   float weight_of(const RawExample& example) const;
   bool has_weights() const { return style_.example_weights || !style_.class_weights.empty(); }
 
@@ -52,8 +54,8 @@ class BatchWriter {
   BatchStyle style_;
   bool augments_;
   KeptFeatures* kept_ = nullptr;
-  std::size_t feature_size_, target_size_;  ///< of an example in a batch; no features where a device keeps them
-  std::size_t movement_size_ = 0;           ///< 1 where a device is to move what it keeps
+  std::size_t feature_size_, target_size_;  ///< of an example in a batch; 0 features if a device keeps them
+  std::size_t movement_size_ = 0;           ///< 1 if a device augments the features that it keeps; else 0
 };
 
 }  // namespace unisono::data

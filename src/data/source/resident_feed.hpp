@@ -8,11 +8,12 @@
 
 namespace unisono::data {
 
-/// Examples out of memory, in a random order of this rank's share, a function of (seed, epoch) and the share's number.
+/// Fetches examples from memory, in a random order of this rank's share: a function of (seed, epoch, number of the
+/// share).
 class ResidentFeed final : public Feed {
  public:
-  /// \param share positions that the order runs over
-  /// \param number 0 for an order that all ranks have
+  /// \param share positions that the order permutes
+  /// \param number of the share; 0 for an order that all ranks share
   ResidentFeed(RowBlock rows, const RowRuns& positions, Range share, bool shuffle, std::uint64_t seed,
                std::uint32_t number);
 

@@ -8,10 +8,11 @@
 
 namespace unisono::data {
 
-/// Schedule → feed → writer, in a prefetching thread.
+/// A rank's training batches. In a prefetching thread, the Schedule says which examples are next, the Feed fetches
+/// them, and the BatchWriter makes a batch of them.
 class TrainSource final : public BatchSource {
  public:
-  /// \param options lane and lanes: which steps this source has
+  /// \param options only `lane` and `lanes` (which steps this source yields) and the memory of batches are used
   TrainSource(const Schedule& schedule, std::unique_ptr<Feed> feed, const BatchWriter& writer,
               const SourceOptions& options);
   ~TrainSource() override;
@@ -28,14 +29,14 @@ class TrainSource final : public BatchSource {
   bool prepare(PreparedBatch& prepared);
   void skip_steps(int count);
 
-  Schedule schedule_;  ///< the thread's, while there is one
+  Schedule schedule_;  ///< used by the thread while there is one
   std::unique_ptr<Feed> feed_;
   BatchWriter writer_;
   int lane_, lanes_;
   Allocator* memory_;  ///< of batches
   std::vector<RawExample> examples_;
   DataCursor start_;
-  double wait_seconds_ = 0;  ///< of threads that are gone
+  double wait_seconds_ = 0;  ///< of earlier threads, before `seek`
   std::optional<Prefetcher> prefetcher_;
 };
 

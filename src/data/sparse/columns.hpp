@@ -13,17 +13,17 @@
 
 namespace unisono::data {
 
-/// Whole numbers of [0, limit): visit(first, values), piece after piece.
-/// \throws DataError naming the place of the first that is not
+/// Reads whole numbers in [0, limit), and calls visit(first, values) for piece after piece.
+/// \throws DataError naming the place of the first other value
 void visit_numbers(const hdf5::File& file, const std::string& dataset, Range range, std::int64_t limit,
                    const std::function<void(std::int64_t first, std::span<const std::int64_t> values)>& visit);
 
-/// Finite numbers. \throws DataError naming the place of the first that is not
+/// Reads finite numbers, likewise. \throws DataError naming the place of the first other value
 void visit_floats(const hdf5::File& file, const std::string& dataset, Range range,
                   const std::function<void(std::int64_t first, std::span<const float> values)>& visit);
 
-/// Offsets [first, last] of rows: they begin at 0 (where `first` is), never fall, and end at `end` (where `last` is the
-/// last). \throws DataError
+/// Reads the rows + 1 offsets of rows (CSR) or sentences, and checks that they begin at 0, never decrease, and end at
+/// `end`. \throws DataError
 std::vector<std::uint64_t> read_offsets(const hdf5::File& file, const std::string& dataset, std::int64_t rows,
                                         std::int64_t end);
 

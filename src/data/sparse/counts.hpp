@@ -5,12 +5,13 @@
 
 #include "sparse/split.hpp"
 
-// Figures of a split that every rank has all of, in the order of its memory: the same on every rank.
+// Statistics of a split that every rank holds completely; the same on every rank. Not collective.
 
 namespace unisono::data {
 
+/// The mean of the ratings.
 double mean_rating(const LoadedSplit& split);
-/// How many ratings each user has and, behind all users, each item.
+/// How many ratings each user has, followed by how many each item has: [users + items].
 std::vector<std::int64_t> count_ratings(const LoadedSplit& split, Index users, Index items);
 /// How many rows have each feature.
 std::vector<std::int64_t> count_features(const LoadedSplit& split, Index columns);

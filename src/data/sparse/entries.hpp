@@ -8,18 +8,19 @@
 
 namespace unisono::data {
 
-/// Where a group's entries of a sparse matrix lie, and what their numbers may be.
+/// The datasets of a group's entries (COO triples) and the limits of their row and column numbers.
 struct EntryColumns {
   std::string rows, columns, values;  ///< datasets
   std::int64_t row_limit = 0, column_limit = 0;
 };
 
+/// For ratings and co-occurrences.
 EntryColumns entry_columns(const SparseSchema& schema, const SparseGroup& group);
 
-/// Entries [range) of the file, overwriting. \throws DataError
+/// Reads entries [range) of the file into `entries`, overwriting it. \throws DataError
 void read_entries(const hdf5::File& file, const EntryColumns& from, Range range, std::vector<SparseEntry>& entries);
 
-/// visit(first, entries) for all of [range), piece after piece.
+/// Calls visit(first, entries) for all of [range), piece after piece.
 template <typename Visit>
 void visit_entries(const hdf5::File& file, const EntryColumns& from, Range range, Visit visit) {
   constexpr std::int64_t kAtATime = 1 << 18;

@@ -27,7 +27,7 @@ std::vector<std::string> value_datasets(SetKind kind, const SparseGroup& group) 
   return names;
 }
 
-/// Of sizes, and of some values at the beginning and end of each group.
+/// Hash of sizes and of some values at the beginning and end of each group.
 std::uint64_t identity_of(const hdf5::File& file, const SparseSchema& schema) {
   constexpr std::int64_t kSampled = 64;
   std::uint64_t hash = hash_bytes(fmt::format("{} {} {}", name_of(schema.kind), schema.rows, schema.columns));

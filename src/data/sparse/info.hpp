@@ -4,11 +4,11 @@
 
 namespace unisono::data {
 
-/// What a set that is no table holds, by its schema and some of its values. The schema is given the numbers of users
-/// and items where the file leaves them open. \throws DataError
+/// The info of a set that is not a table, from its schema and some of its values. If the file does not state the
+/// numbers of users and items, they are counted and set in the schema. \throws DataError
 DatasetInfo sparse_info(const hdf5::File& file, SparseSchema& schema, const DataSettings& settings);
 
-/// How often each word occurs; empty where the file does not say. \throws DataError
+/// How often each word occurs; empty if the file does not say. \throws DataError
 std::vector<std::int64_t> word_counts(const hdf5::File& file, const SparseSchema& schema);
 
 }  // namespace unisono::data

@@ -39,7 +39,7 @@ Index RangeSource::collect(Range places, std::vector<ExampleRange>& ranges) cons
        ++i) {
     const ExampleRange& chunk = split_.chunks[order_[i]];
     if (whole_chunks_) {
-      if (first_place_[i] < places.first) continue;  // it went to where its first word is
+      if (first_place_[i] < places.first) continue;  // it belongs to the step and rank of its first word
       ranges.push_back(chunk);
       examples += split_.chunk_examples[order_[i]];
       continue;

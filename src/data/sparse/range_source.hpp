@@ -6,9 +6,9 @@
 namespace unisono::data {
 
 /// Batches that name ranges of a split in memory. An epoch's order is a permutation of the chunks, a function of (seed,
-/// epoch); step s takes places s·B … (s+1)·B − 1 of it, and rank r of P its slice of these, so that P ranks together
-/// see what one would see. Places are counted in examples; a text's chunks, which are whole sentences, go where their
-/// first word goes.
+/// epoch); step s takes places s·B … (s+1)·B − 1 of it, and rank r of P takes its slice of these, so that P ranks
+/// together see what one rank would see. Places are counted in examples. A text's chunks are whole sentences and are
+/// never cut: a chunk belongs to the step and rank of its first word.
 class RangeSource final : public BatchSource {
  public:
   /// \param split must outlive it \param options of which `micro_batches` is 1
@@ -23,10 +23,10 @@ class RangeSource final : public BatchSource {
  private:
   std::size_t chunks() const { return split_.chunks.size(); }
   void begin_epoch(std::int64_t epoch);
-  /// Steps beyond the epoch's end are those of the next ones.
+  /// A step beyond the epoch's end counts into the following epochs.
   void go_to(const DataCursor& cursor);
   Range step_places() const;
-  /// Appends what stands at these places. \return its examples
+  /// Appends the ranges at these places. \return how many examples they have
   Index collect(Range places, std::vector<ExampleRange>& ranges) const;
 
   const LoadedSplit& split_;
@@ -35,15 +35,15 @@ class RangeSource final : public BatchSource {
   std::int64_t steps_;
   bool whole_chunks_;
   DataCursor cursor_;
-  std::vector<std::uint32_t> order_;       ///< of the epoch: chunks …
-  std::vector<std::int64_t> first_place_;  ///< … and the place of the first example of each; then their number
+  std::vector<std::uint32_t> order_;       ///< the epoch's order of chunks
+  std::vector<std::int64_t> first_place_;  ///< the place of each chunk's first example; last: all examples
   std::vector<ExampleRange> ranges_, unused_;
 };
 
-/// A rank's part of a split, in the order of the memory.
+/// One pass over a rank's part of a split, in the order in memory.
 class RangeEvaluation final : public EvaluationSource {
  public:
-  /// \param batch_size rows, entries or sentences at once
+  /// \param batch_size rows, entries or sentences per batch
   RangeEvaluation(const LoadedSplit& split, int rank, int size, Index batch_size);
 
   std::optional<Batch> next() override;

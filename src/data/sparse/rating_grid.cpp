@@ -9,7 +9,7 @@
 namespace unisono::data {
 namespace {
 
-constexpr Index kLinesOfBlock = 1024;                // users or items of a block, about
+constexpr Index kLinesOfBlock = 1024;                // approximate users or items of a block
 constexpr double kRatingsOfBlock = 512;              // on average, at least
 constexpr Index kMostBlocks = 512;                   // along a side
 constexpr std::uint32_t kBlockStream = 0xFFFFFFFEU;  // distinct from the streams of the epochs' orders

@@ -10,30 +10,35 @@
 
 namespace unisono::data {
 
-/// Ratings dealt to side × side blocks: that of item i by user u to row u mod side and column i mod side of the grid.
-/// Blocks of different rows and columns share neither users nor items.
+/// Ratings sorted into side × side blocks: the rating of item i by user u lies in row u mod side and column i mod side
+/// of the grid. Blocks that differ in row and column share neither users nor items. Use: `count` all entries, `place`,
+/// `put` all entries.
 class RatingGrid {
  public:
-  /// \param rows of the grid whose ratings are kept in memory
-  /// \param local the kept users are numbered from 0 on, row after row of the grid, and the items of each column
+  /// \param rows of the grid: only their ratings are kept in memory
+  /// \param local whether kept entries get local numbers: users from 0 on, row after row of the grid; items from 0 on
+  /// in each column
   RatingGrid(Index side, Index users, Range rows, bool local);
 
-  /// How many blocks a side has for so many ratings: 1,024 users or items a block and 512 ratings, about.
+  /// Chooses the side for so many ratings: about 1,024 users or items per row or column, and at least 512 ratings per
+  /// block on average.
   static Index side(Index users, Index items, std::int64_t ratings);
 
+  /// First pass: counts an entry in its block.
   void count(const SparseEntry& entry) { ++sizes_[block_of(entry)]; }
-  /// All are counted: from here on, blocks have their places, the first one at `base`.
+  /// After the first pass: lays the kept blocks out one after another, beginning at index `base`.
   void place(std::int64_t base);
-  /// Puts an entry into its block, where that is in `rows`, and only once for each that was counted.
+  /// Second pass: writes an entry to the next free place of its block, if the block is in `rows`. Call it once for each
+  /// counted entry.
   void put(const SparseEntry& entry, Range rows, SparseEntry* entries);
-  /// Puts the ratings of each block in these rows into random order, a function of (seed, block, how many).
+  /// Shuffles the ratings inside each block of these rows: a function of (seed, block, its number of ratings).
   void shuffle(std::uint64_t seed, Range rows, SparseEntry* entries) const;
 
   Index side() const { return side_; }
   Range rows() const { return rows_; }
   std::int64_t kept() const;  ///< ratings in memory
-  std::int64_t all() const;   ///< … and of the whole grid
-  /// Where the block's ratings are in memory; its row must be kept.
+  std::int64_t all() const;   ///< ratings in the whole grid
+  /// The range of a block's ratings in memory. \pre its row is kept
   Range block(Index row, Index column) const;
   std::int64_t block_size(Index row, Index column) const { return sizes_[number(row, column)]; }
 
@@ -48,7 +53,7 @@ class RatingGrid {
   std::vector<Index> first_user_;    ///< [kept rows] local number of a row's first user
   std::vector<std::int64_t> sizes_;  ///< [side · side] ratings of each block
   std::vector<std::int64_t> first_;  ///< [kept rows · side + 1] where a block's ratings begin
-  std::vector<std::int64_t> next_;   ///< [kept rows · side] where its next one goes
+  std::vector<std::int64_t> next_;   ///< [kept rows · side] where a block's next rating goes
 };
 
 }  // namespace unisono::data

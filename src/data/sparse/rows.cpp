@@ -1,6 +1,6 @@
 // Rows of a sparse matrix in memory: offsets, columns, values (where they are not all 1) and answers, one array after
-// the other. For training they are shuffled once: row i of those that are trained on goes to place p(i) of a keyed
-// permutation. The last places are those that validate, in the file's order.
+// the other. For training they are shuffled once: training row i goes to place p(i), where p is a keyed permutation.
+// Held-out rows take the last places, in the file's order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,10 +59,10 @@ class RowsLoader final : public GroupLoader {
   SparseGroup group_;
   Arrangement how_;
   Index width_;
-  std::int64_t border_;               ///< places from here on validate
-  KeyedPermutation permuted_;         ///< of those that are trained on; size 0: they keep their order
-  std::vector<std::int64_t> places_;  ///< while it reads: of each row, where some validate
-  std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< while it reads
+  std::int64_t border_;               ///< places from here on are held out
+  KeyedPermutation permuted_;         ///< of the training rows; size 0: they keep their order
+  std::vector<std::int64_t> places_;  ///< during `read`: place of each row; empty if none is held out
+  std::vector<std::uint64_t> file_offsets_, own_offsets_;  ///< used during `read`
   std::uint64_t* offsets_ = nullptr;
   std::uint32_t* columns_ = nullptr;
   float* values_ = nullptr;   ///< null: all 1
@@ -77,7 +77,7 @@ std::size_t RowsLoader::bytes() const {
          (answers ? aligned_bytes(count() * sizeof(float)) : 0);
 }
 
-/// Which rows validate: of each class the same fraction, or chosen without a look at classes.
+/// Chooses the rows to hold out: the same fraction of each class, or regardless of classes.
 ValidationSplit RowsLoader::choose_rows(const hdf5::File& file) const {
   if (how_.stratify && group_.has_labels) {
     const std::vector<std::int32_t> strata = read_strata(file, group_.path("labels"), group_.units);
@@ -119,7 +119,7 @@ void RowsLoader::place_arrays(std::byte* base) {
   if (group_.has_labels || group_.has_targets) answers_ = reinterpret_cast<float*>(base);
 }
 
-/// Every rank knows all offsets, and writes its part of them.
+/// Every rank computes all offsets, and writes its part of them.
 void RowsLoader::write_offsets(const std::vector<std::uint64_t>& file_offsets, Range part) {
   own_offsets_.assign(count() + 1, 0);
   for (std::size_t row = 0; row < count(); ++row) {

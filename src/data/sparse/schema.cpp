@@ -155,7 +155,7 @@ SetKind kind_of(const hdf5::File& file) {
     if (file.exists(group + "/words")) return SetKind::text;
     if (file.exists(group + "/counts")) return SetKind::cooccurrences;
   }
-  return SetKind::table;  // whose reader says what is missing
+  return SetKind::table;  // the reader of tables reports what is missing
 }
 
 namespace {

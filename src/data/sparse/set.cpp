@@ -114,7 +114,7 @@ class SparseSet final : public Dataset {
   std::optional<NodeMemory> memory_;
   std::array<std::optional<LoadedSplit>, 3> splits_;
   std::vector<std::int64_t> occurrences_;
-  std::vector<float> weights_;  ///< of the training rows, once they are wanted
+  std::vector<float> weights_;  ///< of the training rows, computed when first needed
 };
 
 SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
@@ -132,10 +132,10 @@ SparseSet::SparseSet(const DataSettings& settings, std::uint64_t seed, const Nod
   if (schema_.kind == SetKind::ratings && loaders[0]) take_rating_figures(*loaders[0]);
 }
 
-/// Reads what the file says of itself, and makes the loaders of its groups.
+/// Reads the file's metadata, and makes the loaders of its groups.
 Loaders SparseSet::prepare(const hdf5::File& file, std::uint64_t seed, const Preprocessing* trained) {
   schema_ = read_sparse_schema(file, trained != nullptr);
-  // The fraction was of the training set, and this may be another one.
+  // validation_fraction refers to the training set; this set may be another one.
   if (trained != nullptr && schema_.group(Split::validation)) settings_.validation_fraction = 0;
   check_settings(settings_, schema_);
   info_ = sparse_info(file, schema_, settings_);
@@ -227,8 +227,7 @@ std::vector<std::int64_t> SparseSet::class_counts() {
   return count_labels(split(Split::train), info_.classes);
 }
 
-/// What each row's loss is multiplied with: its class' weight. A weight of its own would be a second factor. All
-/// sources of a run have the same ones.
+/// The factor of each row's loss, which is the weight of its class. The same for all sources of a run.
 void SparseSet::weigh_rows(const std::vector<float>& class_weights) {
   if (class_weights.empty() || !weights_.empty()) return;
   auto& rows = std::get<LabelledRows>(splits_[static_cast<std::size_t>(Split::train)]->set);

@@ -4,13 +4,13 @@
 
 namespace unisono::data {
 
-/// Opens a set that is no table: it is resident, one copy a node. Collective; see open_dataset.
-/// \param trained not null: it is only to be evaluated by that model: its examples then keep the file's order
+/// Opens a set that is not a table; it is always resident, one copy per node. Collective; see open_dataset.
+/// \param trained not null: the set is only evaluated with this trained model, and its examples keep the file's order
 /// \throws DataError where the file cannot be brought into the form that the model was trained on
 std::unique_ptr<Dataset> open_sparse_set(const DataSettings& settings, std::uint64_t seed, const NodeShare& share,
                                          const Preprocessing* trained);
 
-/// What it would say, as far as the values need not be read.
+/// The info of such a set, as far as it can be told without reading all values.
 DatasetInfo inspect_sparse_set(const DataSettings& settings, const hdf5::File& file);
 
 }  // namespace unisono::data

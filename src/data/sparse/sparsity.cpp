@@ -14,12 +14,12 @@
 namespace unisono::data {
 namespace {
 
-constexpr std::int64_t kWatched = 64;       // of the examples with the most neighbours, and as many at random …
-using Watched = std::bitset<2 * kWatched>;  // … a bit each
+constexpr std::int64_t kWatched = 64;       // examples with the most frequent features, and as many at random
+using Watched = std::bitset<2 * kWatched>;  // one bit for each
 
 double share(std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); }
 
-/// Calls visit(row, column) for all of a sparse matrix, row after row.
+/// Calls visit(row, column) for all entries of a sparse matrix, row after row.
 template <typename Visit>
 void visit_row_columns(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
                        const std::vector<std::uint64_t>& offsets, Visit visit) {
@@ -34,7 +34,7 @@ void visit_row_columns(const hdf5::File& file, const SparseSchema& schema, const
                 });
 }
 
-/// How many examples share a feature with each of the watched ones. \param watched rows, of which one may come twice
+/// Counts for each watched example how many examples share a feature with it. \param watched rows; one may occur twice
 std::vector<std::int64_t> count_neighbours(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group,
                                            const std::vector<std::uint64_t>& offsets,
                                            const std::vector<std::size_t>& watched) {
@@ -82,7 +82,7 @@ Sparsity sparsity_of_rows(const hdf5::File& file, const SparseSchema& schema, co
   return sparsity;
 }
 
-/// A rating shares its user with the user's ratings, and its item with the item's.
+/// A rating overlaps with all ratings of its user and all of its item.
 Sparsity sparsity_of_ratings(const hdf5::File& file, const SparseSchema& schema, const SparseGroup& group) {
   std::vector<std::int64_t> of_user, of_item;
   const auto count = [](std::vector<std::int64_t>& counts, std::size_t line) {

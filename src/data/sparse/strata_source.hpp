@@ -4,11 +4,11 @@
 
 namespace unisono::data {
 
-/// Batches of a grid's diagonals: step w of an epoch takes the blocks of row i and column (i + w) mod side, all rows i,
-/// and rank r of P those of its part of the rows. These share neither users nor items, so any order of them, and any
-/// threads and ranks, make the same of θ (Gemulla et al., "Large-scale matrix factorization with distributed stochastic
-/// gradient descent", KDD 2011: a diagonal is a stratum). A batch's ranges are its blocks, row after row, empty ones
-/// too.
+/// Batches for strategy.kind = "stratified": step w of an epoch takes the diagonal of blocks (i, (i + w) mod side) of
+/// the grid, for all rows i; a rank takes those of its rows. The blocks of a diagonal share neither users nor items, so
+/// θ does not depend on their order, nor on how threads and ranks divide them (Gemulla et al., "Large-scale matrix
+/// factorization with distributed stochastic gradient descent", KDD 2011: a diagonal is a stratum). A batch's ranges
+/// are its blocks, row after row, empty ones too.
 class StrataSource final : public BatchSource {
  public:
   /// \param split with a grid; must outlive it
@@ -23,12 +23,12 @@ class StrataSource final : public BatchSource {
  private:
   const LoadedSplit& split_;
   Range rows_;                               ///< this rank's
-  std::vector<std::int64_t> first_example_;  ///< of each step in the epoch; then their number
+  std::vector<std::int64_t> first_example_;  ///< of each step in the epoch; last: all examples
   DataCursor cursor_;
   std::vector<ExampleRange> ranges_;
 };
 
-/// A rank's part of a split, in the same order.
+/// One pass over a rank's part of a split, in the same order.
 class StrataEvaluation final : public EvaluationSource {
  public:
   StrataEvaluation(const LoadedSplit& split, int rank, int size);

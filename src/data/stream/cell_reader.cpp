@@ -6,9 +6,9 @@ namespace unisono::data {
 namespace {
 
 constexpr std::int64_t kMostAhead =
-    1 << 16;  // micro-batches; where a rank has no examples, memory never stops the thread
+    1 << 16;  // micro-batches; a limit of its own, because a rank without examples never exhausts the memory budget
 
-/// Thrown where a reader is stopped under one who waits.
+/// Thrown to end waits when the reader is stopped.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "the reader of examples was stopped"; }
 };
@@ -100,7 +100,7 @@ void CellReader::load(const LaneOrder& order, const Key& key, const Cell& cell) 
   const std::int64_t bytes = LoadedCell::bytes(group_, cell);
   {
     std::unique_lock lock(mutex_);
-    // What the schedule waits for is read whatever the budget.
+    // A cell for which `take` waits is read even beyond the budget.
     changed_.wait(lock, [&] { return stopped_ || wanted_ == key || held_ == 0 || held_ + bytes <= budget_; });
     if (stopped_) throw Stopped();
     held_ += bytes;

@@ -13,17 +13,19 @@
 #include "stream/lane_order.hpp"
 #include "unisono/base/threads.hpp"
 
+// Reads a streamed set ahead of its use; lane_order.hpp explains lanes and cells.
+
 namespace unisono::data {
 
-/// A cell's examples in memory.
+/// The examples of one cell, read into memory.
 class LoadedCell {
  public:
   LoadedCell(const hdf5::File& file, const GroupSchema& group, const LaneOrder& order, const Cell& cell, bool shuffle);
 
   const Cell& cell() const { return cell_; }
-  /// \param place in the cell
+  /// \param place number in the cell's shuffled order
   RawExample example(std::int64_t place) const;
-  /// Memory of a cell.
+  /// Memory that a cell takes.
   static std::int64_t bytes(const GroupSchema& group, const Cell& cell);
 
  private:
@@ -34,8 +36,8 @@ class LoadedCell {
   std::vector<std::int64_t> starts_;  ///< of the parts, in the cell
 };
 
-/// A thread that reads the cells that a rank's schedule will need, in the order in which it needs them, as far ahead as
-/// its memory allows.
+/// A thread that reads cells ahead, in the order in which a rank's schedule needs them, as far as its memory budget
+/// allows.
 class CellReader {
  public:
   struct Key {
@@ -43,22 +45,22 @@ class CellReader {
     auto operator<=>(const Key&) const = default;
   };
 
-  /// \param budget_bytes of cells that are read and not yet released
+  /// \param budget_bytes for cells that are read and not yet released
   CellReader(const hdf5::File& file, const GroupSchema& group, const LaneSettings& settings, const Schedule& schedule,
              std::int64_t budget_bytes);
   ~CellReader();
 
-  /// Begins with the cells of this step.
+  /// Starts reading with the cells of this step.
   void start(const DataCursor& cursor);
-  /// Forgets all cells. Ends a `take` that waits. May be called by another thread.
+  /// Ends the thread, and makes a `take` that waits throw. May be called by another thread than `take`.
   void stop();
 
-  /// Waits for a cell and hands it over. Each is taken once, in the schedule's order.
-  /// \throws DataError that reading it threw
+  /// Waits until a cell is read and returns it. Each cell is taken once, in the schedule's order.
+  /// \throws the DataError that reading it threw
   std::unique_ptr<LoadedCell> take(const Key& key);
-  /// So much memory of cells that were taken is free again.
+  /// Returns so many bytes of taken cells to the budget.
   void release(std::int64_t bytes);
-  /// A micro-batch is done: the thread may look further ahead.
+  /// Called after each micro-batch, so that the thread may read further ahead.
   void note_done();
 
   std::int64_t bytes_read() const;
@@ -82,7 +84,7 @@ class CellReader {
   std::map<Key, std::unique_ptr<LoadedCell>> ready_;
   std::int64_t held_ = 0, peak_ = 0, read_ = 0, ahead_ = 0;
   bool stopped_ = true;
-  std::optional<Key> wanted_;  ///< that the schedule waits for
+  std::optional<Key> wanted_;  ///< the cell for which `take` waits
   std::exception_ptr error_;
   Threads thread_{"reading ahead"};
 };

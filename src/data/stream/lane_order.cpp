@@ -13,7 +13,7 @@ std::uint64_t draw_seed(RandomStream random) {
   return (high << 32) | random.bits();
 }
 
-/// Index of the last start that is not behind x.
+/// Index of the last start ≤ x.
 std::int64_t segment_of(const std::vector<std::int64_t>& starts, std::int64_t x) {
   return std::upper_bound(starts.begin(), starts.end(), x) - starts.begin() - 1;
 }
@@ -62,7 +62,7 @@ std::vector<LaneShare> LaneOrder::parts(const MicroBatch& batch) const {
   for (std::int64_t place = batch.places.first; place < batch.places.last;) {
     const std::int64_t lane = place * settings_.shape.lanes / size;
     const std::int64_t first = first_place(lane, size), last = std::min(first_place(lane + 1, size), batch.places.last);
-    const std::int64_t before = step * taken(lane, settings_.batch);  // by the steps before, which were full
+    const std::int64_t before = step * taken(lane, settings_.batch);  // by the previous steps, which were full
     parts.push_back({lane, {before + place - first, before + last - first}});
     place = last;
   }

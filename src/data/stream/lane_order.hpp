@@ -9,41 +9,42 @@
 
 // The order of examples of a set that is too large for memory.
 //
-//   A set is read in blocks of rows. An epoch permutes the blocks and lays their rows one behind the other: the virtual
-//   rows. These are cut into V lanes, and place i of a step that takes b places belongs to lane ⌊i V / b⌋: each lane
+//   A set is read in blocks of rows. An epoch permutes the blocks and concatenates their rows: the virtual rows. These
+//   are cut into V consecutive lanes, and place i of a step that takes b places belongs to lane ⌊i V / b⌋: each lane
 //   gives every step a few examples, from its beginning to its end. So a rank whose slice is 1/P of the places reads
 //   the blocks of about V/P lanes, and no others, and all ranks together take what one rank would take.
 //
-//   Inside a lane the rows of each G consecutive blocks, a cell, are shuffled. The window that examples are shuffled in
-//   is thus the V cells that are open at a time: a step has examples of all of them. The next V cells are read
-//   meanwhile, which is why the window's memory is twice theirs.
+//   Inside a lane the rows of each G consecutive blocks, a cell, are shuffled. So the shuffle window is the V cells in
+//   use at a time: a step has examples of all of them. The next V cells are read meanwhile, so the window's memory is
+//   that of 2V cells.
 //
-// An order is a function of (seed, epoch) and of the set, the batch and the window, not of the number of ranks.
+// An order is a function of (seed, epoch), the set, the batch size and the window's size, not of the number of ranks.
 
 namespace unisono::data {
 
+/// The number of lanes and the size of cells.
 struct LaneShape {
   std::int64_t lanes = 1, group_blocks = 1;  ///< V and G
 };
 
-/// As many lanes as the window has room for, at most one for each place of a batch, and the largest cells that fit
-/// then. \param window_bytes of two sets of cells
+/// Chooses as many lanes as fit into the window, at most one for each place of a batch, and then the largest cells that
+/// fit. \param window_bytes memory for 2V cells
 LaneShape choose_lanes(std::int64_t window_bytes, std::int64_t block_bytes, std::int64_t blocks, std::int64_t batch);
 
-/// Virtual rows of a lane whose examples are shuffled among each other.
+/// Consecutive virtual rows of a lane whose examples are shuffled among each other.
 struct Cell {
   std::int64_t lane = 0, group = 0;
   Range rows;
   bool operator==(const Cell&) const = default;
 };
 
-/// What a slice takes from a lane: positions in the lane.
+/// The positions of a lane that a rank's slice takes.
 struct LaneShare {
   std::int64_t lane = 0;
   Range positions;
 };
 
-/// What orders of all epochs have in common.
+/// What the orders of all epochs have in common.
 struct LaneSettings {
   std::vector<Range> blocks;  ///< rows of the file
   std::int64_t examples = 0;  ///< in all blocks
@@ -51,17 +52,18 @@ struct LaneSettings {
   LaneShape shape;
   bool shuffle = true;
   std::uint64_t seed = 0;
-  std::uint32_t number = 0;  ///< of the order, where each rank has one of its own
+  std::uint32_t number = 0;  ///< number of the order, if each rank has its own; else 0
 };
 
+/// The order of one epoch.
 class LaneOrder {
  public:
   /// \param settings must outlive it
   LaneOrder(const LaneSettings& settings, std::int64_t epoch);
 
-  /// The parts of a rank's slice, in the order of its places.
+  /// From which lanes a rank's slice of a micro-batch is taken, in the order of its places.
   std::vector<LaneShare> parts(const MicroBatch& batch) const;
-  /// Where a position of a lane lies.
+  /// The cell that contains a position of a lane.
   Cell cell_at(std::int64_t lane, std::int64_t position) const;
   /// The virtual row of a position of a lane, before the cell is shuffled.
   std::int64_t virtual_row(std::int64_t lane, std::int64_t position) const { return starts_[at(lane)] + position; }
@@ -73,7 +75,7 @@ class LaneOrder {
  private:
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
   std::int64_t first_place(std::int64_t lane, std::int64_t step_size) const;
-  std::int64_t taken(std::int64_t lane, std::int64_t step_size) const;  ///< from a lane, by a step
+  std::int64_t taken(std::int64_t lane, std::int64_t step_size) const;  ///< examples that a step takes from a lane
   const Range& block(std::int64_t place) const;
 
   const LaneSettings& settings_;
@@ -83,7 +85,7 @@ class LaneOrder {
   std::vector<std::int64_t> starts_;        ///< [lanes + 1] virtual rows
 };
 
-/// The order of the epoch that was asked for last.
+/// Caches the order of the epoch that was requested last.
 class LaneOrders {
  public:
   explicit LaneOrders(const LaneSettings& settings) : settings_(settings) {}
@@ -95,7 +97,7 @@ class LaneOrders {
   std::unique_ptr<LaneOrder> order_;
 };
 
-/// The blocks that these positions of a split lie in, each within a block of the file.
+/// The rows at these positions of a split, as ranges that do not cross multiples of `block_rows` rows in the file.
 std::vector<Range> blocks_of(const RowRuns& rows, Range positions, std::int64_t block_rows);
 
 }  // namespace unisono::data

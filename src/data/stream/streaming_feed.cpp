@@ -6,7 +6,7 @@
 namespace unisono::data {
 namespace {
 
-/// How many lanes a rank takes examples from.
+/// From how many lanes a rank takes examples.
 std::int64_t lanes_of(const LaneSettings& settings, Schedule schedule) {
   const LaneOrder order(settings, 0);
   std::set<std::int64_t> lanes;
@@ -27,8 +27,7 @@ StreamingFeed::StreamingFeed(const hdf5::File& file, const GroupSchema& group, L
       settings_(std::move(settings)),
       orders_(settings_),
       open_(static_cast<std::size_t>(settings_.shape.lanes)) {
-  const std::int64_t two_passes =
-      2 * settings_.examples * group.bytes_per_example();  // of a small set: no need of more
+  const std::int64_t two_passes = 2 * settings_.examples * group.bytes_per_example();  // enough for a small set
   const std::int64_t budget =
       std::min(window_bytes, two_passes) * lanes_of(settings_, schedule) / settings_.shape.lanes;
   reader_ = std::make_unique<CellReader>(file, group, settings_, schedule, budget);
@@ -69,7 +68,7 @@ void StreamingFeed::gather(const MicroBatch& batch, std::vector<RawExample>& exa
   free_retired();
   examples.clear();
   if (batch.epoch != epoch_) {
-    for (auto& cell : open_) retire(cell);  // a rank need not have come to a cell's end
+    for (auto& cell : open_) retire(cell);  // open cells may have unused examples
     epoch_ = batch.epoch;
   }
   const LaneOrder& order = orders_.of(epoch_);

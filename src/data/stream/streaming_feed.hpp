@@ -8,10 +8,10 @@
 
 namespace unisono::data {
 
-/// Examples out of the file, in the order that lane_order.hpp describes.
+/// Fetches examples from the file, in the order that lane_order.hpp describes.
 class StreamingFeed final : public Feed {
  public:
-  /// \param window_bytes over the lanes of all ranks that share this order
+  /// \param window_bytes in total, over all ranks that share this order
   StreamingFeed(const hdf5::File& file, const GroupSchema& group, LaneSettings settings, const Schedule& schedule,
                 std::int64_t window_bytes);
 
@@ -31,7 +31,7 @@ class StreamingFeed final : public Feed {
   LaneOrders orders_;
   std::int64_t epoch_ = -1;
   std::vector<std::unique_ptr<LoadedCell>> open_;     ///< by lane
-  std::vector<std::unique_ptr<LoadedCell>> retired_;  ///< that the last examples may still point to
+  std::vector<std::unique_ptr<LoadedCell>> retired_;  ///< used up; the last examples may still point into them
   std::unique_ptr<CellReader> reader_;
 };
 

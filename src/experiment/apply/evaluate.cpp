@@ -56,7 +56,7 @@ struct Report {
   }
 };
 
-/// What training does not measure.
+/// Figures that training does not compute.
 void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOptions& options,
                  const EvaluateOptions& how, const Report& report, Log& log) {
   if (const auto reading = class_reading(model)) {

@@ -6,10 +6,10 @@
 
 namespace unisono::experiment {
 
-/// A file that appears under its name when all of it is written.
+/// A file that is written aside and gets its name in `finish`, so that an incomplete one never has it.
 class NewFile {
  public:
-  /// \throws OutputError where there is one already that may not be replaced, or none can be made
+  /// \throws OutputError if it exists and must not be replaced, or cannot be created
   NewFile(std::string path, bool overwrite);
   ~NewFile();
   NewFile(const NewFile&) = delete;

@@ -71,7 +71,8 @@ Rows receive_rows(comm::Communicator& world, int rank, Index outputs, Index answ
   return rows;
 }
 
-/// Round by round, each rank's next batch: all ranks compute at once, and no rank holds more than a batch of each.
+/// In rounds: each rank predicts its next batch, and rank 0 writes them, so that it holds at most one batch of each
+/// rank.
 void collect(comm::Communicator& world, Predictor& predictor, const SinkOptions& options, PredictionSink& sink) {
   std::vector<bool> open(static_cast<std::size_t>(world.size()), true);
   const auto take = [&](int rank, const Rows& rows) {
@@ -90,7 +91,7 @@ void collect(comm::Communicator& world, Predictor& predictor, const SinkOptions&
   sink.finish();
 }
 
-/// What names the ratings of a split in a table: the user and the item of each. For rank 0.
+/// The columns that identify the ratings of a split in a CSV file: each one's user and item. Used on rank 0.
 class RatingLabels {
  public:
   explicit RatingLabels(TrainedModel& model)

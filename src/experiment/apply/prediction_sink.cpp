@@ -113,7 +113,7 @@ class Hdf5Sink final : public PredictionSink {
   std::unique_ptr<data::hdf5::File> file_;
 };
 
-/// One file a rank, which are joined at the end.
+/// Writes one file per rank, and concatenates them at the end.
 class CsvSink final : public PredictionSink {
  public:
   explicit CsvSink(const SinkOptions& options) : options_(options) {
@@ -185,7 +185,8 @@ class CsvSink final : public PredictionSink {
   std::vector<std::ofstream> parts_;
 };
 
-/// Whether a table's first line is one that CsvSink writes: a set of one's own may have a column 'example', too.
+/// Whether a CSV file's first line is exactly one that CsvSink writes: a user's own table may also have a column
+/// 'example'.
 bool names_predictions(const std::string& first_line) {
   static const std::regex columns(
       "example|user|item|label|label_name|class|class_name|rating|(target|p|margin|y)[0-9]*");

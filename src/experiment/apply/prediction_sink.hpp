@@ -12,39 +12,42 @@
 
 namespace unisono::experiment {
 
-/// Where predictions go, on rank 0. The file appears under its name when all of it is written.
+/// Writes predictions to a file, on rank 0. The file gets its name when it is complete.
 class PredictionSink {
  public:
   virtual ~PredictionSink() = default;
-  /// Some consecutive examples of one rank's part, which come in order; the parts of different ranks come mixed.
-  /// \param first which example of the split the first row is
+  /// Writes the predictions of consecutive examples of one rank's part. The calls for one rank are in order; those for
+  /// different ranks may interleave.
+  /// \param first number in the split of the first row's example
   /// \param rows [count, K] \param answers [count, SinkOptions::answer_width]
   virtual void write(int rank, std::int64_t first, View rows, View answers) = 0;
   /// \throws OutputError
   virtual void finish() = 0;
 };
 
+/// Where predictions are written, and in which columns.
 struct SinkOptions {
   std::string path;  ///< FILE.h5 or FILE.csv
   std::int64_t examples = 0;
   Index outputs = 1;                         ///< K
-  std::optional<ClassReading> classes = {};  ///< how an example's outputs say its class; nothing: they do not
+  std::optional<ClassReading> classes = {};  ///< how to read a class from the outputs; empty: not classes
   std::vector<std::string> class_names = {};
-  std::string answer = {};  ///< what each example is to be compared with: label, target, rating; empty: nothing
-  Index answer_width = 0;   ///< values of it
-  std::string layer = {};   ///< whose outputs these are; empty: the model's
+  std::string answer = {};  ///< name of the examples' known answers: label, target, rating; empty: none
+  Index answer_width = 0;   ///< values per answer
+  std::string layer = {};   ///< the layer whose outputs these are; empty: the model's
   bool overwrite = false;
   int ranks = 1;
-  /// FILE.csv: what stands behind an example's number, e.g. ",user,item" on top and ",ann,tea"; may be empty.
+  /// FILE.csv: additional columns after the example's number: their header, e.g. ",user,item", and their values for an
+  /// example, e.g. ",ann,tea". May be empty.
   std::string label_names = {};
   std::function<std::string(std::int64_t example)> label = {};
 };
 
-/// A file that exists is replaced only where that is wanted, and then only by earlier predictions' successors: a set, a
-/// checkpoint, or whatever else it may be, is left alone. \throws OutputError
+/// Checks that a file does not exist or, if `overwrite`, that it holds earlier predictions: a set, a checkpoint or any
+/// other regular file is never replaced. \throws OutputError
 void require_replaceable(const std::string& path, bool overwrite);
 
-/// \throws ConfigError for another ending, OutputError where it cannot be written
+/// \throws ConfigError for another file name extension, OutputError if the file cannot be written
 std::unique_ptr<PredictionSink> make_prediction_sink(const SinkOptions& options);
 
 }  // namespace unisono::experiment

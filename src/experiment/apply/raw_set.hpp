@@ -11,8 +11,9 @@
 
 namespace unisono::experiment {
 
-/// A file in another format, as a set that a trained model can be applied to. It lies in a folder that all ranks see,
-/// while this object lives; rank 0 makes it. An HDF5 file stays where it is. Its construction is collective.
+/// The set to which a trained model is applied. A file in another format is converted by rank 0 into a temporary set,
+/// in a folder that all ranks see; it is removed with this object. An HDF5 file is used as it is. Its construction is
+/// collective.
 class RawSet {
  public:
   /// \throws DataError for a file that cannot be brought into the form that the model was trained on, OutputError
@@ -31,7 +32,8 @@ class RawSet {
   bool owned_ = false;  ///< whether this rank made it
 };
 
-/// Does what reads such a set. Its messages name the file that the user gave, not the set that was made of it.
+/// Calls `apply`, which reads such a set. In error messages it replaces the temporary set's path by the file that the
+/// user gave.
 template <typename Do>
 void naming_input(const ApplyOptions& options, const Do& apply) {
   try {

@@ -23,11 +23,11 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   config.allow_shared_device = true;  // nothing is timed
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
-  if (header.config.find("split_seed") == std::string::npos) {  // an earlier version's run, split by its seed alone
+  if (header.config.find("split_seed") == std::string::npos) {  // an earlier version, which split by `seed`
     config.data.split_seed = static_cast<std::int64_t>(header.seed);
     config.data.stratify = false;
   }
-  // What was held back from training depends on the reader.
+  // Which examples were held out depends on the reader.
   if (config.data.validation_fraction > 0)
     config.data.reader = header.resident ? data::Reader::resident : data::Reader::streaming;
   return config;
@@ -47,7 +47,7 @@ data::Split split_of(const std::string& name, const data::DatasetInfo& info, con
 
 constexpr std::string_view kLikeTheOther = "use a set like the training set";
 
-/// The set must number no more things than the model has.
+/// Checks that the set has no larger numbers (of words, users, items) than the model has rows.
 void require_lines(const models::ModelInputs& model, const data::DatasetInfo& data, const std::string& path) {
   const auto check = [&](Index there, Index known, std::string_view what) {
     if (there <= known) return;

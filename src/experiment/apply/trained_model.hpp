@@ -10,7 +10,7 @@
 
 namespace unisono::experiment {
 
-/// A trained model, and a set to apply it to where it needs one, on every rank. Its construction is collective.
+/// A trained model and, if wanted, the set to which it is applied, on every rank. Its construction is collective.
 struct TrainedModel {
   enum class With { set, nothing };
   TrainedModel(comm::Communicator& world, const ApplyOptions& options, Log& log, With with = With::set);
@@ -19,11 +19,11 @@ struct TrainedModel {
   Config config;
   std::unique_ptr<ModelParts> parts;
   std::unique_ptr<RawSet> raw;          ///< null: the set is an HDF5 file
-  std::unique_ptr<SharedDataset> data;  ///< null: without a set
+  std::unique_ptr<SharedDataset> data;  ///< null if no set is wanted
   data::Split split = data::Split::test;
-  std::string source;  ///< the file that it is applied to, as the user named it
+  std::string source;  ///< the file to which it is applied, as the user named it
 
-  bool reads_raw_file() const;    ///< which was made into a set for the time of the command, with a group of its own
+  bool reads_raw_file() const;    ///< whether the file was converted into a temporary set
   std::string data_text() const;  ///< "test of a.h5", or "new.csv"
 
  private:

@@ -25,7 +25,7 @@ constexpr std::int64_t kWarmUpSteps = 8;
 constexpr double kAimedSeconds = 3;
 constexpr Index kLargestExtent = Index{1} << 16;
 
-/// Notes when steps end, and nothing else.
+/// Records only when steps end.
 class StepClock final : public strategies::Observer {
  public:
   bool step(const strategies::StepRecord&) override {
@@ -33,7 +33,7 @@ class StepClock final : public strategies::Observer {
     return true;
   }
   std::int64_t next_due(std::int64_t step) const override { return step + 1; }
-  /// The median of the steps' seconds: one that the machine disturbed does not count.
+  /// The median of the steps' seconds, which single disturbed steps do not affect.
   double median_seconds() const {
     std::vector<double> lengths;
     for (std::size_t i = 1; i < ends_.size(); ++i) lengths.push_back(ends_[i] - ends_[i - 1]);
@@ -99,7 +99,7 @@ class Trial {
     parts_.strategy->train(context);
     {
       const strategies::Phase phase(*parts_.backend, training_.seconds, training_.seconds.compute);
-      parts_.backend->collect(training_.sums);  // waits for what a device still does
+      parts_.backend->collect(training_.sums);  // waits for the device's pending work
     }
     std::array<double, 2> slowest = {watch.seconds(), clock.median_seconds()};
     // Where steps end on a device nobody looks.
@@ -123,7 +123,7 @@ class Trial {
   std::int64_t made_ = 0;
 };
 
-/// What all ranks reach at once.
+/// The measured peak of all ranks together.
 struct Peak {
   double flops_per_second = 0, bytes_per_second = 0;
 };

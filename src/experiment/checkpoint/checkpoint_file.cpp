@@ -19,11 +19,11 @@ constexpr std::string_view kOtherModel =
 
 std::vector<std::uint64_t> extent_of(const Block& block) { return {block.shape.begin(), block.shape.end()}; }
 
-/// Calls visit(first position in the block's canonical order, numbers) for what of a box lies together there.
+/// Calls visit(first position in the block's canonical order, count) for each contiguous piece of a box.
 template <typename Visit>
 void for_each_segment(const Block& block, const Box& box, Visit visit) {
   const Box whole = whole_box(block);
-  std::size_t axes = box.size();  // but for the last ones, which the box has all of
+  std::size_t axes = box.size();  // without the last axes, which the box covers completely
   Index together = 1;
   for (; axes > 0 && box[axes - 1] == whole[axes - 1]; --axes) together *= block.shape[axes - 1];
   const auto cut = static_cast<std::ptrdiff_t>(axes);
@@ -38,7 +38,7 @@ std::uint64_t byte_of(std::int64_t begin, Index position) {
   return static_cast<std::uint64_t>(begin + position * static_cast<Index>(sizeof(float)));
 }
 
-/// Reads from a box's first number to its last one, and takes what belongs to it.
+/// Reads everything from a box's first number to its last one, and keeps what belongs to the box.
 void read_span(const RawFile& file, const Block& block, const Box& box, FloatRange span, std::int64_t begin,
                MutableView canonical) {
   std::vector<float> all(static_cast<std::size_t>(span.last - span.first));
@@ -49,7 +49,7 @@ void read_span(const RawFile& file, const Block& block, const Box& box, FloatRan
   });
 }
 
-/// Small segments near each other are read together with what lies between them.
+/// Reads a box. Small pieces near each other are read together with what lies between them.
 void read_box(const RawFile& file, const Block& block, const Box& box, std::int64_t begin, MutableView canonical) {
   constexpr Index kSmall = 4096, kMostBetween = 8;
   Index segments = 0;
@@ -70,7 +70,7 @@ void read_box(const RawFile& file, const Block& block, const Box& box, std::int6
   });
 }
 
-/// \param begins of the block in each of several groups
+/// \param begins where the block begins in the file, for each group
 void read_mean(const RawFile& file, const Block& block, const Box& box, const std::vector<std::int64_t>& begins,
                MutableView canonical) {
   read_box(file, block, box, begins.front(), canonical);

@@ -10,43 +10,46 @@
 #include "unisono/base/raw_file.hpp"
 #include "unisono/experiment/checkpoint.hpp"
 
-// One rank's dealings with the HDF5 file that a checkpoint is (see checkpoint.hpp).
+// Reading and writing a checkpoint's HDF5 file (see checkpoint.hpp) by one rank; nothing here is collective.
 
 namespace unisono::experiment {
 
-/// Makes a file with room for all of a state, and with the header and an open trailer, but without any of the values.
-/// \param number that tells it from other files \return where each block's values begin: bytes from the file's start,
-/// vector by vector
+/// Creates a file with the header, room for the values of a whole state, and a trailer that is not yet sealed. \param
+/// number a random number that distinguishes it from other files \return where each block's values begin: bytes from
+/// the file's start, vector by vector
 /// \throws OutputError
 std::vector<std::int64_t> create_checkpoint(const std::string& path, std::uint64_t number,
                                             const CheckpointHeader& header, const HeldState& state);
 
-/// The canonical values of a part of a block that begins at byte `begin`. \throws as RawFile
+/// Writes the canonical values of a part of a block. \param begin the block's first byte in the file \throws as RawFile
 void write_box(RawFile& file, const Block& block, const Box& box, std::int64_t begin, View canonical);
 
-// Of a file whose seal holds. All throw DamagedCheckpoint where HDF5 cannot make sense of it nevertheless.
+// The following functions read a file whose seal was verified. All throw DamagedCheckpoint if HDF5 cannot read it
+// nevertheless.
 
+/// The header, with the config's text. \throws CheckpointError for another format or version
 CheckpointHeader read_header(const std::string& path);
 
-/// \throws CheckpointError naming the block that another model has
+/// Checks that the file has exactly these blocks. \throws CheckpointError naming the block that differs
 void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics);
-/// \param names of the optimizer's vectors, each in the layout of the parameters \throws CheckpointError
+/// Checks that the file has these vectors of the optimizer, each with the layout of the parameters. \throws
+/// CheckpointError
 void require_same_optimizer(const std::string& path, const ParameterLayout& parameters,
                             const std::vector<std::string>& names);
 
 /// The shapes of a group's blocks, by name.
 std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group);
 
-/// How many states the optimizer's vectors are kept of: those of each rank, or the one of all; 0: it has no vectors.
+/// How many optimizer states the file holds: one for each rank, or one for all; 0 if the optimizer has no vectors.
 int optimizer_states(const std::string& path);
-/// "optimizer/1/velocity"
+/// The group of an optimizer's vector: "optimizer/1/velocity"
 std::string optimizer_group(int state, const std::string& vector);
 
-/// Calls see(shard, its canonical values) for what this rank holds, some MiB at a time: the values of a group, or the
-/// mean of several.
+/// Reads what this rank holds of a vector, some MiB at a time, and calls see(shard, its canonical values). With several
+/// groups the values are the mean over them.
 void visit_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector,
                   const std::function<void(const HeldShard& shard, View canonical)>& see);
-/// Sets what this rank holds to these.
+/// Reads them into the vector.
 void read_vector(const std::string& path, const std::vector<std::string>& groups, const HeldVector& vector);
 
 }  // namespace unisono::experiment

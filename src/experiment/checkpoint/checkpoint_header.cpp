@@ -71,7 +71,7 @@ BestEvaluation best_from(const nlohmann::json& json, const char* key) {
           .waited = best.at("waited")};
 }
 
-/// What checkpoints did not keep before there was early stopping.
+/// Fields that checkpoints from before early stopping lack.
 void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
   header.best_by = best_from(json, "best_by");
   header.stopping_by = best_from(json, "stopping_by");

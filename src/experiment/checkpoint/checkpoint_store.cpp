@@ -62,14 +62,15 @@ void CheckpointStore::publish(const std::string& aside, const std::string& path,
   remove_old(path);
 }
 
-/// Later steps than the one just written are those of damaged checkpoints that the run did not go on from.
+/// Checkpoints of later steps than the one just written are damaged ones, from which the run was not resumed: they are
+/// removed, too.
 void CheckpointStore::remove_old(const std::string& written) const {
   auto paths = checkpoints_in(folder_);
   std::erase_if(paths, [](const std::string& path) { return path.ends_with("best.h5"); });
   const auto last = std::find(paths.begin(), paths.end(), written);
   for (auto path = paths.begin(); path != paths.end(); ++path) {
     if (path >= last && path - last < settings_.keep) continue;
-    std::error_code ignored;  // it is in nobody's way
+    std::error_code ignored;  // a checkpoint that cannot be removed does no harm
     fs::remove(*path, ignored);
   }
 }

@@ -12,30 +12,31 @@
 namespace unisono::experiment {
 
 /// The checkpoints of one run: step-000001234.h5 for the last `keep`, and best.h5. All ranks write them together, in
-/// the background, one at a time, from a copy; a step waits only for the copy, and for the checkpoint before.
-/// Everything is collective, and errors come on all ranks alike.
+/// the background, one at a time, from a snapshot in memory; training waits only for the snapshot, and for the previous
+/// checkpoint. All functions are collective, and all ranks throw the same errors.
 class CheckpointStore {
  public:
-  /// \param folder is made where it is missing; what an interrupted writing left there is removed. \throws OutputError
+  /// \param folder is created if it is missing; incomplete files of an interrupted write are removed. \throws
+  /// OutputError
   CheckpointStore(comm::Communicator& world, std::string folder, const CheckpointSettings& settings);
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
-  /// Waits for the one before, copies what this rank writes, and starts writing it.
-  /// \param best whether it is to be kept as the best, too \throws OutputError that either writing met
+  /// Waits for the previous checkpoint, copies what this rank writes, and starts writing it. \param best whether to
+  /// keep it also as best.h5 \throws OutputError of either checkpoint
   void write(const CheckpointHeader& header, const HeldState& state, bool best);
   bool is_writing() const { return writing_.has_value(); }
-  /// To be called now and then while one is being written. \throws OutputError that the writing met
+  /// Continues a write in progress; must be called from time to time. \throws OutputError of that write
   void advance();
-  /// Waits. \throws OutputError that the writing met
+  /// Waits for the write in progress. \throws OutputError of that write
   void finish();
 
-  /// Makes the best one, which was written after this step, the newest: those of later steps are removed. Collective.
+  /// Makes the best checkpoint, which is of this step, the newest: removes those of later steps.
   void go_back_to_best(std::int64_t step);
-  std::string best() const;  ///< its path
+  std::string best() const;  ///< path of best.h5
 
-  /// The newest that is whole, the best one last of all; damaged ones are named in a warning and passed over. Nothing
-  /// where there are none at all. \throws CheckpointError where all are damaged
+  /// The newest undamaged checkpoint; best.h5 is tried last. Damaged ones are skipped with a warning. Nothing if there
+  /// are none at all. \throws CheckpointError if all are damaged
   std::optional<StoredCheckpoint> newest(Log& log) const;
 
  private:
@@ -45,7 +46,7 @@ class CheckpointStore {
   comm::Communicator& world_;
   std::string folder_;
   CheckpointSettings settings_;
-  Buffer snapshot_;  ///< of the last one, whose memory the next one takes
+  Buffer snapshot_;  ///< of the last checkpoint; its memory is reused
   std::optional<CheckpointWriting> writing_;
 };
 

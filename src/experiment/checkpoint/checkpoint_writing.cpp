@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kLittle{100};
 
-/// What went wrong; empty: nothing.
+/// Runs `work`. \return its error message; empty if it did not throw
 template <typename Work>
 std::string error_of(Work work) {
   try {
@@ -85,8 +85,8 @@ std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& head
 
 void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<std::int64_t>& begins) {
   std::size_t floats = 0;
-  std::vector<std::size_t> ends;  // of the vectors' parts
-  auto begin = begins.begin();    // of the vector's first block
+  std::vector<std::size_t> ends;  // ends of the vectors in parts_
+  auto begin = begins.begin();    // at the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
     for (const HeldShard& shard : shards_to_write(vector, world_.rank(), writers_)) {
@@ -102,7 +102,7 @@ void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<st
     ends.push_back(parts_.size());
   }
   if (snapshot_.size() != static_cast<Index>(floats)) {
-    snapshot_ = Buffer();  // never both
+    snapshot_ = Buffer();  // frees the old one first, so that never both exist
     snapshot_ = Buffer(static_cast<Index>(floats));
   }
   std::size_t first = 0;
@@ -124,7 +124,7 @@ void CheckpointWriting::write_shards() {
   file.sync();
 }
 
-/// A file that others wrote, too: it is opened anew, so that this node reads what theirs wrote through.
+/// Opens the file again, so that this node reads what other nodes have synced to it.
 void CheckpointWriting::hash() { hashes_ = hash_segments(aside_, world_.rank(), writers_); }
 
 void CheckpointWriting::seal() {

@@ -11,38 +11,39 @@
 
 namespace unisono::experiment {
 
-/// One checkpoint on its way to the disk:
-///   1. every rank writes its own shards into one file aside (path + ".tmp"), and these through to the disk,
-///   2. every rank reads some of the file's segments again and hashes them,
-///   3. rank 0 seals the file and gives it its name.
-/// Each is done by a thread of the rank that calls no MPI; the ranks go on to the next one when they find in `advance`
-/// that all are through. Where not all ranks see the file, rank 0 does everything, which it does in one go.
+/// One checkpoint while it is written:
+///   1. every rank writes its own shards into one temporary file (path + ".tmp") and syncs them to disk,
+///   2. every rank reads back some of the file's segments and hashes them,
+///   3. rank 0 seals the file and renames it.
+/// Each stage is done by a thread of the rank that makes no MPI calls; the ranks start the next stage when they find in
+/// `advance` that all have finished. If not all ranks see the file, rank 0 does everything in one go.
 class CheckpointWriting {
  public:
-  /// Makes the file, and copies this rank's shards. Collective.
-  /// \param snapshot memory for the copy, which must outlive this
-  /// \param publish by a thread of rank 0, at the end: renames the file aside
-  /// \throws OutputError on all ranks, as all that follow; then nothing remains of the checkpoint
+  /// Creates the file, copies this rank's shards and starts writing. Collective.
+  /// \param snapshot memory for the copy; must outlive this object
+  /// \param publish called at the end by a thread of rank 0: renames the temporary file `aside`
+  /// \throws OutputError, on all ranks, as does `advance`; the incomplete file is then removed
   CheckpointWriting(comm::Communicator& world, std::string path, const CheckpointHeader& header, const HeldState& state,
                     Buffer& snapshot, std::function<void(const std::string& aside)> publish);
-  /// Waits for the thread. What is not finished is given up.
+  /// Waits for the thread. An unfinished checkpoint is removed.
   ~CheckpointWriting();
   CheckpointWriting(const CheckpointWriting&) = delete;
   CheckpointWriting& operator=(const CheckpointWriting&) = delete;
 
-  /// Whether it is finished. Goes on with what can be done without waiting. Collective; one message of 8 bytes, mostly.
+  /// Starts the next stage if all ranks have finished the present one. Collective; usually one message of 8 bytes.
+  /// \return whether the checkpoint is finished
   bool advance();
-  /// Waits until this rank has done its part of the present stage, some time at most.
+  /// Waits until this rank has finished its part of the present stage, or a short time has passed.
   void wait_a_little() const;
 
  private:
   enum class Stage { writing, hashing, sealing, finished };
-  /// What this rank writes of a block.
+  /// A part of a block that this rank writes.
   struct WrittenShard {
     const Block& block;
     HeldShard shard;
     std::int64_t begin;       ///< of the block: bytes from the file's start
-    std::size_t copy, count;  ///< floats in the snapshot: the first, how many
+    std::size_t copy, count;  ///< floats in the snapshot: first, number
   };
 
   std::vector<std::int64_t> create(const CheckpointHeader& header, const HeldState& state);
@@ -64,9 +65,9 @@ class CheckpointWriting {
   std::function<void(const std::string& aside)> publish_;
   int writers_ = 1;
   std::vector<WrittenShard> parts_;
-  std::vector<std::uint64_t> hashes_;  ///< this rank's, then all
+  std::vector<std::uint64_t> hashes_;  ///< this rank's, later all ranks'
   Stage stage_ = Stage::writing;
-  std::future<std::string> work_;  ///< of the present stage; gives what went wrong
+  std::future<std::string> work_;  ///< of the present stage; its result is an error message, or empty
   Threads thread_{"writing a checkpoint"};
 };
 

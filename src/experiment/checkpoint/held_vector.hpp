@@ -7,31 +7,33 @@
 #include "unisono/comm/communicator.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
+// Which parts of the vectors of a checkpoint this rank holds, and where in its memory.
+
 namespace unisono::experiment {
 
-/// A part of a block that this rank holds, and where its vector has it.
+/// A part of a block that this rank holds, and its place in the rank's vector.
 struct HeldShard {
   std::size_t block = 0;  ///< its number in the layout
   Box box;
   LocalBox place;
-  bool writes = true;  ///< false: of several copies it is not the one that files are made of
+  bool writes = true;  ///< false: another rank's copy of it is the one that is written to files
 };
 
-/// A vector with the blocks of a layout, as far as this rank holds it.
+/// This rank's part of a vector with the blocks of a layout.
 struct HeldVector {
-  std::string group;  ///< that a checkpoint keeps it in: "parameters", "optimizer/1/velocity"
+  std::string group;  ///< its group in checkpoints: "parameters", "optimizer/1/velocity"
   const ParameterLayout& layout;
   MutableView values;
   std::vector<HeldShard> shards;
-  bool common = true;                      ///< whether all ranks hold all of it; else they divide it
-  Allocator* memory = &plain_allocator();  ///< that the values lie in
+  bool common = true;                      ///< whether all ranks hold all of it; otherwise it is divided among them
+  Allocator* memory = &plain_allocator();  ///< of the values
 };
 using HeldState = std::vector<HeldVector>;
 
-/// Whether a rank holds what no other has.
+/// Whether some vector is divided among the ranks.
 bool is_parted(const HeldState& state);
 
-/// A vector that this rank holds all of, in the layout's order.
+/// A vector of which this rank holds everything, in the layout's order.
 HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values,
                         Allocator& memory = plain_allocator());
 inline HeldVector whole_vector(std::string group, const ParameterLayout& layout, Buffer& values) {
@@ -43,11 +45,11 @@ inline HeldVector whole_vector(std::string group, const ParameterLayout& layout,
 HeldVector divided_vector(std::string group, const ParameterLayout& layout, const ShardMap& map, int rank,
                           MutableView values, const std::vector<Index>& offsets = {});
 
-/// Some of a shard's positions along the first axis, counted from the first one held.
+/// The part of a shard at positions `slice` along the first axis, counted from the shard's first one.
 HeldShard some_of(const HeldShard& shard, comm::Slice slice);
 
-/// What one of several writers writes of a vector: its share of each block that all hold; of a divided vector all that
-/// it holds, or what of it belongs to the first copy.
+/// The parts of a vector that one of several writers writes: of a common vector its share of each block; of a divided
+/// one all its shards that are first copies.
 std::vector<HeldShard> shards_to_write(const HeldVector& vector, int writer, int writers);
 
 }  // namespace unisono::experiment

@@ -9,7 +9,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kRounding = 1e-3;  // of a standard deviation, or of a scale
+constexpr double kRounding = 1e-3;  // relative to a standard deviation or a scale
 
 bool differ(const data::Normalization& before, const data::Normalization& now) {
   if (before.mean.size() != now.mean.size() || before.scale.size() != now.scale.size()) return true;

@@ -6,12 +6,13 @@
 
 namespace unisono::experiment {
 
-/// What makes features or classes of one preprocessing different from those of another one, although both are of the
-/// same size: "the scaling", "the categories of column 'colour'", …; empty: nothing. What only new data would meet,
-/// such as unknown categories, does not count; neither does rounding.
+/// The difference between two preprocessings that give features and classes of the same number: "the scaling", "the
+/// categories of column 'colour'", …; empty if there is none. Settings that matter only for new data (unknown
+/// categories), and rounding, do not count.
 std::string other_form(const data::Preprocessing& before, const data::Preprocessing& now);
 
-/// The first feature of `now` that has another name in `before`: "feature 2 is 'b', but 'a' there"; empty: none.
+/// The first feature whose name in `now` differs from that in `before`: "feature 2 is 'b', but 'a' there"; empty if
+/// there is none.
 std::string other_feature(const data::Preprocessing& before, const data::Preprocessing& now);
 
 }  // namespace unisono::experiment

@@ -7,7 +7,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// What cannot be read has no hashes, and so fits no seal.
+/// The hashes of this rank's segments; none if the file cannot be read, so that the seal does not match.
 std::vector<std::uint64_t> hash_what_can_be_read(const std::string& path, int reader, int readers) {
   try {
     if (reader < readers) return hash_segments(path, reader, readers);

@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 
 bool is_checkpoint(const std::string& name) { return name.starts_with("step-") && name.ends_with(".h5"); }
 
-/// What rank 0 reads of a whole file, for all. \return what is wrong with it nevertheless
+/// Rank 0 reads the header of a verified file for all ranks. \return what is wrong with it nevertheless; empty if
+/// nothing is
 std::string read_for_all(comm::Communicator& world, StoredCheckpoint& stored) {
   std::string damage;
   if (world.is_root()) {

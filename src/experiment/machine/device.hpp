@@ -11,30 +11,31 @@
 
 namespace unisono::experiment {
 
-/// Why an experiment cannot be computed on GPUs: its model or its strategy has no way there; empty where it can.
+/// Why an experiment cannot run on GPUs: its model or strategy does not support them. Empty if it can.
 std::string obstacle_to_gpus(const Config& config);
 
-/// \throws ConfigError where the config asks for GPUs and the experiment has no way there
+/// \throws ConfigError if the config asks for GPUs and the experiment does not support them
 void require_way_to_device(const Config& config);
 
 /// What a rank found when it looked for a GPU.
 struct FoundDevice {
   std::string host;
-  std::string identity;  ///< of the GPU that it would take, on its host; empty: there is none
-  std::string missing;   ///< then why
+  std::string identity;  ///< of the GPU that it would use, unique on its host; empty: none
+  std::string missing;   ///< why, if there is none
 };
-/// Why the ranks cannot have the GPUs that they found: some found none, or several the same one; empty where they can.
+/// Why the ranks cannot use the GPUs that they found: one found none, or two found the same. Empty if they can.
 std::string obstacle_to_found(const std::vector<FoundDevice>& ranks, bool allow_shared_device);
 
-/// Which CPU threads and which GPU a rank may have.
+/// Which CPU threads and which GPU a rank may use.
 struct RankMachine {
   int node_rank = 0;  ///< among all ranks of the job on this node
   int threads = 1;    ///< of the CPU
 };
 
-/// The kernels that the config asks for: of this rank's GPU, the `node_rank`-th of those that it sees, or of the CPU.
-/// Collective: all ranks compute on GPUs, or none does. Which, is said where the config leaves it open.
-/// \throws ConfigError, DeviceError where device = "cuda" cannot be had
+/// Makes the backend that the config asks for: on a GPU, of those that the process sees the one with number node_rank
+/// (modulo their count), or on the CPU. Collective: either all ranks use GPUs or none does; with device = "auto" the
+/// log says which.
+/// \throws ConfigError, DeviceError if device = "cuda" is not possible
 std::unique_ptr<kernels::Backend> make_backend(comm::Communicator& group, const Config& config,
                                                const RankMachine& machine, Log& log);
 

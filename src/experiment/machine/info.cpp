@@ -14,7 +14,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// The set's figures, or those of a set of such examples, which takes no memory.
+/// The set's info, or that of a hypothetical set with examples of the given shape, which takes no memory.
 data::DatasetInfo data_info(const Config& config, const std::optional<SyntheticShape>& shape) {
   const models::ModelInputs inputs = shapes_of(config, shape);
   if (!shape) return data::inspect_dataset(config.data);
@@ -48,7 +48,8 @@ std::string table_text(const std::vector<models::LayerSummary>& layers) {
   return text;
 }
 
-/// What lock-free training depends on, for models of which an example touches what it has.
+/// The sparsity on which lock-free training depends, for models whose examples touch only the parameters of their
+/// features.
 std::optional<data::Sparsity> sparsity_for(const Config& config, const std::optional<SyntheticShape>& shape) {
   if (shape || (config.model.kind != "linear" && config.model.kind != "factorization")) return {};
   return data::sparsity_of(config.data);

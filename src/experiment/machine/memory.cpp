@@ -14,14 +14,14 @@ namespace {
 constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
-constexpr Index kPrefetchedBatches = 3;  ///< of a source: one in use, two prepared
+constexpr Index kPrefetchedBatches = 3;  ///< per source: one in use, two prepared
 
-/// What a run adds to a process that has only read its config, measured on small models: code that is first used,
-/// the stacks of its threads, HDF5's caches.
+/// What a run adds to a process that has only read its config, measured on small models: code pages, the stacks of
+/// threads, HDF5's caches.
 constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 
-/// The parameters, the gradient where there is one, and of the peers' gradients what a rank reads in place, whose pages
-/// count as its own: their share of its slice, then their slices. Servers are sent gradients instead.
+/// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
+/// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
 std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
   const int ranks = context.ranks;
   const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
@@ -34,7 +34,7 @@ std::int64_t numbers_of(const ParameterLayout& layout) {
   return numbers;
 }
 
-/// The copy of what this rank writes: its share of what all ranks hold, and all that it alone holds.
+/// The snapshot of what this rank writes to a checkpoint: its share of what all ranks hold, and all that only it holds.
 std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states) {
   if (context.division != nullptr) {
     const std::int64_t held = numbers_of(context.division->map().local(context.rank));
@@ -46,7 +46,7 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
   return kFloat * (own + common / context.ranks);
 }
 
-/// The examples of a rank's largest micro-batch: a set may hold fewer than a step would take.
+/// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
   const int workers = context.strategy.workers(context.ranks);
   const Index batch = largest_part(context.config, workers);
@@ -60,7 +60,7 @@ Index evaluation_batch(const MemoryContext& context) {
   return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
 }
 
-/// The node's one copy, whose pages a rank comes to see all of, or a rank's own part.
+/// The node's shared copy, of which a rank touches all pages in time, or a rank's own part.
 std::int64_t examples_bytes(const MemoryContext& context) {
   const data::Partition partition = context.config.data.partition;
   const bool shared =
@@ -68,7 +68,7 @@ std::int64_t examples_bytes(const MemoryContext& context) {
   return context.data.bytes_per_node / (shared ? 1 : context.ranks);
 }
 
-/// What the kernels have allocated for themselves after a pass forward and back.
+/// The kernels' own memory after a forward and backward pass.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   models::Model& model = context.model;
   Allocator& memory = context.backend.memory();
@@ -84,7 +84,7 @@ std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   return context.backend.scratch_size() * kFloat;
 }
 
-/// The same for a batch of any size, from small ones: it grows in proportion where it grows at all.
+/// The same for a batch of any size, extrapolated linearly from two small ones.
 std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
   if (batch <= kTriedExamples) return scratch_bytes_after(context, batch);
   const std::int64_t half = scratch_bytes_after(context, kTriedExamples / 2);
@@ -92,8 +92,8 @@ std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
   return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
 }
 
-/// Without a pass, about the most: a layer's inputs transposed, and of a convolution the gradients of parts of the
-/// batch.
+/// An estimate of its maximum without a pass: a layer's transposed inputs, and for a convolution the gradients of parts
+/// of the batch.
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
   constexpr Index kGradients = 9;
   std::int64_t most = 0;
@@ -104,7 +104,8 @@ std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
   return most;
 }
 
-/// Tried where that takes little, since a prediction must not take the memory that it is about.
+/// Measured by a pass if that takes little memory, else estimated: a prediction must not need the memory that it
+/// predicts.
 std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
   const std::int64_t estimated = estimated_scratch_bytes(context.model, batch);
   const std::int64_t bytes = kFloat * (2 * context.model.layout().size() + context.model.statistics_layout().size()) +

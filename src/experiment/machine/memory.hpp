@@ -10,12 +10,13 @@
 
 namespace unisono::experiment {
 
-/// What a rank's memory goes to.
+/// One item of a rank's predicted memory.
 struct MemoryItem {
   std::string what;
   std::int64_t bytes = 0;
 };
 
+/// The run whose memory is predicted.
 struct MemoryContext {
   const Config& config;
   models::Model& model;
@@ -24,17 +25,18 @@ struct MemoryContext {
   int ranks = 1, rank = 0;
   const strategies::Division* division = nullptr;  ///< of the model
   const strategies::Strategy& strategy;
-  std::int64_t process_bytes = 0;  ///< resident before any of this: code, MPI, HDF5
+  std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };
 
-/// How many examples of a micro-batch the largest part of a rank has.
+/// The largest number of examples of a micro-batch that a rank has.
 Index largest_part(const Config& config, int ranks);
 
-/// The peak of a rank that sees the run's folder: where not all of them do, rank 0 copies all of a checkpoint. A pass
-/// over a few random examples shows what the kernels take for themselves; not collective where the model reduces over
-/// this rank alone.
+/// Predicts a rank's peak memory, if all ranks see the run's folder (otherwise rank 0 needs a copy of a whole
+/// checkpoint). Runs a pass over a few random examples to measure the kernels' own memory; collective only if the model
+/// reduces over several ranks.
 std::vector<MemoryItem> predict_memory(const MemoryContext& context);
 
+/// Total bytes.
 std::int64_t sum(const std::vector<MemoryItem>& parts);
 
 }  // namespace unisono::experiment

@@ -42,17 +42,18 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info) {
 
 namespace {
 
-/// The threads that a rank is to have; 0: its fair share of the cores.
+/// How many threads the config asks for per rank; 0: its fair share of the cores.
 std::int64_t wanted_threads(const Config& config) {
   if (traits_of(config.strategy).shares_model) return config.strategy.threads;
   if (updates_in_place(config)) return 1;
   return config.train.threads;
 }
 
-/// Whether each rank has a server whose thread needs a core, too: threads of a step wait for each other.
+/// Whether each rank also runs a server, whose thread needs a core of its own: otherwise it would delay one thread of a
+/// step, and so all.
 bool serves_too(const Config& config) { return traits_of(config.strategy).has_servers && config.strategy.servers == 0; }
 
-/// Null where the ranks' memory is plain.
+/// Null if the backend's memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,
                                                     const Config& config, Log& log) {
   if (backend.device() == nullptr) return nullptr;
@@ -109,7 +110,7 @@ data::MicroBatchSharing micro_batch_sharing(const Config& config, int workers) {
 }
 
 data::SourceOptions source_options(const ModelParts& parts, const Config& config) {
-  // A rank that does not train only asks its source how long an epoch is.
+  // A rank that does not train uses its source only for the length of an epoch.
   const auto part = parts.strategy->data_shard(parts.grid.data().rank(), parts.grid.data().size());
   return {.rank = part ? part->number : 0,
           .size = parts.workers(),
@@ -123,7 +124,7 @@ data::SourceOptions source_options(const ModelParts& parts, const Config& config
 
 namespace {
 
-/// The key that divides steps into micro-batches; empty: none does.
+/// The key that divides steps into micro-batches; empty if none is set.
 std::string_view dividing_key(const TrainSettings& train) {
   if (train.accumulate > 1) return "accumulate";
   return train.micro_batches > 1 ? "micro_batches" : "";

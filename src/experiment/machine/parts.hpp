@@ -21,8 +21,8 @@ namespace unisono::experiment {
 
 class WeightAverage;
 
-/// A set that the ranks of each node share, where it is resident and the node has a window for it. Its construction is
-/// collective.
+/// A data set opened by all ranks of a group. The ranks of a node share one copy if the set is resident and the node
+/// can allocate a shared window. Its construction is collective.
 class SharedDataset {
  public:
   /// \param trained a trained model's preprocessing, or null: it is fitted on the training examples
@@ -35,34 +35,35 @@ class SharedDataset {
   data::Dataset* operator->() const { return dataset_.get(); }
 
  private:
-  std::vector<std::shared_ptr<std::byte>> windows_;  // they and the share outlive the set
+  std::vector<std::shared_ptr<std::byte>> windows_;  // declared before the set: they and the share must outlive it
   data::NodeShare share_;
   std::unique_ptr<data::Dataset> dataset_;
 };
 
+/// The part of a set's info that determines the shapes of a model.
 models::ModelInputs inputs_of(const data::DatasetInfo& info);
 
-/// Where a model is made.
+/// Where and by which ranks a model is made.
 struct ModelPlace {
-  comm::Communicator& group;  ///< the ranks that have it together
+  comm::Communicator& group;  ///< the ranks that hold it
   const NodePlace& place;
   Log& log;
   const Clock& clock = steady_clock();
 };
 
-/// A model on this rank, ready to be evaluated: what train, evaluate, predict and bench share. Its construction is
-/// collective, and checks that all ranks order θ alike.
+/// A model on this rank with its backend, groups and memory: what train, evaluate, predict and bench need. Its
+/// construction is collective, and checks that all ranks have the same layout of θ.
 struct ModelParts {
-  /// \param data that it is to be trained on; null: it is only to be applied, or timed
+  /// \param data the set to train on; null: the model is only applied, or timed
   ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
              data::Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
-  /// How many replicas train, and whether this rank's does.
+  /// How many workers train, and whether this rank trains.
   int workers() const { return strategy->workers(grid.data().size()); }
   bool trains() const { return strategy->data_shard(grid.data().rank(), grid.data().size()).has_value(); }
-  /// How batches reach the backend.
+  /// How data sources hand batches to the backend.
   data::Delivery delivery() const {
     return {.memory = &backend->batch_memory(),
             .keep = [this](const StoredFeatures& features) { return backend->keep(features); }};
@@ -73,24 +74,24 @@ struct ModelParts {
   Placement placement;
   std::unique_ptr<strategies::Strategy> strategy;
   std::unique_ptr<kernels::Backend> backend;
-  std::unique_ptr<comm::Communicator> device_world;  ///< where the backend has memory of its own; else null
-  comm::ProcessGrid grid;                            ///< of all ranks; its groups take the backend's memory
-  /// The replicas again, for batch statistics: layers' messages never mix with the strategy's.
+  std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
+  comm::ProcessGrid grid;                            ///< of all ranks; its groups communicate from the backend's memory
+  /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
   std::unique_ptr<models::Model> model;
-  strategies::Division* division = nullptr;  ///< where the strategy divides θ; null: every rank holds all of it
-  Buffer parameters;                         ///< θ, from vector_memory(); the rank's own part of it where divided
+  strategies::Division* division = nullptr;  ///< how the strategy shards θ; null: every rank holds all of it
+  Buffer parameters;                         ///< θ, or the rank's part of it if it is divided
   Buffer statistics;
-  std::vector<float> class_weights;  ///< [K] of the losses that it is trained on; empty: all are 1
+  std::vector<float> class_weights;  ///< [K] weights of training losses by class; empty: all are 1
 };
 
-/// What training needs on top.
+/// What training needs in addition to ModelParts.
 struct TrainingParts {
   TrainingParts(ModelParts& parts, const Config& config);
   ~TrainingParts();
 
-  Buffer gradient;  ///< g, beside θ; empty where the model is updated in place
+  Buffer gradient;  ///< g, in the same memory as θ; empty where the model is updated in place
   std::unique_ptr<optim::Optimizer> optimizer;
   std::vector<strategies::KeptVector> vectors;  ///< the strategy's
   std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
@@ -99,17 +100,17 @@ struct TrainingParts {
   strategies::StrategyCounters counters;
 };
 
-/// What workers that compute each on their own have beside the rank's parts.
+/// The backends, models, sources and vectors of workers that compute independently on one rank (strategies::Worker).
 class WorkerParts {
  public:
-  /// Nothing where the strategy has no such workers. \param optimizer the rank's; the first thread's, too
+  /// Empty if the strategy has no such workers.
   WorkerParts(ModelParts& parts, TrainingParts& training, const Config& config, const models::ModelInputs& inputs,
               data::Dataset& data);
 
   std::span<strategies::Worker> workers() { return workers_; }
 
  private:
-  /// What all of them are made from.
+  /// The arguments from which all workers are made.
   struct WorkerTerms {
     ModelParts& parts;
     TrainingParts& training;
@@ -122,7 +123,7 @@ class WorkerParts {
     LocalReducer reducer;
     std::unique_ptr<models::Model> model;
     std::unique_ptr<data::BatchSource> source;
-    std::unique_ptr<optim::Optimizer> optimizer;  ///< null for the first thread
+    std::unique_ptr<optim::Optimizer> optimizer;  ///< null for the first thread, which uses the rank's
     Buffer parameters, statistics, gradient;
   };
   void add(const WorkerTerms& terms, const data::SourceOptions& options, int threads);
@@ -131,25 +132,25 @@ class WorkerParts {
   std::vector<strategies::Worker> workers_;
 };
 
-/// What a model is made in. \param data that it is to be trained on; null: there is none
+/// The context for models::make_model. \param data the set to train on; may be null
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,
                                    const Config& config, data::Dataset* data = nullptr);
 
-/// How so many replicas share the micro-batches of a step: where all make it together, whole ones if there are enough.
+/// How the workers divide the micro-batches of a step: if they step together and there are enough, each gets whole
+/// ones.
 data::MicroBatchSharing micro_batch_sharing(const Config& config, int workers);
 
-/// What the sources of a run on these ranks are asked for.
+/// The options for this rank's training source.
 data::SourceOptions source_options(const ModelParts& parts, const Config& config);
 
-/// The update rule that the run makes steps with. \throws ConfigError where it is none for a model that is updated in
-/// place
+/// The optimizer of the run. \throws ConfigError if it is not possible for a model that is updated in place
 optim::OptimizerSettings optimizer_settings(const Config& config, const strategies::Strategy& strategy,
                                             const models::Model& model);
 
-/// \throws ConfigError where the config divides steps into micro-batches, but the model is updated in place
+/// \throws ConfigError if the config divides steps into micro-batches although the model is updated in place
 void require_divisible_steps(const Config& config, const strategies::Strategy& strategy, const models::Model& model);
 
-/// Fills in what a config leaves to the data, and checks what depends on them. \return the config
+/// Fills in settings that a config leaves to the data, and checks those that depend on the data. \return `config`
 /// \throws ConfigError
 Config& settle(Config& config, const data::DatasetInfo& data);
 

@@ -15,7 +15,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// The first hardware thread of the core that a CPU belongs to; the CPU itself where the system does not say.
+/// The first hardware thread of the core that a CPU belongs to; the CPU itself if the system does not say.
 int core_of(int cpu) {
   std::ifstream siblings(fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", cpu));
   int first = cpu;
@@ -30,7 +30,7 @@ std::vector<int> cores_from(const std::string& text) {
   return {std::istream_iterator<int>(words), {}};
 }
 
-/// Every rank's cores and host; those of this node's ranks, this one included, are returned.
+/// Gathers every rank's host and cores. \return the cores of this node's ranks, including this one
 std::vector<std::vector<int>> cores_on_this_node(comm::Communicator& world, const std::vector<int>& own) {
   std::vector<std::vector<int>> ranks;
   const std::string host = world.host() + "\n";

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one rank adds up.
+/// The sums of one rank.
 struct Distance {
   std::int64_t different = 0;
   double squared = 0, squared_norm = 0, largest = 0;
@@ -53,7 +53,7 @@ Distance distance_of(ModelParts& parts, const StoredCheckpoint& other) {
   return distance;
 }
 
-/// Of the run whose checkpoint it is, if that is its last one.
+/// Metrics from the summary of the checkpoint's run, if the checkpoint is its last one.
 nlohmann::ordered_json figures_of(const StoredCheckpoint& other) {
   const fs::path file = fs::absolute(other.path).parent_path().parent_path() / "summary.json";
   const auto summary = read_summary(file.string(), other.header.step);

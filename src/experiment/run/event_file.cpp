@@ -21,7 +21,7 @@ void append(std::string& text, std::uint64_t number) {
   for (int i = 0; i < 8; ++i) text.push_back(static_cast<char>(number >> (8 * i) & 255U));
 }
 
-/// Reads what `append` wrote, and never behind the end.
+/// Reads what `append` wrote, with bounds checks.
 class Reader {
  public:
   Reader(const std::string& path, std::string_view left) : path_(path), left_(left) {}

@@ -9,29 +9,31 @@
 
 namespace unisono::experiment {
 
-// events.bin, a run's record of its servers' events: "unisono-events-1\n", then sections of
+// The format of events.bin, a run's record of its servers' events (strategies/events.hpp). The file begins with
+// "unisono-events-1\n"; sections follow, each of
 //   8 bytes   length of the section's content, n (all numbers little-endian)
 //   n bytes   content
 //   8 bytes   hash of the content (xxh3)
-// The content of the first one is JSON, an EventFileHeader. Each other one is a segment: its first and last step (8
-// bytes each), and for each server the length of its events (8 bytes) and these, encoded.
+// The first section's content is an EventFileHeader as JSON. Each other section is a segment: its first and last step
+// (8 bytes each), and for each server the length of its encoded events (8 bytes) and these.
 
-/// What a run must have in common with one that repeats it.
+/// What a replay must have in common with the recorded run.
 struct EventFileHeader {
   int workers = 0, servers = 0;
   int threads = 1;
   std::string device;
   std::uint64_t data_identity = 0, build = 0, layout = 0;
-  std::int64_t schedule_steps = 0;  ///< that the learning rate's schedule spans; 0: it is constant
+  std::int64_t schedule_steps = 0;  ///< length of the learning-rate schedule; 0: it is constant
   std::string config;               ///< effective
 };
 
-/// Writes a run's events, a segment at a time. For rank 0.
+/// Writes a run's events to a file, segment by segment. Used on rank 0.
 class EventFile final : public strategies::EventRecorder {
  public:
-  /// A new file. \throws OutputError
+  /// Creates a new file. \throws OutputError
   EventFile(std::string path, const EventFileHeader& header);
-  /// Goes on behind the segment that ends with this step. \throws CheckpointError where the file has none
+  /// Opens an existing file to continue after the segment that ends with this step. \throws CheckpointError if there is
+  /// no such segment
   EventFile(std::string path, std::int64_t step);
   void add(const strategies::RecordedSegment& segment) override;
 
@@ -42,12 +44,12 @@ class EventFile final : public strategies::EventRecorder {
   std::ofstream file_;
 };
 
-/// The events of a run, which all ranks tell alike and rank 0 writes down.
+/// The recorder that strategies call on all ranks; rank 0 writes the events to a file.
 class RunEvents final : public strategies::EventRecorder {
  public:
-  /// On rank 0. \param step at which the run is resumed; 0: it begins
-  /// \throws ConfigError where the record was begun with other roles, or another schedule; CheckpointError where it
-  /// does not reach the step
+  /// Opens the file; called on rank 0 only. \param step at which the run is resumed; 0: a new run
+  /// \throws ConfigError if the existing record has other roles or another schedule; CheckpointError if it ends before
+  /// the step
   void open(const std::string& path, const EventFileHeader& header, std::int64_t step);
   void add(const strategies::RecordedSegment& segment) override;
 

@@ -19,7 +19,7 @@ namespace {
 
 std::string layer_of(const std::string& block) { return block.substr(0, block.rfind('.')); }
 
-/// "10 × 500", without the ones at the end that stand for height and width.
+/// "10 × 500", without trailing ones (height and width).
 std::string shape_text(std::vector<Index> shape) {
   while (shape.size() > 1 && shape.back() == 1) shape.pop_back();
   return fmt::format("{}", fmt::join(shape, " × "));
@@ -29,7 +29,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-/// What rank 0 reads, for all.
+/// Rank 0 reads them for all ranks.
 StoredShapes shapes_for_all(comm::Communicator& world, const StoredCheckpoint& stored, const std::string& group) {
   std::string text;
   if (world.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
@@ -43,7 +43,7 @@ void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitt
   read_vector(parts.grid.all(), stored, {applied_folder(stored.header) + vector.group}, vector);
 }
 
-/// A row of such a model stands for a word, a user or an item: the same one in both runs.
+/// Checks that rows of the two models stand for the same words, users or items.
 void require_same_rows(comm::Communicator& world, const StoredCheckpoint& stored, const NewRun& run) {
   if (!has_names(run.data.info().kind)) return;
   const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
@@ -83,7 +83,7 @@ std::vector<std::string> lines_of(const StoredCheckpoint& stored, const Fitting&
 
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there) {
   Fitting fitting;
-  std::set<std::string> own, partly;  // names of blocks; layers of which a block fits
+  std::set<std::string> own, partly;  // own: names of blocks; partly: layers of which some block fits
   for (const Block& block : layout.blocks()) {
     const auto stored = there.find(block.name);
     const bool fits = block.role != Role::state && stored != there.end() && stored->second == block.shape;
@@ -94,7 +94,7 @@ Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there)
     ++fitting.count;
     fitting.parameters += block.size();
   }
-  std::string last;  // that was named
+  std::string last;  // the last name in the list
   for (std::size_t i = 0; i < layout.blocks().size(); ++i) {
     const Block& block = layout.blocks()[i];
     if (fitting.blocks[i] || block.role == Role::state) continue;

@@ -9,34 +9,37 @@
 #include "unisono/base/log.hpp"
 #include "unisono/data/dataset.hpp"
 
-// `train.initialise_from`: a run begins at what another one has learnt.
+// `train.initialise_from`: a run starts from the parameters of another one.
 
 namespace unisono::experiment {
 
 /// The blocks of a group of a checkpoint, by name.
 using StoredShapes = std::map<std::string, std::vector<Index>>;
 
-/// What of a layout's blocks another model has, by the name and the shape. An update rule's own state never fits.
+/// Which blocks of a layout another model has with the same name and shape. Blocks of an update rule's state are never
+/// taken.
 struct Fitting {
-  std::vector<bool> blocks;  ///< whether each one of the layout does
+  std::vector<bool> blocks;  ///< for each block of the layout whether it fits
   int count = 0;
-  Index parameters = 0;  ///< of these blocks
-  /// What begins anew, by layer, or by block where others of the layer fit: "dense2: 10 × 500 there, 3 × 500 here".
+  Index parameters = 0;  ///< in these blocks
+  /// What keeps its initial values, by layer, or by block if other blocks of the layer fit: "dense2: 10 × 500 in the
+  /// checkpoint, 3 × 500 in this model".
   std::vector<std::string> begin;
-  std::vector<std::string> foreign;  ///< layers that are there alone
+  std::vector<std::string> foreign;  ///< layers that only the checkpoint has
 };
+/// \param there the blocks of the other model's checkpoint
 Fitting fitting_blocks(const ParameterLayout& layout, const StoredShapes& there);
 
-/// What the new run has to say of itself.
+/// The new run's config and data.
 struct NewRun {
   const Config& config;
   data::Dataset& data;
 };
 
-/// Overwrites the parameters and running statistics that fit with those of the run, or checkpoint, that the config
-/// names; nothing where it names none. Says what was taken and what was not. Collective. \throws CheckpointError where
-/// there is no such run; ConfigError where nothing fits, or rows would stand for other words, users or items than here
-/// \return what was said
+/// Overwrites parameters and running statistics with those of the run or checkpoint that the config names, as far as
+/// they fit; does nothing if it names none. Logs what was taken and what was not. Collective. \throws CheckpointError
+/// if there is no such run; ConfigError if nothing fits, or if the rows of the two models belong to different words,
+/// users or items \return the logged lines
 std::vector<std::string> initialise_from_other(ModelParts& parts, const NewRun& run, Log& log);
 
 }  // namespace unisono::experiment

@@ -16,7 +16,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// What tells whether a file is still the one that was opened.
+/// Identifies a file's version, to detect whether it has changed.
 std::string version_of(const std::string& path) {
   struct stat state {};
   if (::stat(path.c_str(), &state) != 0) return "";
@@ -24,9 +24,9 @@ std::string version_of(const std::string& path) {
                      state.st_mtim.tv_nsec);
 }
 
-/// All that opening a set depends on, but for the seed.
+/// All settings on which an opened set depends, except the seed, and the file's version.
 std::string terms_of(const data::DataSettings& settings) {
-  data::DataSettings copy = settings;  // visitors take what they only read by reference, too
+  data::DataSettings copy = settings;  // `describe` is not const
   return unisono::effective_config([&](ConfigVisitor& visitor) { copy.describe(visitor); }) + version_of(settings.path);
 }
 
@@ -46,7 +46,7 @@ class Job::Signals : public StopSignals {};
 
 struct Job::Groups {
   std::vector<std::unique_ptr<comm::Communicator>> made;
-  std::map<const comm::Communicator*, OpenSet> sets;  ///< of these and of the job; they end before their groups
+  std::map<const comm::Communicator*, OpenSet> sets;  ///< by group: the job's and `made`; destroyed before them
 };
 
 Job::Job(comm::Communicator& ranks, Log& log, const JobOptions& options)
@@ -77,7 +77,7 @@ std::shared_ptr<SharedDataset> Job::open_set(comm::Communicator& group, const da
   const std::string terms = terms_of(settings);
   const bool all_have_it = group.max(open.is(terms, seed) ? 0 : 1) == 0;
   if (all_have_it) return open.set;
-  open = {};  // before the next one takes memory
+  open = {};  // frees the memory before the next set needs it
   open = {.terms = terms, .seed = seed, .set = std::make_shared<SharedDataset>(group, settings, seed)};
   return open.set;
 }

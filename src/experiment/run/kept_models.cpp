@@ -33,7 +33,7 @@ class KeptCheckpoints final : public KeptModels {
   TrainingParts& training_;
 };
 
-/// Copies of the vectors that the model is applied with: θ, running statistics, and their averages.
+/// Keeps copies of the vectors that applying the model needs: θ, running statistics, and their moving averages.
 class BestInMemory final : public KeptModels {
  public:
   BestInMemory(ModelParts& parts, bool wanted) : parts_(parts), wanted_(wanted) {}
@@ -42,7 +42,7 @@ class BestInMemory final : public KeptModels {
     if (!best || !wanted_) return;
     copies_.clear();
     for (const HeldVector& vector : state) {
-      if (vector.group.starts_with("optimizer/")) continue;  // no step follows
+      if (vector.group.starts_with("optimizer/")) continue;  // not needed: no step follows
       copies_.push_back({vector.values, vector.memory, std::vector<float>(vector.values.size())});
       vector.memory->copy(vector.values, copies_.back().values);
     }
@@ -56,7 +56,7 @@ class BestInMemory final : public KeptModels {
 
  private:
   struct Copy {
-    MutableView vector;  ///< of which it is one
+    MutableView vector;  ///< of which `values` is a copy
     Allocator* memory;
     std::vector<float> values;
   };

@@ -57,7 +57,7 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
   std::array<std::int64_t, 7> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
     all[2 * i] = std::max<std::int64_t>(0, own[i]);
-    all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // ranks that have something to say
+    all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // number of ranks that count this
   }
   all[6] = counters.row_conflicts;
   group.allreduce_sum(std::span<std::int64_t>(all));

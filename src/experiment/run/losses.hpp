@@ -6,19 +6,19 @@
 
 namespace unisono::experiment {
 
-/// Σ over the group's ranks. Collective; one message.
+/// The sums over the group's ranks. Collective; one message.
 kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums);
 
-/// Σ over the group's ranks of what they counted; −1 where none did. Collective; one message.
+/// The ranks' counters added up; −1 where none of them counted. Collective; one message.
 strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters);
 
-/// The parts' means over those ranks of the group that train. Collective; one message. \param trains whether this one
-/// does
+/// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether
+/// this rank trains
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains = true);
-/// after − before, part by part
+/// after − before, member by member
 strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before);
 
-/// The figure that says which of two models is the better one: the accuracy where there is one, else the loss.
+/// The metric by which models are compared: the accuracy if there is one, otherwise the loss.
 const models::Metric& decisive(const std::vector<models::Metric>& metrics);
 /// Whether `value` beats `best`, in the metric's own sense. NaN never does.
 bool is_better(const models::Metric& metric, double best);

@@ -11,15 +11,16 @@
 
 namespace unisono::experiment {
 
-/// {"loss": 0.1, "accuracy": 0.9}; what is not finite becomes null.
+/// {"loss": 0.1, "accuracy": 0.9}; values that are not finite become null.
 nlohmann::ordered_json to_json(const std::vector<models::Metric>& metrics);
 /// {"total": …, "compute": …, …}
 nlohmann::ordered_json to_json(const strategies::Seconds& seconds);
 
-/// metrics.jsonl: one object a line, each flushed.
+/// Writes metrics.jsonl: one JSON object per line, flushed line by line.
 class MetricsLog {
  public:
-  /// Goes on with the lines up to `step`; those behind it are of steps that will be made again. \throws OutputError
+  /// Opens the file and removes the lines after `step`, because a resumed run makes those steps again. \throws
+  /// OutputError
   MetricsLog(std::string path, std::int64_t step);
   /// \throws OutputError
   void write(const nlohmann::ordered_json& line);

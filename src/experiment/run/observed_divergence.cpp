@@ -1,4 +1,5 @@
-// How a run finds that it has diverged, by its losses, evaluations and parameters; on all ranks alike.
+// TrainingObserver: how a run detects divergence from its losses, evaluations and parameters; with the same result on
+// all ranks.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -18,8 +19,8 @@ std::string_view way_out(bool has_gradients) {
 
 }  // namespace
 
-/// What is large later is compared with the first steps' loss, which needs no report of its own. Also of steps after
-/// which the ranks hold different models.
+/// Determines the first loss as soon as enough examples were seen, independently of reports, and even while the ranks
+/// hold different models.
 void TrainingObserver::note_first_loss() {
   if (!divergence_.wants_first_loss()) return;
   TrainingParts& training = context_.training;
@@ -47,7 +48,8 @@ void TrainingObserver::check_evaluation(data::Split split, const std::vector<mod
   }
 }
 
-/// A run whose loss is beyond all measure when it ends is not complete, though that lasts for less than an epoch.
+/// At the end of a run a loss that is 1000 times too large counts as divergence, even if it was so for less than an
+/// epoch.
 void TrainingObserver::check_end() {
   if (has_diverged() || !divergence_.is_above()) return;
   constexpr double kBeyondMeasure = 1000;
@@ -61,7 +63,7 @@ void TrainingObserver::check_end() {
       loss, context_.config.optimizer.learning_rate, context_.config.train.divergence, divergence_.first_loss()));
 }
 
-/// The loss of a step is that before its update. Collective.
+/// Needed in addition to the loss, because a step's loss is computed before its update. Collective.
 bool TrainingObserver::parameters_are_finite() {
   ModelParts& parts = context_.parts;
   const bool finite = std::isfinite(parts.backend->squared_norm(parts.parameters.view()));

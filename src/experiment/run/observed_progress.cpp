@@ -1,4 +1,4 @@
-// What of a run is shown while it trains.
+// TrainingObserver: what is shown of a run while it trains.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ void TrainingObserver::say_epoch() {
   context_.records->progress.line(fmt::format("{}; {} examples/s", text, rate_text(examples_per_second_)));
 }
 
-/// Before the first report: that of this rank's examples so far.
+/// The last reported loss; before the first report, that of this rank's examples so far.
 double TrainingObserver::shown_loss() {
   if (!std::isnan(reported_loss_)) return reported_loss_;
   context_.parts.backend->collect(context_.training.sums);
@@ -41,7 +41,7 @@ double TrainingObserver::shown_rate() const {
   return static_cast<double>(examples_) / std::max(since_start_.seconds(), 1e-9);
 }
 
-/// \param reported whether a report was made of this step
+/// \param reported whether this step was reported
 void TrainingObserver::show_progress(bool reported) {
   if (context_.records == nullptr || !context_.records->progress.is_due(reported)) return;
   const std::int64_t epochs = context_.config.train.epochs, steps = epochs * context_.steps_per_epoch;

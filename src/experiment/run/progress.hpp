@@ -9,10 +9,10 @@
 
 namespace unisono::experiment {
 
-/// Where a run stands, for the progress bar.
+/// A run's progress, for the bar.
 struct Position {
-  std::int64_t epoch = 0, epochs = 0;  ///< of the step made last, from 1
-  std::int64_t step = 0, steps = 0;    ///< made, and of the whole run
+  std::int64_t epoch = 0, epochs = 0;  ///< of the last step, from 1; in all
+  std::int64_t step = 0, steps = 0;    ///< made; in all
   double loss = 0;                     ///< of the last report; NaN before the first
   double examples_per_second = 0;
   double seconds_left = 0;
@@ -25,13 +25,13 @@ std::string rate_text(double examples_per_second);
 /// One line of at most `width` characters.
 std::string bar_text(const Position& position, int width);
 
-/// The terminal that this run is watched on: that of standard output, or of mpirun's, which gives each rank a pseudo
-/// terminal of its own. Empty: none.
+/// The terminal on which the user watches this run: that of standard output or, under mpirun (which gives each rank a
+/// pseudo terminal), mpirun's own. Empty: none.
 std::string watching_terminal();
 
-/// A bar that is drawn over and over on a terminal. Elsewhere lines: the first one within two seconds of the first
-/// step, then one for each report that comes ten seconds or more after the last line, and one every half a minute where
-/// reports are rarer. For rank 0.
+/// Shows progress, on rank 0: as a bar on a terminal, which is redrawn; otherwise as lines. The first line comes within
+/// two seconds of the first step, then one with each report that comes at least ten seconds after the last line, and at
+/// least one every half minute.
 class Progress {
  public:
   enum class Kind { bar, lines, none };
@@ -40,10 +40,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Whether `show` would draw now. \param reported whether its figures are new ones, of a report
+  /// Whether `show` would draw now. \param reported whether its figures are from a new report
   bool is_due(bool reported) const;
   void show(const Position& position);
-  /// A line of the log, above the bar.
+  /// Writes a line to the log, above the bar.
   void line(const std::string& text);
 
  private:
@@ -53,8 +53,8 @@ class Progress {
   Log& log_;
   int width_ = 80;
   Stopwatch since_drawn_;
-  bool drawn_ = false;      ///< a bar stands on the terminal
-  bool has_shown_ = false;  ///< anything so far
+  bool drawn_ = false;      ///< a bar is on the terminal
+  bool has_shown_ = false;  ///< whether anything was shown so far
 };
 
 }  // namespace unisono::experiment

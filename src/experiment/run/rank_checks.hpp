@@ -2,20 +2,20 @@
 
 #include "machine/parts.hpp"
 
-// What all ranks of a run must have in common. Everything is collective, and all ranks throw alike.
+// Checks at the start of a run. Each names what it requires; all are collective, and all ranks throw the same.
 
 namespace unisono::experiment {
 
-/// Before anything is read or written: the same experiment on every rank, from the same binary. \throws LaunchError
+/// The same config and the same binary on every rank; called before anything is read or written. \throws LaunchError
 void require_same_experiment(comm::Communicator& group, const Config& config);
 
-/// The same bits from the same numbers. \throws LaunchError
+/// The same CPU instruction set on every rank, so that all compute the same bits. \throws LaunchError
 void require_same_instructions(comm::Communicator& group);
 
-/// \throws LaunchError
+/// The same data set on every rank. \throws LaunchError
 void require_same_data(comm::Communicator& group, const data::DatasetInfo& data);
 
-/// \throws ConfigError where the rank that is to be slow (`[fault]`) does not train
+/// The rank that `[fault]` slows down exists and trains. \throws ConfigError
 void require_slow_rank(const Config& config, const ModelParts& parts);
 
 }  // namespace unisono::experiment

@@ -51,7 +51,7 @@ RunResult replay(Job& job, const std::string& path, const std::string& output, c
   Config config = parse_config({.path = events_of(path), .text = recorded.config, .overrides = {}}, models);
   config.output = output.empty() ? path + "/replay" : output;
   config.train.threads = recorded.threads;
-  config.fault = {};  // the order of events holds what it did
+  config.fault = {};  // its effect is contained in the order of events
   config.strategy.record = false;
   config.strategy.replayed_workers = recorded.workers;
   config.strategy.replayed_servers = recorded.servers;

@@ -9,19 +9,19 @@
 
 namespace unisono::experiment {
 
-/// A run that is to be repeated.
+/// What a replay repeats of a recorded run.
 struct Repetition {
   strategies::EventRecord events;
-  std::int64_t steps = 0;  ///< that are repeated
+  std::int64_t steps = 0;  ///< number of steps to repeat
 };
 
-/// Of a run whose record can be repeated here bit for bit. A run that was killed may have recorded more than its newest
-/// checkpoint holds: only what can be compared is repeated. \param here build, machine and data of this process
-/// \param checkpoint the step of that checkpoint
-/// \throws CheckpointError for a record that is damaged, or that says why it cannot be repeated
+/// Reads a run's record and checks that it can be replayed here bit for bit. Steps after the run's newest checkpoint,
+/// which a killed run may have recorded, are not repeated, because there is nothing to compare with. \param here
+/// binary, machine and data of this process \param checkpoint step of the newest checkpoint \throws CheckpointError if
+/// the record is damaged, or saying why it cannot be replayed here
 Repetition plan_repetition(const std::string& run, const EventFileHeader& here, std::int64_t checkpoint, Log& log);
 
-/// \throws TrainingError where the repeated run, compared with the recorded one, ended elsewhere
+/// \throws TrainingError if the replay ended with other parameters than the recorded run
 void require_repeated(const Summary& summary, const std::string& run_folder);
 
 }  // namespace unisono::experiment

@@ -23,7 +23,7 @@ void require_same_config(const ResumedRun& run, const CheckpointHeader& stored) 
                   run.config.run_folder(), fmt::join(changed, ", ")));
 }
 
-/// Runs of versions that had no data.split_seed chose validation examples by `seed`, without a look at classes.
+/// Versions without data.split_seed chose validation examples by `seed`, and without regard to classes.
 void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
   const data::DataSettings& data = run.config.data;
   if (data.validation_fraction == 0 || stored.config.find("split_seed") != std::string::npos) return;
@@ -41,7 +41,7 @@ void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
 }
 
 void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) {
-  const bool at_own_pace = !stored.worker_steps.empty();  // whose shares are not passed through together anyway
+  const bool at_own_pace = !stored.worker_steps.empty();  // workers do not go through their shares in step anyway
   if (run.config.data.partition != data::Partition::fixed || stored.ranks == run.header.ranks || at_own_pace) return;
   throw ConfigError(
       fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
@@ -86,10 +86,10 @@ std::vector<std::string> differences(const CheckpointHeader& stored, const Check
   return different;
 }
 
-/// How the run goes on although something differs.
+/// How the run continues although something differs.
 std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
   const ModelParts& parts = run.parts;
-  const bool divided = parts.division != nullptr;  // then steps are the same on any ranks and threads
+  const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
   if (divided && stored.build == run.header.build && stored.layout == run.header.layout) {
     return "as if it had not stopped, although these differ";
   }
@@ -100,7 +100,7 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
   return "as if it had not stopped, up to rounding, not bit for bit, because these differ";
 }
 
-/// For rank 0.
+/// Called on rank 0.
 void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   require_same_config(run, stored);
   require_same_split(run, stored);
@@ -110,7 +110,7 @@ void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
   require_same_reader(run, stored);
 }
 
-/// Says where the run goes on, and what stands between it and the same bits.
+/// Logs where the run continues, and what prevents the same bits.
 void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log& log) {
   log.info(fmt::format("resumed at step {}", stored.step));
   const std::vector<std::string> different = differences(stored, run.header);
@@ -118,7 +118,7 @@ void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log&
   log.info(fmt::format("the run continues {}: {}", consequence(run, stored), fmt::join(different, ", ")));
 }
 
-/// What both say of the experiment stays this run's.
+/// Takes the progress from a stored header; what describes the experiment stays this run's.
 void take_progress(const CheckpointHeader& stored, CheckpointHeader& header) {
   header.step = stored.step;
   header.cursor = stored.cursor;
@@ -148,7 +148,7 @@ void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log&
     require_resumable(run, stored);
     require_same_vectors(run.parts, run.training, checkpoint);
   }
-  all.barrier();  // nobody reads vectors that rank 0 refuses
+  all.barrier();  // no rank reads vectors of a checkpoint that rank 0 refuses
   restore(checkpoint, run, log);
   say_differences(run, stored, log);
   take_progress(stored, run.header);

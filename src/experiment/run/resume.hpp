@@ -7,23 +7,23 @@
 #include "run/selection.hpp"
 #include "unisono/base/log.hpp"
 
-// What a run that is resumed must have in common with what it was, and what it takes over from its checkpoint.
+// Resuming a run: what its config must have in common with the checkpoint's, and what is restored.
 
 namespace unisono::experiment {
 
-/// A run that is to be resumed, as it stands here.
+/// The freshly made run that is to continue from a checkpoint.
 struct ResumedRun {
   const Config& config;
   ModelParts& parts;
   TrainingParts& training;
   const Criteria& criteria;
-  CheckpointHeader& header;  ///< that it would begin with if it were new
+  CheckpointHeader& header;  ///< as for a new run; its progress is overwritten
   std::int64_t steps_per_epoch = 1;
 };
 
-/// Sets the run's vectors, and its header's progress, to those of a checkpoint. Says where it goes on, and what stands
-/// between it and the same bits. Collective. \throws ConfigError, CheckpointError where it would not be the run that
-/// was started, on rank 0
+/// Restores the run's vectors, and the progress in its header, from a checkpoint. Logs where the run continues, and
+/// what prevents it from being bit-identical to an uninterrupted run. Collective. \throws ConfigError, CheckpointError
+/// (on rank 0) if the config does not continue the run that was started
 void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log);
 
 }  // namespace unisono::experiment

@@ -29,7 +29,7 @@ namespace {
 
 std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
 
-/// The life of a run, from its parts to its result. Its construction is collective.
+/// One run, from making its parts to its result. Its construction is collective.
 class Run {
  public:
   Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options);
@@ -65,9 +65,9 @@ class Run {
   std::unique_ptr<data::BatchSource> source_;
   CheckpointHeader header_;
   Criteria criteria_;
-  std::optional<CheckpointStore> checkpoints_;  // after the model, whose layout it may still need
+  std::optional<CheckpointStore> checkpoints_;  // declared after the model, because it may still need its layout
   std::unique_ptr<KeptModels> kept_;
-  std::optional<StoredCheckpoint> compared_;  ///< with which the result will be
+  std::optional<StoredCheckpoint> compared_;  ///< with which the result will be compared
   std::optional<Repetition> repetition_;
 };
 
@@ -95,7 +95,7 @@ Run::Run(Job& job, comm::Communicator& group, const Config& config, const RunOpt
   require_shared_folder();
 }
 
-/// With which the result is compared, or which is repeated.
+/// Finds the run with which the result is compared, or that is replayed.
 void Run::find_other_run() {
   if (options_.compare_with.empty()) return;
   compared_ = find_compared(parts_, options_.compare_with, config_.run_folder(), log_);
@@ -104,9 +104,9 @@ void Run::find_other_run() {
   }
 }
 
-/// Where the run stands before its first step: at initial values, or at a checkpoint.
+/// Brings the run to its first step: initial values, or a checkpoint.
 void Run::begin() {
-  // Before an earlier run is removed, which may be the one that this one starts from.
+  // Before an earlier run in this folder is removed, because this run may start from its weights.
   const bool resumes = options_.existing == Existing::resume;
   std::vector<std::string> said;
   if (!resumes) said = initialise();
@@ -125,7 +125,7 @@ void Run::begin() {
   initialise();
 }
 
-/// \return what was said of it
+/// \return what was logged about it
 std::vector<std::string> Run::initialise() {
   parts_.initialise(seed_of(config_));
   return initialise_from_other(parts_, {config_, data_}, log_);
@@ -141,15 +141,15 @@ EventFileHeader Run::events_header_now() const {
   return events_header(header_, config_, parts_, source_->steps_per_epoch());
 }
 
-/// Before hours of training, and not only at the first checkpoint.
+/// Checks at the start, and not only at the first checkpoint, that all ranks see the folder if each writes a part.
 void Run::require_shared_folder() {
   if (!outputs_.in_folder() || !is_parted(state_of(parts_, training_))) return;
-  group_.barrier();  // rank 0 has written it
+  group_.barrier();  // rank 0 has now written config.toml
   if (all_see(group_, config_.run_folder() + "/config.toml")) return;
   throw OutputError(fmt::format("{}: {}", config_.run_folder(), kMustBeShared));
 }
 
-/// Resumed at its end, and with a summary: another one would be of no steps, or of those at whose end it stopped early.
+/// Whether a resumed run is already complete and has its summary; a new summary would cover no steps.
 bool Run::is_complete() const {
   const bool at_end = header_.step >= total_steps();
   return group_.max(outputs_.is_summarised(header_.step, at_end, config_) ? 1 : 0) != 0;
@@ -229,7 +229,7 @@ void Run::make_steps(TrainingObserver& observer) {
   parts_.strategy->train(context);
 }
 
-/// After a run that stopped early: the model, and the newest checkpoint, are the best ones. Collective.
+/// After early stopping: restores the best model, and makes its checkpoint the newest. Collective.
 void Run::restore_best(const TrainingObserver& observer) {
   const BestEvaluation& best = observer.best();
   kept_->restore_best(best.step);
@@ -237,7 +237,7 @@ void Run::restore_best(const TrainingObserver& observer) {
                         best.step / source_->steps_per_epoch(), best.criterion, best.value));
 }
 
-/// What is left to do when the model is final. Collective.
+/// Makes comparison, summary and result when the model is final. Collective.
 RunResult Run::end(TrainingObserver& observer, double seconds) {
   Summary summary = summarise({parts_, training_, header_, observer, source_->steps_per_epoch(), seconds});
   summary.in_folder = outputs_.in_folder();

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kName = "dictionary.h5";
 
-/// Of all names and their order; 0 where there are none.
+/// Hash of all names in their order; 0 if there are none.
 std::uint64_t hash_of(const data::Dictionary& dictionary) {
   std::uint64_t hash = 0;
   for (const data::NameTable& table : dictionary) {
@@ -75,7 +75,7 @@ data::Dictionary dictionary_of(const StoredCheckpoint& checkpoint, const Config&
 
 void require_same_names(const StoredCheckpoint& checkpoint, const Config& config, const std::string& set) {
   const data::Dictionary known = dictionary_of(checkpoint, config);
-  const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // classes are matched when they are read
+  const bool by_name = !checkpoint.header.preprocessing.class_names.empty();  // matched when the set is read
   for (const data::NameTable& there : data::read_dictionary(set)) {
     if (there.table == "classes" && by_name) continue;
     const data::NameTable* const own = data::find_table(known, there.table);

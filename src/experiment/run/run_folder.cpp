@@ -28,7 +28,7 @@ constexpr std::array kResults = {"config.toml", "dictionary.h5", "metrics.jsonl"
 
 constexpr std::array kMadeEmpty = {"log.txt", "checkpoints"};
 
-/// More than what a run that came to nothing leaves.
+/// Whether there is more than what a run leaves that failed at its start.
 bool holds_results(const std::string& path) {
   std::error_code error;
   for (const std::string_view name : kResults) {
@@ -44,7 +44,7 @@ bool holds_results(const std::string& path) {
       fmt::format("{}: {}: {}; choose another folder with --output, or make this one writable", path, what, reason));
 }
 
-/// Whether these are of a run: a config.toml or a log.txt may be somebody's own.
+/// Whether the files were made by a run: a config.toml or a log.txt alone may be the user's.
 bool is_run(const std::string& path) {
   std::error_code error;
   const auto is_there = [&](const char* name) { return fs::exists(fs::path(path) / name, error); };
@@ -71,7 +71,7 @@ void require_choice(const std::string& path, Existing existing) {
   }
 }
 
-/// What a run that was killed was about to write: whoever holds the lock is alone.
+/// Removes temporary files of a killed run. Safe, because this process holds the folder's lock.
 void remove_unfinished(const std::string& path) {
   std::error_code ignored;
   for (const std::string name : kResults) fs::remove(fs::path(path) / (name + ".tmp"), ignored);
@@ -96,7 +96,7 @@ RunFolder::RunFolder(std::string path, Existing existing) : path_(std::move(path
 
 RunFolder::~RunFolder() {
   std::error_code ignored;
-  if (!holds_results(path_)) {  // the run came to nothing
+  if (!holds_results(path_)) {  // the run failed at its start
     for (const char* name : kMadeEmpty) {
       if (fs::is_empty(fs::path(path_) / name, ignored)) fs::remove(fs::path(path_) / name, ignored);
     }

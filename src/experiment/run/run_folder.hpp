@@ -13,13 +13,13 @@ inline std::string checkpoints_of(const std::string& run_folder) { return run_fo
 /// Where a run's record of events is.
 inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
 
-/// The folder of one run, for rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt, checkpoints/.
-/// Locked for its lifetime, so that two runs never write to the same one.
+/// The folder of one run, used by rank 0: config.toml, dictionary.h5, metrics.jsonl, summary.json, log.txt,
+/// checkpoints/. Locked for its lifetime, so that two runs never write to the same one.
 class RunFolder {
  public:
-  /// Makes the folder, or takes an existing one.
-  /// \throws OutputError where it holds results and `existing` is `refuse`, cannot be written, or another run uses it;
-  ///         CheckpointError where there is nothing to resume
+  /// Creates the folder, or uses an existing one.
+  /// \throws OutputError if it holds results and `existing` is `refuse`, cannot be written, or another run uses it;
+  ///         CheckpointError if there is nothing to resume
   RunFolder(std::string path, Existing existing);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -43,7 +43,7 @@ class RunFolder {
   int lock_ = -1;
 };
 
-/// Replaces a text file as a whole: written aside and renamed. \throws OutputError
+/// Replaces a text file atomically, by renaming a temporary one. \throws OutputError
 void write_text_file(const std::string& path, const std::string& text);
 /// \throws OutputError
 std::string read_text_file(const std::string& path);

@@ -8,10 +8,10 @@
 
 namespace unisono::experiment {
 
-/// What the checkpoints of a new run say of it, at step 0. \param config with what the data decide
+/// The checkpoint header of a new run, at step 0. \param config after `settle`: with what the data decide
 CheckpointHeader first_header(const Config& config, const ModelParts& parts, data::Dataset& data, bool averaged);
 
-/// What a record of events is begun with, and what it must still be when it is gone on with or repeated.
+/// The header of a run's record of events, which must be the same when the record is continued or replayed.
 EventFileHeader events_header(const CheckpointHeader& header, const Config& config, const ModelParts& parts,
                               std::int64_t steps_per_epoch);
 

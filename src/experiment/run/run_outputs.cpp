@@ -16,7 +16,7 @@ Progress::Kind progress_kind(Watching watching) {
   return watching == Watching::bar ? Progress::Kind::bar : Progress::Kind::lines;
 }
 
-/// \throws ConfigError for what makes no sense without a folder
+/// \throws ConfigError for settings that make no sense without a folder
 void require_possible_without_folder(const Config& config, const RunOptions& options) {
   if (options.existing == Existing::resume) {
     throw ConfigError(config.name + ": a run that writes nothing cannot be resumed; give it a run folder");
@@ -28,7 +28,7 @@ void require_possible_without_folder(const Config& config, const RunOptions& opt
   }
 }
 
-/// config.toml: the effective config, behind a line on the ranks.
+/// The text of config.toml: a line about the ranks, then the effective config.
 std::string config_text(const Config& config, const ModelParts& parts, const std::string& effective) {
   const int ranks = parts.grid.all().size(), workers = parts.workers();
   return fmt::format("# {}{}: a rank takes {} of each step\n{}", count_of(ranks, "rank"),

@@ -15,25 +15,26 @@
 
 namespace unisono::experiment {
 
-/// What rank 0 tells of finished steps.
+/// Where rank 0 reports finished steps.
 struct Records {
-  MetricsLog* metrics;  ///< null where results go nowhere
+  MetricsLog* metrics;  ///< null if the run writes no files
   Progress& progress;
 };
 
-/// What a run writes, but for checkpoints: rank 0 to its folder, if it has one; the other ranks nothing.
+/// All files of a run except checkpoints: rank 0 writes them to the run's folder, if it has one; other ranks write
+/// nothing.
 class RunOutputs {
  public:
-  /// Makes and locks the folder. \throws as RunFolder, and ConfigError where the run cannot do without a folder
+  /// Creates and locks the folder. \throws as RunFolder, and ConfigError if the run needs a folder but has none
   RunOutputs(comm::Communicator& group, const Config& config, const RunOptions& options);
 
-  /// Whether there is a folder, on every rank.
+  /// Whether the run has a folder; the same on every rank.
   bool in_folder() const { return in_folder_; }
 
-  /// Removes an earlier run, where that is to be overwritten, and begins the log's file with some lines.
+  /// Removes an earlier run's results if they are to be overwritten, and begins the log file with these lines.
   void begin(Log& log, const std::vector<std::string>& lines);
 
-  /// Writes config.toml and the names of the data, and goes on with metrics and events behind header.step.
+  /// Writes config.toml and the dictionary, and opens metrics and events to continue after header.step.
   struct Opening {
     const Config& config;
     const ModelParts& parts;
@@ -42,12 +43,12 @@ class RunOutputs {
   };
   void open(const Opening& opening, CheckpointHeader& header, Log& log);
 
-  /// Null but on rank 0.
+  /// Null except on rank 0.
   Records* records() { return records_ ? &*records_ : nullptr; }
   strategies::EventRecorder& events() { return events_; }
 
-  /// Whether the summary that an earlier part of the run left is of all these steps, and complete: at its end, or by
-  /// the same early stopping. On rank 0, else false.
+  /// Whether an existing summary shows that the run is complete after so many steps: at its end, or by the same early
+  /// stopping. False except on rank 0.
   bool is_summarised(std::int64_t steps, bool at_end, const Config& config) const;
   void write(const Summary& summary, const Config& config);
 
@@ -56,7 +57,7 @@ class RunOutputs {
 
   bool is_root_, in_folder_;
   RunOptions options_;
-  std::unique_ptr<RunFolder> folder_;  ///< null but on rank 0
+  std::unique_ptr<RunFolder> folder_;  ///< null except on rank 0
   std::optional<MetricsLog> metrics_;
   std::optional<Progress> progress_;
   std::optional<Records> records_;

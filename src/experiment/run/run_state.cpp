@@ -10,11 +10,11 @@
 namespace unisono::experiment {
 namespace {
 
-/// A vector beside θ that lies in a checkpoint's "optimizer": the optimizer's, or one that the strategy keeps.
+/// A vector in a checkpoint's group "optimizer": the optimizer's, or one of the strategy's StateVectors.
 struct StateOfRank {
   std::string name;
   Buffer* values;
-  bool common;  ///< of all ranks, even where others are each rank's own
+  bool common;  ///< the same on all ranks, even if other vectors differ between ranks
 };
 
 std::vector<StateOfRank> vectors_of(TrainingParts& training) {
@@ -34,7 +34,7 @@ bool states_are_local(const ModelParts& parts) {
   return parts.grid.data().size() > 1 && (kept || parts.strategy->optimizer_state_is_local());
 }
 
-/// The groups that hold a vector's values for this rank.
+/// The groups of a checkpoint from which this rank reads a vector.
 std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& parts, const StoredCheckpoint& stored) {
   const std::string& vector = own.name;
   if (own.common) return {optimizer_group(0, vector)};
@@ -45,7 +45,7 @@ std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& par
   return groups;
 }
 
-/// A vector of θ's layout, as far as this rank holds it.
+/// This rank's part of a vector with θ's layout.
 HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
   const ParameterLayout& layout = parts.model->layout();
   if (parts.division == nullptr) return whole_vector(std::move(group), layout, values);
@@ -95,7 +95,7 @@ void require_same_vectors(const ModelParts& parts, TrainingParts& training, cons
 
 namespace {
 
-/// \param folder of the checkpoint: "", or that of averages
+/// \param folder prefix of the groups in the checkpoint: "", or that of the averages
 void restore_from(const std::string& folder, ModelParts& parts, const StoredCheckpoint& stored) {
   read_vector(parts.grid.all(), stored, {folder + "parameters"}, parameters_of(parts));
   read_vector(parts.grid.all(), stored, {folder + "statistics"}, statistics_of(parts));

@@ -9,29 +9,31 @@
 
 namespace unisono::experiment {
 
-/// θ, as far as this rank holds it.
+/// θ, or the part of it that this rank holds.
 HeldVector parameters_of(ModelParts& parts);
 
 /// The running statistics.
 HeldVector statistics_of(ModelParts& parts);
 
-/// Where in a checkpoint the model lies that it is applied with: "", or the folder of averaged weights.
+/// The prefix of the groups in a checkpoint from which a model is applied: "", or that of averaged weights.
 inline std::string applied_folder(const CheckpointHeader& header) { return header.averaged ? kAverageGroup : ""; }
 
-/// What a run's checkpoints hold, and what of it this rank has: θ, the running statistics, and the optimizer's state.
+/// All vectors of a run's checkpoints with this rank's parts of them: θ, running statistics, their moving averages, the
+/// optimizer's and the strategy's state.
 HeldState state_of(ModelParts& parts, TrainingParts& training);
 
-/// On rank 0. \throws CheckpointError naming the block or the optimizer that another run has
+/// Checks that a checkpoint has the run's vectors. Called on rank 0. \throws CheckpointError naming the block or the
+/// optimizer that differs
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
 
-/// Whether every rank gets back the optimizer state that it kept for itself: there are as many ranks as there were, and
-/// all see the file.
+/// Whether every rank can restore its own optimizer state: the run has as many ranks as before, and all see the file.
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored);
 
-/// Sets this rank's vectors from a checkpoint. Collective. Where ranks kept optimizer states of their own and do not
-/// get them back, every rank gets their mean.
+/// Restores this rank's vectors from a checkpoint. Collective. If the ranks had different optimizer states and cannot
+/// get back their own, every rank gets the mean.
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
-/// θ and the running statistics alone, averaged where the run averages them, for evaluation. Collective.
+/// Restores only θ and the running statistics (their moving averages, if the run has them), to apply the model.
+/// Collective.
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored);
 
 }  // namespace unisono::experiment

@@ -24,7 +24,7 @@ optim::Schedule schedule_over(const Config& config, std::int64_t epochs, std::in
   return {config.schedule, config.optimizer.learning_rate, epochs * steps_per_epoch, steps_per_epoch};
 }
 
-/// Its rate from the last step on.
+/// The learning rate from the last step on.
 double last_rate(const Config& config, std::int64_t epochs, std::int64_t steps_per_epoch) {
   return schedule_over(config, epochs, steps_per_epoch).rate(epochs * steps_per_epoch - 1);
 }

@@ -5,31 +5,31 @@
 
 #include "unisono/experiment/config.hpp"
 
-// The epochs that a falling learning rate is spread over, when a run is resumed with another length.
+// Over how many epochs a decaying learning rate is spread, when a run is resumed with another length.
 
 namespace unisono::experiment {
 
-/// Where a run stands that is resumed.
+/// The state from which a run is resumed.
 struct ResumedAt {
-  const std::string& config;  ///< effective, of the checkpoint
+  const std::string& config;  ///< effective config, from the checkpoint
   std::int64_t step = 0, steps_per_epoch = 1;
 };
 
 /// The schedule of a run of this config.
 optim::Schedule schedule_of(const Config& config, std::int64_t steps_per_epoch);
 
-/// Another length of the run must not move the learning rate unasked.
-/// \throws ConfigError saying what would happen to the rate, and how to choose, where the schedule would span other
-/// epochs than before and `schedule.epochs` does not say so
+/// Refuses to let another length of the run change the learning rate unasked.
+/// \throws ConfigError saying what would happen to the rate, and how to choose, if the schedule would span other epochs
+/// than before and `schedule.epochs` is not set
 void require_chosen_span(const Config& config, const ResumedAt& at);
 
-/// What a resumed run says of its schedule where `schedule.epochs` makes it another one; empty: it is as it was.
+/// A log line about the schedule of a resumed run if `schedule.epochs` changes it; empty if it does not.
 std::string change_of_span(const Config& config, const ResumedAt& at);
 
-/// What a run says at its start where it is longer or shorter than its schedule; empty: it is neither.
+/// A log line at a run's start if the run is longer or shorter than its schedule; else empty.
 std::string span_note(const Config& config, std::int64_t steps_per_epoch);
 
-/// How a complete run is made longer.
+/// Advice on how to continue a complete run.
 std::string way_to_go_on(const Config& config, std::int64_t steps_per_epoch);
 
 }  // namespace unisono::experiment

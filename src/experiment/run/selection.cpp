@@ -13,7 +13,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// Sums from which every metric can be made that a model has of such sums.
+/// Artificial sums in which nothing is missing, from which a model makes all its metrics.
 kernels::LossSums full_sums(data::Split split, bool targets) {
   kernels::LossSums sums{.loss = 1, .examples = 2, .correct = 1, .correct_top5 = 1};
   if (targets) {
@@ -46,7 +46,7 @@ void require_examples(const std::string& key, data::Split split, const Config& c
                   split == data::Split::validation ? "hold some back with data.validation_fraction = 0.1, or " : ""));
 }
 
-/// Early stopping restores the best checkpoint, which is by its own metric unless another one is set.
+/// The best checkpoint, which early stopping restores, is by default chosen by early stopping's metric.
 BestSettings best_settings(const Config& config) {
   const BestSettings& best = config.checkpoint.best;
   const EarlyStoppingSettings& stopping = config.train.early_stopping;
@@ -80,7 +80,7 @@ Criteria criteria_of(const Config& config, const models::Model& model, const dat
   const BestSettings best = best_settings(config);
   const data::Split split = best.on;
   const Criterion criterion =
-      criterion_of("checkpoint.best", best.metric, split, model);  // wrong names are never right
+      criterion_of("checkpoint.best", best.metric, split, model);  // checked even if it is not used
   if (!config.checkpoint.keep_best) return criteria;
   if (split == data::Split::test || stopping.is_on()) require_examples("checkpoint.best", split, config, data);
   if (examples_of(data, split) > 0) criteria.best = criterion;
@@ -114,7 +114,7 @@ bool Selection::judge(const MetricsOf& metrics_of) {
   return metric != nullptr && judge_best(*metric);
 }
 
-/// A metric that is no number (R² of targets that are all alike) is never the best.
+/// A metric that is not finite (e.g. R² if all targets are equal) is never the best.
 bool Selection::judge_best(const models::Metric& metric) {
   if (!std::isfinite(metric.value) || (header_.has_best && !is_better(metric, header_.best))) return false;
   header_.best = metric.value;
@@ -137,7 +137,7 @@ void Selection::judge_stopping(const models::Metric& metric) {
 std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const models::Model& model,
                              CheckpointHeader& header) {
   BestEvaluation best_by = stored.best_by;
-  if (stored.has_best && best_by.criterion.empty()) {  // it was this one always, where there is a validation set
+  if (stored.has_best && best_by.criterion.empty()) {  // older versions always used this criterion
     best_by.criterion =
         Criterion{data::Split::validation, decisive(possible_metrics(model, data::Split::validation)).name}.text();
   }

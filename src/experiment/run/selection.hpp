@@ -11,7 +11,7 @@
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
 
-// What a run decides by its evaluations: which of its checkpoints is the best one, and whether to stop early.
+// Decisions from a run's evaluations: which checkpoint is the best, and whether to stop early.
 
 namespace unisono::experiment {
 
@@ -22,34 +22,35 @@ struct Criterion {
   std::string text() const { return std::string(data::name_of(split)) + " " + metric; }
 };
 
-/// Both from the config; a missing one decides nothing.
+/// From the config; empty: there is no best checkpoint, or no early stopping.
 struct Criteria {
   std::optional<Criterion> best, stopping;
 };
 
-/// All metrics that evaluations of this model may have. \param split train: those that its training steps may have
+/// All metrics that this model may have on a split.
 std::vector<models::Metric> possible_metrics(const models::Model& model, data::Split split);
 
-/// \throws ConfigError for a metric that the model does not have, naming those that it has, and for a split without
-/// examples
+/// The criteria of a config. \throws ConfigError for a metric that the model does not have, naming those that it has,
+/// and for a split without examples
 Criteria criteria_of(const Config& config, const models::Model& model, const data::DatasetInfo& data);
 
-/// What a run says at its start of the best checkpoint, where there will be none; else empty.
+/// A log line at a run's start if no best checkpoint can be kept; else empty.
 std::string note_on_best(const Config& config, const data::DatasetInfo& data);
 
-/// Compares evaluations with those before. All ranks tell it the same, and get the same answers.
+/// Compares evaluations with earlier ones. Called with the same arguments on all ranks, with the same results.
 class Selection {
  public:
-  /// \param header whose `best`, `best_by` and `stopping_by` it keeps, and has found in the checkpoint of a resumed run
+  /// \param header holds the state in `best`, `best_by` and `stopping_by`, restored for a resumed run; must outlive
+  /// this object
   Selection(Criteria criteria, const EarlyStoppingSettings& stopping, CheckpointHeader& header);
 
-  /// The splits that have to be evaluated for it.
+  /// Whether a split must be evaluated for it.
   bool needs(data::Split split) const;
-  /// The metrics of a split after header.step; null where it was not evaluated.
+  /// Returns the metrics of a split after header.step; null if it was not evaluated.
   using MetricsOf = std::function<const std::vector<models::Metric>*(data::Split)>;
-  /// \return whether this is the best model so far, whose checkpoint is to be kept
+  /// \return whether this is the best model so far, so that it should be kept
   bool judge(const MetricsOf& metrics_of);
-  /// Whether so many evaluations in a row as early stopping has patience for were no improvement.
+  /// Whether the last `patience` evaluations brought no improvement.
   bool wants_to_stop() const { return criteria_.stopping && header_.stopping_by.waited >= settings_.patience; }
   const Criteria& criteria() const { return criteria_; }
 
@@ -62,8 +63,8 @@ class Selection {
   CheckpointHeader& header_;
 };
 
-/// What a resumed run keeps of evaluations before: nothing of those by other metrics. \return a line on what it
-/// forgets; empty: nothing
+/// Takes the best evaluations from a stored header into a resumed run's, unless they used another metric. \return a log
+/// line on what is dropped; empty if nothing is
 std::string keep_evaluations(const CheckpointHeader& stored, const Criteria& criteria, const models::Model& model,
                              CheckpointHeader& header);
 

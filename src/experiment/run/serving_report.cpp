@@ -11,7 +11,7 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr double kBusy = 0.8;  ///< share of the time from which on a server holds the workers up
+constexpr double kBusy = 0.8;  ///< from this share of busy time on, a server is considered a bottleneck
 
 nlohmann::json raw_json(const strategies::ServedShard& shard) {
   const strategies::ServerCounters& counters = shard.counters;
@@ -41,7 +41,7 @@ nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
   return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
 }
 
-/// Σ of a count over the servers.
+/// A counter summed over the servers.
 std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerCounters::*count) {
   std::int64_t all = 0;
   for (const strategies::ServedShard& shard : report.shards) all += shard.counters.*count;
@@ -54,7 +54,7 @@ double megabytes(const ServingReport& report) {
   return sizeof(float) * floats * 1e-6;
 }
 
-/// Seconds that a worker's pulls were held for others, at the server that held it longest.
+/// Seconds that a worker's pulls were held back for other workers: the maximum over the servers.
 double held_seconds(const ServingReport& report, std::size_t worker) {
   double longest = 0;
   for (const strategies::ServedShard& shard : report.shards)
@@ -62,7 +62,7 @@ double held_seconds(const ServingReport& report, std::size_t worker) {
   return longest;
 }
 
-/// What a report says of all servers together.
+/// The figures of all servers together.
 nlohmann::ordered_json sums_json(const ServingReport& report) {
   return {{"pulls", sum(report, &strategies::ServerCounters::pulls)},
           {"pushes", sum(report, &strategies::ServerCounters::pushes)},

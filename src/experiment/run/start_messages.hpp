@@ -5,7 +5,7 @@
 
 namespace unisono::experiment {
 
-/// What a run says of itself before its first step.
+/// What `say_start` describes.
 struct StartOfRun {
   const Config& config;
   const ModelParts& parts;
@@ -13,6 +13,7 @@ struct StartOfRun {
   const data::DatasetInfo& data;
   const data::BatchSource& source;
 };
+/// Logs what a run is about to do, before its first step.
 void say_start(const StartOfRun& run, Log& log);
 
 }  // namespace unisono::experiment

@@ -18,15 +18,15 @@ constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1};
 constexpr double kSecondsBetween = 0.05;
 constexpr std::int64_t kMostSteps = 1000;
 
-// `timeout` and batch systems send a signal to a process and to its group: that is one wish, not two.
+// `timeout` and batch systems send a signal to a process and again to its group: that counts as one request.
 constexpr double kOneWishSeconds = 0.25;
 
-// A signal handler can reach nothing else.
+// Global, because a signal handler can access nothing else.
 volatile std::sig_atomic_t received_signal = 0;
 std::atomic<double> first_demand = 0;  // when the first TERM or INT came, by the monotonic clock; 0: none did
 static_assert(std::atomic<double>::is_always_lock_free, "a signal handler may not wait for a lock");
 
-// Signals are the process's, whose ranks may be threads: they share one set of handlers.
+// Signals belong to the process. If ranks are threads, they share one set of handlers.
 struct Listening {
   std::mutex mutex;
   bool on = false;
@@ -40,7 +40,7 @@ double monotonic_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// The first signal is the wish to stop. Whoever sends TERM or INT once more does not want to wait for it.
+/// The signal handler. The first signal asks runs to stop; another TERM or INT ends the process at once.
 void heed(int signal) {
   if (received_signal == 0) received_signal = signal;
   if (signal == SIGUSR1) return;

@@ -8,8 +8,9 @@
 
 namespace unisono::experiment {
 
-/// While one lives, SIGTERM, SIGINT and SIGUSR1 mean the wish to stop. A second SIGTERM or SIGINT, a quarter of a
-/// second or more after the first, ends the process at once. Several, of ranks that are threads, see the same signals.
+/// While an object exists, SIGTERM, SIGINT and SIGUSR1 are recorded as requests to stop. A second SIGTERM or SIGINT, at
+/// least a quarter of a second after the first, ends the process at once. If ranks are threads, each has an object, and
+/// all see the same signals.
 class StopSignals {
  public:
   StopSignals();
@@ -17,24 +18,25 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The first signal that came since hold_stop_signals, or else since the first of these began; 0: none.
+  /// The first signal since hold_stop_signals or, without that, since the first object was made; 0: none.
   int received() const;
 };
 
-/// Why a run is to stop. The ranks agree on the largest.
+/// Why a run should stop, if at all. The ranks agree on the largest value.
 enum class StopWish : std::int64_t { none, asked, signal };
 
-/// The ranks' agreement on stopping: they compare their wishes at steps that all of them know beforehand, some 50 ms
-/// apart, so that steps are not delayed by it. Cost: one allreduce of 16 bytes each time.
+/// Lets the ranks agree on stopping: they compare their wishes at steps that all know in advance, about 50 ms apart, so
+/// that not every step pays for it. Cost: one allreduce of 16 bytes each time.
 class StopAgreement {
  public:
-  /// \param wish of this rank
+  /// \param wish returns this rank's wish
   StopAgreement(comm::Communicator& group, std::function<StopWish()> wish, std::int64_t first_step,
                 const Clock& clock = steady_clock());
 
-  /// Collective, though mostly without a message. \return any rank's wish; the same on every rank
+  /// Called after each step; collective, but usually without a message. \return the largest wish of any rank, or none
+  /// between comparisons; the same on every rank
   StopWish agreed(std::int64_t step);
-  /// The first step at which they compare their wishes next, which all ranks know.
+  /// The step of the next comparison; the same on every rank.
   std::int64_t next_step() const { return next_step_; }
 
  private:

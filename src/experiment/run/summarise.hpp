@@ -11,16 +11,16 @@ namespace unisono::experiment {
 struct EndedRun {
   ModelParts& parts;
   TrainingParts& training;
-  const CheckpointHeader& header;  ///< that it began with
+  const CheckpointHeader& header;  ///< with which it began
   const TrainingObserver& observer;
   std::int64_t steps_per_epoch = 1;
   double seconds = 0;  ///< since it began, on this rank
 };
 
-/// Collective; the same on every rank.
+/// Makes the run's summary. Collective; the same on every rank.
 Summary summarise(const EndedRun& run);
 
-/// What `run` returns of it. \param name of the run, in messages
+/// The result that `run` returns. \param name of the run, for messages
 RunResult result_of(const Summary& summary, const TrainingObserver& observer, const std::string& name);
 
 }  // namespace unisono::experiment

@@ -18,10 +18,10 @@ namespace {
 struct TimeShare {
   double seconds;
   const char* name;
-  std::string advice = {};  ///< where it is large
+  std::string advice = {};  ///< for when this part is large
 };
 
-/// What sends less.
+/// The strategy's advice on how to reduce communication.
 std::string advice_on_messages(const Config& config) {
   const strategies::StrategyKind& kind = kind_of(config.strategy);
   return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
@@ -66,10 +66,10 @@ std::string time_line(const strategies::Seconds& seconds, const Config& config) 
   return text;
 }
 
-/// Advice on the largest part that is no computation, where it is a tenth of the time or more. Not for runs that are
-/// over at once: a second is soon spent on a checkpoint.
+/// Advice on the largest part of the time that is not computation, if it is at least a tenth. Not for very short runs,
+/// where a checkpoint may take most of the time.
 std::string advice_line(const strategies::Seconds& seconds, const Config& config) {
-  if (config.strategy.replayed_workers > 0) return "";  // nothing of it can be changed
+  if (config.strategy.replayed_workers > 0) return "";  // a replay cannot be changed
   if (seconds.sum() < 5) return "";
   const auto parts = parts_of(seconds, config);
   const auto largest = std::max_element(parts.begin() + 1, parts.end() - 1,
@@ -81,7 +81,7 @@ std::string advice_line(const strategies::Seconds& seconds, const Config& config
 
 namespace {
 
-/// What the strategy counted, where it did.
+/// The strategy's counters, where it has any.
 void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
   const strategies::StrategyCounters& counters = summary.counters;
   if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
@@ -140,7 +140,7 @@ nlohmann::ordered_json settings_json(const Config& config) {
           {"best_on", config.checkpoint.best.on}};
 }
 
-/// Which of its checkpoints is the best one, and whether the run ended with it.
+/// The best checkpoint, and whether the run ended with it.
 void add_best(const Summary& summary, const Config& config, nlohmann::ordered_json& json) {
   const BestEvaluation& best = summary.best;
   if (best.criterion.empty()) return;

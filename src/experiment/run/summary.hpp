@@ -19,12 +19,12 @@ namespace unisono::experiment {
 
 enum class Ending { complete, interrupted, diverged };
 
-/// What a run ends with.
+/// All figures of a finished run, for summary.json and the log.
 struct Summary {
   Ending ending = Ending::interrupted;
   bool in_folder = true;       ///< whether the run left files, and can be resumed
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
-  BestEvaluation best = {};    ///< of the best checkpoint, if there is one
+  BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;
   int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
@@ -36,23 +36,23 @@ struct Summary {
   std::map<data::Split, std::vector<models::Metric>> evaluations;
   ServingReport serving = {};          ///< since the (re)start
   strategies::Seconds seconds;         ///< since the (re)start, means over ranks that train
-  std::int64_t peak_memory_bytes = 0;  ///< of the largest rank
+  std::int64_t peak_memory_bytes = 0;  ///< maximum over the ranks
   std::string batch_statistics;        ///< global, local or none
   std::string device;
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
-  std::optional<Comparison> comparison = {};  ///< with another run, where one was named
+  std::optional<Comparison> comparison = {};  ///< with another run, if one was named
 
   bool is_complete() const { return ending == Ending::complete; }
-  /// Over the time of training, without evaluations and checkpoints.
+  /// Per second of training, without evaluations and checkpoints.
   double examples_per_second() const;
 };
 
 /// summary.json
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config);
-/// The summary that a run left, where its model is that of so many steps; else an empty object.
+/// Reads the summary that a run left, if it is of so many steps; else an empty object.
 nlohmann::ordered_json read_summary(const std::string& path, std::int64_t steps);
 
-/// Whether a summary is of a run that stopped early, by the same settings as this config's.
+/// Whether a summary is of a run that stopped early, with the same settings as in this config.
 bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& config);
 
 /// The same as a few readable lines: what was trained, the result, the speed, where the time went, and what to do about

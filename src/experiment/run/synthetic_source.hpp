@@ -8,7 +8,7 @@
 
 namespace unisono::experiment {
 
-/// Random examples in memory, without end: a few steps' worth that come again and again.
+/// Random examples for `bench`: a few steps' worth in memory, repeated endlessly.
 class SyntheticSource final : public data::BatchSource {
  public:
   SyntheticSource(const models::ModelInputs& inputs, const data::SourceOptions& options);
@@ -29,7 +29,7 @@ class SyntheticSource final : public data::BatchSource {
 
   models::ModelInputs inputs_;
   data::SourceOptions options_;
-  Index step_examples_ = 0;  ///< of this rank, all micro-batches
+  Index step_examples_ = 0;  ///< of a step on this rank, over all micro-batches
   Buffer features_, targets_;
   KeptFeatures* kept_ = nullptr;
   std::vector<std::int32_t> labels_;

@@ -38,7 +38,7 @@ TrainingObserver::TrainingObserver(ObserverContext context)
 
 bool TrainingObserver::step(const strategies::StepRecord& record) {
   last_ = record;
-  evaluations_.clear();  // they were of the step before
+  evaluations_.clear();  // those of the previous step
   examples_ += record.global_size;
   header_.step = record.step;
   header_.worker_steps = record.worker_steps;
@@ -58,7 +58,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   const bool ends = has_diverged() || stopped_early_;
   stop_wish_ = agreed_wish();
   interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.config.train.epochs && !ends;
-  // One of a model that is losing itself would take the place of a good one.
+  // A checkpoint of a diverging model would displace a good one.
   const bool is_worth_it = !has_diverged() && !divergence_.is_above() && (!stopped_early_ || newly_best_);
   if (due_.checkpoint && !interrupted_ && is_worth_it) write_checkpoint();
   due_ = {};
@@ -71,10 +71,10 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
   for (const std::int64_t every : {config.train.report_every_steps, config.checkpoint.every_steps}) {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
-  // Threads that make many steps before they meet make one at first, so that the run's speed and loss are soon seen.
-  // Where there are servers, a meeting would change which parameters workers have.
+  // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
+  // shown soon. Not with servers, where an additional synchronisation would change the workers' parameters.
   if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
-  // A checkpoint is done only where all ranks meet.
+  // A checkpoint is completed only when all ranks synchronise.
   if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
 }
@@ -103,7 +103,7 @@ StopWish TrainingObserver::agreed_wish() {
 }
 
 void TrainingObserver::finish() {
-  if (stopped_early_) evaluations_.clear();  // they were of the last weights, not of the best ones
+  if (stopped_early_) evaluations_.clear();  // those were of the last weights, not of the best ones
   if (header_.reported_step != header_.step && !has_diverged()) interrupted_ ? keep_unreported() : report();
   if (!interrupted_) check_end();
   for (const data::Split split : {data::Split::validation, data::Split::test}) {
@@ -123,7 +123,7 @@ std::vector<models::Metric> TrainingObserver::train_metrics() const {
   return context_.parts.model->metrics(sums);
 }
 
-/// Of the steps since the last report, over all ranks.
+/// Losses of the steps since the last report, over all ranks.
 kernels::LossSums TrainingObserver::collect_losses() {
   TrainingParts& training = context_.training;
   const strategies::Phase phase(*context_.parts.backend, training.seconds, training.seconds.exposed_communication,
@@ -134,7 +134,7 @@ kernels::LossSums TrainingObserver::collect_losses() {
   return sums;
 }
 
-/// What a run that is stopped has not reported goes into the next report of the one that goes on.
+/// Stores losses that an interrupted run has not reported; the resumed run includes them in its next report.
 void TrainingObserver::keep_unreported() {
   header_.unreported = collect_losses();
   check_losses(header_.unreported);
@@ -163,7 +163,7 @@ void TrainingObserver::report() {
   }
 }
 
-/// The sums of an epoch stay until the next one's come.
+/// Adds to the sums of the epoch, which are kept until the next epoch's first report.
 void TrainingObserver::add_losses(const kernels::LossSums& sums) {
   if (epoch_of(header_.reported_step) != epoch_of(header_.step)) header_.epoch_sums = {};
   header_.epoch_sums += sums;
@@ -191,7 +191,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   context_.records->metrics->write(line);
 }
 
-/// Where there is one gradient of each step.
+/// Adds the norms of g and θ, if there is one gradient per step.
 void TrainingObserver::add_norms(nlohmann::ordered_json& line) const {
   if (context_.training.gradient.size() == 0) return;
   kernels::Backend& backend = *context_.parts.backend;
@@ -230,7 +230,7 @@ void TrainingObserver::evaluate_and_judge() {
   stopped_early_ = selection_.wants_to_stop() && epochs_done() < context_.config.train.epochs;
 }
 
-/// Once after a step, and never a model that is losing itself.
+/// Judges at most once per step, and never a diverging model.
 void TrainingObserver::judge() {
   if (judged_step_ == header_.step || divergence_.is_above()) return;
   judged_step_ = header_.step;

@@ -18,23 +18,24 @@
 
 namespace unisono::experiment {
 
-/// What the observer of a run borrows.
+/// What the observer of a run uses; references must outlive it.
 struct ObserverContext {
   const Config& config;
   ModelParts& parts;
   TrainingParts& training;
   data::Dataset& data;
-  std::function<StopWish()> wish;  ///< of this rank
+  std::function<StopWish()> wish;  ///< returns this rank's wish to stop
   std::int64_t steps_per_epoch;
   KeptModels& kept;
   const Criteria& criteria;
-  Records* records;  ///< null but on rank 0
+  Records* records;  ///< null except on rank 0
   const Clock& clock;
-  CheckpointHeader header;  ///< of the next checkpoint; where a resumed run begins
+  CheckpointHeader header;  ///< of the next checkpoint; at first as the run starts or resumes
 };
 
-/// What a run does with finished steps: reports, evaluations at epochs' ends, checkpoints, and the agreement to stop.
-/// What falls due at a step where the ranks hold different models is done at the next one where they hold the same.
+/// What a run does after steps: reports, evaluations at the ends of epochs, checkpoints, and the agreement to stop. If
+/// one of these is due at a step where the ranks hold different models, it is done at the next step where they hold the
+/// same.
 class TrainingObserver final : public strategies::Observer {
  public:
   explicit TrainingObserver(ObserverContext context);
@@ -42,17 +43,17 @@ class TrainingObserver final : public strategies::Observer {
   bool step(const strategies::StepRecord& record) override;
   std::int64_t next_due(std::int64_t step) const override;
 
-  /// After the last step: what is still due, the final evaluation unless interrupted, the last checkpoint; of a
-  /// diverged run nothing but what had begun. Collective.
+  /// Called after the last step: does what is still due, the final evaluation (unless interrupted), and the last
+  /// checkpoint. If the run diverged, it only finishes a checkpoint in progress. Collective.
   void finish();
 
   bool interrupted() const { return interrupted_; }
-  /// By whom, where it was interrupted.
+  /// Why it was interrupted, if it was.
   StopWish stop_wish() const { return stop_wish_; }
-  /// Whether early stopping ended the run: the model is then to be that of best().step before `finish`.
+  /// Whether early stopping ended the run. The caller must then restore the model of best().step before `finish`.
   bool stopped_early() const { return stopped_early_; }
   const BestEvaluation& best() const { return header_.best_by; }
-  /// What went wrong and what to do, where the run diverged; else empty.
+  /// If the run diverged: what happened and what to do; else empty.
   const std::string& divergence() const { return diverged_; }
   std::int64_t steps() const { return header_.step; }
   std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
@@ -91,7 +92,7 @@ class TrainingObserver final : public strategies::Observer {
   double shown_rate() const;
   StopWish agreed_wish();
   std::int64_t epochs_done() const { return header_.cursor.epoch; }
-  /// Of a step that was made, from 1.
+  /// The epoch of a step, both from 1.
   std::int64_t epoch_of(std::int64_t step) const { return (step - 1) / context_.steps_per_epoch + 1; }
 
   ObserverContext context_;

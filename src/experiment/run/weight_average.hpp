@@ -9,26 +9,26 @@
 
 namespace unisono::experiment {
 
-/// A moving average of θ, and of the running statistics with it, which is what is evaluated and used:
+/// An exponential moving average of θ and of the running statistics, with which the model is evaluated and applied:
 ///     θ̄ ← d θ̄ + (1 − d) θ        after each step,        d = min(decay, (t − 1) / (t + 8)) in step t = 1, 2, …
-/// So θ̄ begins as the first step's θ and soon forgets the early ones, whatever the decay; initial values have no part
-/// in it. Where the ranks hold different models in most steps (strategy averaging), it is of those steps where they
-/// hold the same, with the product of the d since the one before.
+/// So θ̄ begins as the θ of the first step and soon forgets the early ones, whatever the decay; the initial values do
+/// not contribute. If the ranks hold different models in most steps (strategy averaging), θ̄ takes in only the steps
+/// where they hold the same, with the product of the d of the steps since the previous one.
 ///   Ruppert 1988; Polyak & Juditsky, SIAM J. Control Optim. 30(4), 1992; the warm-up of the decay as in TensorFlow's
 ///   ExponentialMovingAverage, counted from the first step.
-/// Cost: one pass over θ a step, 8 bytes read and 4 written a float. Memory: one more θ, in checkpoints, too.
+/// Cost per step: one pass over θ, 8 bytes read and 4 written per float. Memory: a second θ, also in checkpoints.
 class WeightAverage {
  public:
   WeightAverage(ModelParts& parts, double decay);
 
-  /// Takes in the model as it is after so many steps; in the first one it sees, that alone.
+  /// Takes in the model after `step` steps; the first call copies it.
   void update(std::int64_t step);
 
-  /// For checkpoints.
+  /// The averages, for checkpoints.
   HeldState state();
   void restore(const StoredCheckpoint& stored);
 
-  /// In its scope the parts hold the average, and the average what they held.
+  /// Swaps the average into `parts` for its scope, so that the averaged model is evaluated.
   class InPlace {
    public:
     /// \param average null: nothing changes
@@ -50,13 +50,13 @@ class WeightAverage {
   std::int64_t step_ = 0;  ///< of the last update
 };
 
-/// Null where the config wants none. \throws ConfigError where the model is updated in place
+/// Null if the config asks for none. \throws ConfigError if the model is updated in place
 std::unique_ptr<WeightAverage> make_weight_average(ModelParts& parts, const Config& config, bool in_place);
 
-/// What of θ̄ the steps (from, to] leave, in the first step 0.
+/// The weight of the old θ̄ after steps (from, to]: the product of their d; 0 if they include the first step.
 double kept_share(double decay, std::int64_t from, std::int64_t to);
 
-/// Where a checkpoint keeps the average; see checkpoint.hpp.
+/// Prefix of the average's groups in a checkpoint; see checkpoint.hpp.
 inline constexpr const char* kAverageGroup = "average/";
 
 }  // namespace unisono::experiment

@@ -38,7 +38,7 @@ std::optional<double> metric_of(const RunRecord& run, const std::string& name) {
   return found == run.metrics.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// Of a group's runs; nothing where one lacks it.
+/// Of a group's runs; nothing if one lacks it.
 std::optional<MeanAndDeviation> mean_of(const RunTable& table, const SeedGroup& group,
                                         const std::function<std::optional<double>(const RunRecord&)>& figure) {
   std::vector<double> values;
@@ -99,7 +99,7 @@ Line line_of(const RunTable& table, const SeedGroup& group, const std::vector<st
   return line;
 }
 
-/// Letters, of UTF-8.
+/// The number of characters of a UTF-8 text.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));

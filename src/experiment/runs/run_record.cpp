@@ -31,8 +31,8 @@ bool exists(const std::string& path) {
   return fs::exists(path, ignored);
 }
 
-/// Whether a process of this machine holds the folder's lock. Asks the system, and takes no lock itself: a run that
-/// starts meanwhile would take it for another run.
+/// Whether a process of this machine holds the folder's lock. Queries the lock without taking it, because a run that
+/// starts meanwhile would mistake it for another run.
 bool is_running(const std::string& folder) {
   struct stat lock {};
   if (::stat((folder + "/.lock").c_str(), &lock) != 0) return false;
@@ -49,7 +49,7 @@ std::int64_t integer(const Json& json, const char* key) {
   return found != json.end() && found->is_number() ? found->get<std::int64_t>() : 0;
 }
 
-/// Every number of an object, but those that are no figures of the model.
+/// Every number of an object, except those that are not metrics of the model.
 void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
   constexpr std::array other = {"step",          "epoch",          "learning_rate", "examples_per_second",
                                 "gradient_norm", "parameter_norm", "seconds"};
@@ -60,7 +60,7 @@ void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
   }
 }
 
-/// A line of metrics.jsonl; one that was cut short is passed over.
+/// A line of metrics.jsonl; a truncated one is skipped.
 void add_report(const std::string& line, RunRecord& run) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;

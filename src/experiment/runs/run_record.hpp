@@ -6,21 +6,21 @@
 
 namespace unisono::experiment {
 
-/// What a run's folder says of it.
+/// What is read from a run's folder, for tables of runs.
 struct RunRecord {
   std::string folder;
-  std::string status;  ///< as its summary says (complete, interrupted, …); running; unfinished: it was killed
+  std::string status;  ///< from its summary (complete, interrupted, …), or running, or unfinished (it was killed)
   std::map<std::string, std::string> config;  ///< {"train.epochs", "10"}: the effective config, values as TOML
   std::int64_t epochs = 0, steps = 0;
-  int ranks = 0, threads = 0;             ///< 0: it did not come so far as to say
-  double examples_per_second = 0;         ///< 0: likewise
-  std::map<std::string, double> metrics;  ///< the last ones: "train loss", "test accuracy"
+  int ranks = 0, threads = 0;             ///< 0: not known yet
+  double examples_per_second = 0;         ///< 0: not known yet
+  std::map<std::string, double> metrics;  ///< the last value of each: "train loss", "test accuracy"
 
-  /// "3"; empty where the config does not say.
+  /// The config's seed: "3"; empty if the config has none.
   std::string seed() const;
 };
 
-/// Whether a folder looks like a run's.
+/// Whether a folder looks like a run's folder.
 bool holds_run(const std::string& folder);
 
 /// \throws CheckpointError saying what is wrong with the folder

@@ -10,7 +10,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// Keys that say who a run is, not what it does.
+/// Keys that identify a run but do not affect its training.
 bool names_the_run(const std::string& key) { return key == "name" || key == "output"; }
 
 std::vector<std::string> differing_keys(const std::vector<RunRecord>& runs) {

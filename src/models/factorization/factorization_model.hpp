@@ -8,13 +8,13 @@
 
 namespace unisono::models {
 
-/// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error, penalties with
-/// each rating, or of each row as a whole, of which each of its n ratings then has the share 1/n.
+/// Biased matrix factorization of explicit ratings: r̂ = mean + b_u + c_i + p_u · q_i, squared error. Penalties count
+/// with each rating or, with l2_per, once for each row: each of its n ratings then applies 1/n of it.
 ///   Koren, Bell & Volinsky, "Matrix factorization techniques for recommender systems", Computer 42(8), 2009.
 ///   Plain SGD, or one Adagrad rate a row: Chin et al., PAKDD 2015.
 class FactorizationModel final : public InPlaceModel, public Bipartite {
  public:
-  /// \throws ConfigError for a set of something else than ratings, or another update rule
+  /// \throws ConfigError for a set other than ratings, or an unsupported update rule
   FactorizationModel(const FactorizationSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
@@ -40,7 +40,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   std::vector<LayerSummary> summary(Index batch) const override;
   double flops_per_example() const override;
 
-  /// r̂ of any pair, by the places of its rows in the parts.
+  /// r̂ of a user and an item, by the numbers of their rows in the shards.
   float rating(Index user, Index item, const TableParts& parts) const;
   TableParts tables(MutableView parameters) const {
     return {.rows = parameters.data() + users_, .columns = parameters.data() + items_};
@@ -57,8 +57,8 @@ class FactorizationModel final : public InPlaceModel, public Bipartite {
   Index user_count_, item_count_, width_, stride_;
   float mean_;
   bool adagrad_;
-  Index users_ = 0, items_ = 0;               ///< offsets of their rows in θ
-  std::array<std::vector<float>, 2> own_l2_;  ///< λ / n of each user and item, where each row has its own
+  Index users_ = 0, items_ = 0;               ///< offsets of the tables in θ
+  std::array<std::vector<float>, 2> own_l2_;  ///< λ / n of each user and item, with l2_per = user_and_item
 };
 
 }  // namespace unisono::models

@@ -11,7 +11,7 @@ namespace {
 
 double softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
-/// −ln softmax(z)[label]; z becomes softmax(z).
+/// Returns −ln softmax(z)[label], and overwrites z with softmax(z).
 double softmax_loss(std::span<float> z, std::size_t label) {
   const float largest = *std::max_element(z.begin(), z.end());
   double sum = 0;

@@ -201,7 +201,8 @@ LinearModel::ExampleSlice LinearModel::one_of(const ExampleSlice& part, Index i)
   return one;
 }
 
-/// Calls visit(j) for every feature of a part's examples, as often as they have it; of a table for all, once.
+/// Calls visit(j) for every feature of a part's examples, once per example that has it; for a table once for each
+/// feature.
 template <typename Visit>
 void LinearModel::for_each_feature(const ExampleSlice& part, Visit visit) const {
   if (part.rows == nullptr) {
@@ -233,7 +234,7 @@ std::optional<RowLocks::Guard> LinearModel::enter(const ExampleSlice& one, const
   return step.locks->lock(rows);
 }
 
-/// The largest count that a thread has come to.
+/// Raises the stored number of updates to the largest that any thread has reached.
 void LinearModel::note_updates(MutableView parameters, std::int64_t updates) const {
   if (updates_ < 0) return;
   std::atomic_ref<float> noted(parameters[static_cast<std::size_t>(updates_)]);

@@ -13,12 +13,13 @@ namespace unisono::models {
 
 /// y = x · w + b on sparse rows or on tables: logistic regression, linear support vector machines, least squares,
 /// softmax regression.
-///   Objective: mean of ℓ(z, y) over the examples + l1 Σ|w| + l2/2 Σ w²; the bias bears no penalty.
-///   In place, an example shrinks only the weights that it has features of, by n/n_j as much (see LinearStep).
+///   Objective: mean of ℓ(z, y) over the examples + l1 Σ|w| + l2/2 Σ w²; the bias has no penalty.
+///   In place, an example applies the penalty only to the weights of its features, multiplied by n/n_j to make up for
+///   the other examples (see LinearStep; n_j of n examples have feature j).
 ///   Averaged SGD: Polyak & Juditsky, SIAM J. Control Optim. 30(4), 1992.
 class LinearModel final : public Model, public InPlace {
  public:
-  /// \throws ConfigError where the loss does not fit the data
+  /// \throws ConfigError if the loss does not suit the data
   LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const InPlace* in_place() const override { return this; }
@@ -47,7 +48,7 @@ class LinearModel final : public Model, public InPlace {
   void mark_rows(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                  TouchedRows& touched) const override;
   std::vector<RowSpace> row_spaces() const override;
-  /// "features", and "bias": of averaged SGD the means.
+  /// The tables "features" and "bias"; with averaged SGD, the averaged weights.
   std::vector<VectorTable> vectors(View parameters) const override;
   RowMerging usual_merge() const override { return RowMerging::mean; }
 
@@ -62,12 +63,12 @@ class LinearModel final : public Model, public InPlace {
   void declare();
   void prepare_penalties(const ModelContext& context);
 
-  /// Examples [first, last) of a batch, whatever it is made of.
+  /// Some examples of a batch, of sparse rows or of a table.
   struct ExampleSlice {
     const SparseRows* rows = nullptr;  ///< null: a table
-    View values = {};                  ///< of a table: [count, features]
-    View answers = {};                 ///< of all rows, or of these examples of a table
-    View weights = {};                 ///< beside the answers; empty: all are 1
+    View values = {};                  ///< table: [count, features]
+    View answers = {};                 ///< sparse: of all rows; table: of these examples
+    View weights = {};                 ///< parallel to `answers`; empty: all are 1
     Index first = 0, count = 0;
   };
   ExampleSlice part_of(const data::Batch& batch, data::ExampleRange range, std::vector<float>& answers) const;
@@ -77,12 +78,12 @@ class LinearModel final : public Model, public InPlace {
   ExampleSlice one_of(const ExampleSlice& part, Index i) const;
   template <typename Visit>
   void for_each_feature(const ExampleSlice& part, Visit visit) const;
-  /// Meters an example and takes its locks, where these are wanted.
+  /// Meters an example and takes the locks of its rows, if the step asks for these.
   std::optional<RowLocks::Guard> enter(const ExampleSlice& one, const InPlaceStep& step, RowLocks::Set& rows) const;
   void note_updates(MutableView parameters, std::int64_t updates) const;
 
   kernels::LinearStep linear_step(const InPlaceStep& step, std::int64_t examples_before) const;
-  /// Where weights or their sums are in θ; −1: nowhere.
+  /// Offsets in θ of weights, or of their sums; −1: there are none.
   struct Place {
     Index weights = -1, bias = -1;
   };
@@ -91,17 +92,17 @@ class LinearModel final : public Model, public InPlace {
   /// z of every example of a batch. \return [B, 1] or [B, K]
   std::vector<float> margins(const data::Batch& batch, Place at, MutableView parameters) const;
   std::vector<float> scored(const data::Batch& batch, ModelState state, kernels::LossSums& sums) const;
-  /// … by the weights, or where SGD is averaged by their mean.
+  /// The same with the weights or, with averaged SGD, with the averaged weights.
   std::vector<float> mean_margins(const data::Batch& batch, MutableView parameters) const;
-  /// w̄ = w + share · u (see LinearStep); 0 where nothing was averaged.
+  /// The factor in w̄ = w + share · u (see LinearStep); 0 if nothing was averaged.
   float share_of_sums(View parameters) const;
-  /// The answers of a batch, in the order of its examples.
+  /// The labels or targets of a batch, in the order of its examples.
   std::vector<float> answers_of(const data::Batch& batch) const;
-  /// … and their weights; empty: all are 1.
+  /// The weights of a batch's examples, in the same order; empty: all are 1.
   static std::vector<float> weights_of(const data::Batch& batch);
-  /// Losses of margins, which become ∂ℓ/∂z where `gradient`.
+  /// Adds the losses of margins to `sums`. If `gradient`, overwrites `margins` with ∂ℓ/∂z.
   void score(View answers, std::vector<float>& margins, bool gradient, bool collect, kernels::LossSums& sums) const;
-  /// The same with both multiplied by the examples' weights.
+  /// The same, with losses and gradients multiplied by the examples' weights.
   void score_weighted(View answers, View weights, std::vector<float>& margins, kernels::LossSums& sums) const;
   void add_gradient(const data::Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
   void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
@@ -111,18 +112,18 @@ class LinearModel final : public Model, public InPlace {
 
   LinearSettings settings_;
   Kind loss_;
-  double row_values_;  ///< of a row that are not 0
+  double row_values_;  ///< non-zeros of a row, on average
   Index features_, classes_;
   Index width_;  ///< of a row of weights: 1, or K rounded up
   std::unique_ptr<kernels::InPlaceKernels> kernels_;
   ParameterLayout layout_, statistics_;
-  Place weights_, sums_;       ///< sums_: u of averaged SGD
-  Index updates_ = -1;         ///< offset in θ of how many averaged SGD has made; -1: it is not averaged
-  std::vector<float> spread_;  ///< s_j; empty: no penalty
+  Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
+  Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged
+  std::vector<float> spread_;  ///< s_j, factors of the penalty by feature; empty: no penalty
 };
 
-/// The share of pairs of a positive and a negative example in which the positive one has the higher score; of equals,
-/// half. Orders its arguments. NaN where one is empty or holds a NaN.
+/// The area under the ROC curve: the share of (positive, negative) pairs in which the positive example has the higher
+/// score; equal scores count half. Sorts its arguments. NaN if one is empty or contains a NaN.
 double area_under_roc(std::vector<float>& negative, std::vector<float>& positive);
 
 }  // namespace unisono::models

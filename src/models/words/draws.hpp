@@ -6,11 +6,11 @@
 
 #include "unisono/base/random.hpp"
 
-// What word2vec draws at random, fast.
+// Fast random draws for word2vec.
 
 namespace unisono::models {
 
-/// Many random numbers for little: a 64-bit multiplicative generator, started at a place that a RandomStream gives.
+/// A cheap random generator: 64-bit multiplicative congruential, seeded by a RandomStream.
 ///   Steele & Vigna, "Computationally easy, spectrally good multipliers", Softw. Pract. Exp. 52(2), 2022; the upper
 ///   bits are used.
 class FastRandom {
@@ -22,7 +22,7 @@ class FastRandom {
     state_ = state_ * 0xF1357AEA2E62A9C5ULL;
     return static_cast<std::uint32_t>(state_ >> 32);
   }
-  /// In [0, n); off uniform by n / 2³².
+  /// A number in [0, n), uniform up to a bias of n / 2³².
   std::uint32_t below(std::uint32_t n) {
     return static_cast<std::uint32_t>((static_cast<std::uint64_t>(bits()) * n) >> 32);
   }
@@ -31,7 +31,7 @@ class FastRandom {
   std::uint64_t state_;
 };
 
-/// Draws i with a given probability, in constant time.
+/// The alias method: draws i with probability proportional to weights[i], in constant time.
 ///   Walker, ACM Trans. Math. Softw. 3(3), 1977; tables as in Vose, IEEE Trans. Softw. Eng. 17(9), 1991.
 class AliasTable {
  public:
@@ -45,7 +45,7 @@ class AliasTable {
 
  private:
   struct Slot {
-    std::uint32_t own = 0;  ///< the slot's own number is drawn below this, of 2³²
+    std::uint32_t own = 0;  ///< threshold, of 2³²: below it the slot's own number is drawn, else `other`
     std::int32_t other = 0;
   };
   std::vector<Slot> slots_;

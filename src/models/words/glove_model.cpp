@@ -48,7 +48,7 @@ Index GloveModel::declare(const std::string& name) {
                           2 * width_);
 }
 
-/// Vectors and biases in ±½/D, as the published program begins.
+/// Vectors and biases are uniform in ±½/D, as in the published program.
 void GloveModel::initialise(std::uint64_t seed, ModelState state) const {
   std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
   std::uint32_t number = 0;

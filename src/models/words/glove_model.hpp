@@ -7,12 +7,12 @@ namespace unisono::models {
 
 /// Word vectors from co-occurrences: J = Σ f(x) (w_r · v_c + b_r + d_c − ln x)² / 2 by Adagrad; a word's vector is w +
 /// v.
-///   w ← w − s g / √G,  G ← G + g², G = 1/η² at the start; η: the learning rate; s: what the schedule makes of it, as a
-///   share of η. So does the published program, which keeps η² G.
+///   w ← w − s g / √G,  G ← G + g², G = 1/η² at the start; η: the learning rate; s: the scheduled rate divided by η.
+///   The published program does the same, and stores η² G.
 ///   Pennington, Socher & Manning, EMNLP 2014.
 class GloveModel final : public InPlaceModel {
  public:
-  /// \throws ConfigError for a set of something else than co-occurrences, or another update rule
+  /// \throws ConfigError for a set other than co-occurrences, or an unsupported update rule
   GloveModel(const GloveSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;

@@ -6,17 +6,19 @@
 
 namespace unisono::models {
 
-/// The binary tree over words in which frequent ones have short paths: the outputs of hierarchical softmax.
+/// The Huffman tree over words, in which frequent words have short paths: its inner nodes are the outputs of
+/// hierarchical softmax.
 ///   Huffman, Proc. IRE 40(9), 1952; Morin & Bengio, AISTATS 2005.
 class HuffmanTree {
  public:
   HuffmanTree() = default;
   explicit HuffmanTree(std::span<const std::int64_t> counts);
 
-  /// The inner nodes from the root to a word, each of 0 … V − 2.
+  /// The inner nodes on the path from the root to a word, numbered 0 … V − 2.
   std::span<const std::int32_t> nodes(std::int32_t word) const { return part(nodes_, word); }
-  /// Beside them 1 where the path takes the first branch, and 0 where it takes the second.
+  /// For each of these nodes 1 if the path takes the first branch, 0 if it takes the second.
   std::span<const float> targets(std::int32_t word) const { return part(targets_, word); }
+  /// Nodes of the longest path.
   std::size_t longest() const;
 
  private:

@@ -47,7 +47,7 @@ WindowSampler::WindowSampler(const Word2vecSettings& settings, std::span<const s
   std::vector<double> weights;
   for (const std::int64_t count : counts) weights.push_back(std::pow(static_cast<double>(count), 0.75));
   negatives_ = AliasTable(weights);
-  // No word is drawn twice: there must be so many.
+  // No word is drawn twice, so there must be enough words.
   const auto words = static_cast<std::size_t>(
       std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }));
   outputs_ = std::min(static_cast<std::size_t>(settings.negatives) + 1, words);

@@ -17,7 +17,7 @@ constexpr std::size_t kWindowsOfALoss = 64;  // of which one is looked at
 class WordScratch final : public Scratch {
  public:
   std::vector<std::int32_t> kept, context;
-  std::array<Window, 2> windows;  ///< the one that is trained on, and the next one, whose rows are on their way
+  std::array<Window, 2> windows;  ///< the window that is trained on, and the next one, whose rows are being prefetched
   RowLocks::Set locked;
 };
 
@@ -51,7 +51,7 @@ Word2vecModel::Word2vecModel(const Word2vecSettings& settings, const ModelInputs
   if (!counts.empty()) sampler_.emplace(settings, counts);
 }
 
-/// Vectors in ±½/D, outputs at 0, as word2vec begins.
+/// Vectors are uniform in ±½/D and outputs 0, as in the published program.
 void Word2vecModel::initialise(std::uint64_t seed, ModelState state) const {
   std::fill(state.parameters.begin(), state.parameters.end(), 0.0F);
   draw_rows(seed, 0, 0.5F / static_cast<float>(dimension_), {.count = words_}, dimension_,
@@ -101,7 +101,7 @@ void Word2vecModel::update_in_place(const data::Batch& batch, data::ExampleRange
 template <typename Visit>
 void Word2vecModel::for_each_window(const data::Batch& batch, data::ExampleRange range, Scratch& scratch,
                                     Visit visit) const {
-  assert(sampler_);  // who only looks at a model makes it without occurrences
+  assert(sampler_);  // a model that is only applied is made without occurrences
   auto& own = static_cast<WordScratch&>(scratch);
   const auto& text = std::get<Text>(*batch.set);
   std::size_t next = 0;
@@ -135,7 +135,7 @@ void Word2vecModel::train_on(const data::Batch& batch, data::ExampleRange range,
                              Scratch& scratch, std::size_t every_loss, kernels::LossSums& sums) const {
   auto& own = static_cast<WordScratch&>(scratch);
   kernels::InPlaceSums losses;
-  const Window* waiting = nullptr;  // its rows were asked for
+  const Window* waiting = nullptr;  // its rows are being prefetched
   std::size_t number = 0;
   const auto train = [&] {
     if (waiting == nullptr) return;
@@ -151,7 +151,7 @@ void Word2vecModel::train_on(const data::Batch& batch, data::ExampleRange range,
   add(losses, sums);
 }
 
-/// A training step at rate 0 changes nothing and tells the loss.
+/// Evaluates by a training step with rate 0, which changes nothing.
 void Word2vecModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   WordScratch scratch;
   for (const data::ExampleRange& range : batch.ranges) {

@@ -12,10 +12,10 @@ namespace unisono::models {
 ///   Mikolov, Sutskever, Chen, Corrado & Dean, NIPS 2013; Mikolov, Chen, Corrado & Dean, ICLR workshop 2013. Windows
 ///   share their negatives, some at a time: Ji et al., "Parallelizing word2vec in shared and distributed memory", 2016.
 /// An example is a word of the text. The loss is the mean of −ln σ over pairs of a word and an output: of all windows
-/// where it is evaluated, of every 64th where it is trained.
+/// in evaluation, of every 64th in training.
 class Word2vecModel final : public InPlaceModel {
  public:
-  /// \throws ConfigError for a set that is no text, or another update rule
+  /// \throws ConfigError for a set other than text, or an unsupported update rule
   Word2vecModel(const Word2vecSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   void initialise(std::uint64_t seed, ModelState state) const override;
@@ -34,10 +34,11 @@ class Word2vecModel final : public InPlaceModel {
   double flops_per_example() const override;
 
  private:
-  /// \param every_loss of so many windows one is looked at
+  /// \param every_loss the loss is computed for one window out of so many
   void train_on(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
                 std::size_t every_loss, kernels::LossSums& sums) const;
-  /// Calls visit(window) for each window of these sentences, as it is drawn; it stays while the next one is.
+  /// Calls visit(window) for each window of these sentences as soon as it is drawn; a window stays valid until the next
+  /// but one is drawn.
   template <typename Visit>
   void for_each_window(const data::Batch& batch, data::ExampleRange range, Scratch& scratch, Visit visit) const;
   void train_on_window(const Window& window, const InPlaceStep& step, RowLocks::Set& locked, bool want_loss,
@@ -50,7 +51,7 @@ class Word2vecModel final : public InPlaceModel {
   std::uint64_t seed_;
   Index words_, dimension_, width_;
   bool cbow_;
-  std::optional<WindowSampler> sampler_;  ///< none where the model is only to be applied
+  std::optional<WindowSampler> sampler_;  ///< none if the model is only applied
   Index inputs_ = 0, outputs_ = 0;        ///< offsets of the rows in θ
 };
 

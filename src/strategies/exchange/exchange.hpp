@@ -6,28 +6,31 @@
 
 namespace unisono::strategies {
 
-/// What happens to a gradient between the backward pass and the step.
+/// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
-  /// g[first, last) is final on this rank. Ranges come from the end of g to its start, in the same order on every rank.
+  /// Called when g[first, last) is final on this rank. Ranges come from the end of g to its start, in the same order on
+  /// every rank.
   virtual void ready(Index first, Index last) = 0;
-  /// All of g is final on this rank, whether `ready` said so or not; afterwards it is what the optimizer steps by, and
-  /// the exchange begins anew. Collective.
+  /// Called when all of g is final on this rank, whether or not `ready` said so. On return g is the exchanged gradient,
+  /// for the optimizer, and the exchange is ready for the next step. Collective.
   virtual void finish() = 0;
 
-  /// Seconds that both have held this rank up so far, in two parts that do not overlap.
+  /// Seconds that `ready` and `finish` have blocked this rank so far, in two parts that do not overlap.
   struct HeldUp {
-    double communication = 0;  ///< all ranks being there
-    double stragglers = 0;     ///< for ranks that were not there yet
+    double communication = 0;  ///< while all ranks were present
+    double stragglers = 0;     ///< waiting for ranks that had not arrived yet
   };
   virtual HeldUp held_up() const = 0;
 };
 
-/// g ← Σ_r g_r, in buckets, each as soon as it is final. Li et al., "PyTorch distributed", VLDB 2020.
-/// Cost a step: allreduces of 4N bytes together, N flops.
-/// \param gradient the same length on all ranks; it is written to \param bucket_bytes 0: chosen
-/// \param clock that tells how long the ranks were held up
+/// g ← Σ_r g_r, in buckets: the allreduce of each begins as soon as it is final. Li et al., "PyTorch distributed", VLDB
+/// 2020.
+/// Cost per step: allreduces of 4N bytes together, N flops.
+/// \param gradient the same length on all ranks; overwritten with the sum
+/// \param bucket_bytes 0: chosen automatically
+/// \param clock measures the HeldUp seconds
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes = 0, const Clock& clock = steady_clock());
 

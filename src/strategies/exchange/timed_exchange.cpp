@@ -2,7 +2,7 @@
 
 namespace unisono::strategies {
 
-/// Makes a call, and adds what messages and stragglers took of it to the run's seconds.
+/// Makes a call and adds to the run's seconds how long it was blocked by messages and by stragglers.
 template <typename Call>
 TimedExchange::Took TimedExchange::count(Call call) {
   const HeldUp before = exchange_->held_up();

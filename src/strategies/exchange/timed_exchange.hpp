@@ -8,21 +8,21 @@
 
 namespace unisono::strategies {
 
-/// Another exchange, whose seconds are counted as the run's: what it waited for messages and for other ranks. What it
-/// waited for a device's gradient is computation.
+/// Wraps another exchange and adds the time that it blocks to the run's Seconds: waiting for messages and for other
+/// ranks. Waiting for a device to finish the gradient counts as computation.
 class TimedExchange final : public GradientExchange {
  public:
   /// \param backend in whose memory the gradient lies
   TimedExchange(const kernels::Backend& backend, Seconds& seconds, std::unique_ptr<GradientExchange> exchange)
       : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
 
-  /// Called from within a pass, whose seconds are counted as computation: takes back what it held that up.
+  /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
   void ready(Index first, Index last) override;
   void finish() override;
   HeldUp held_up() const override { return exchange_->held_up(); }
 
  private:
-  /// What it took of each kind since the last call.
+  /// Seconds of each kind that one call took.
   struct Took {
     HeldUp held_up;
     double device = 0;

@@ -13,9 +13,9 @@
 
 namespace unisono::strategies {
 
-inline constexpr std::int64_t kWatchedSteps = 64;  // of so many steps in place, one is watched for conflicts
+inline constexpr std::int64_t kWatchedSteps = 64;  // one in-place step out of so many is sampled by ConflictMeter
 
-/// Steps of a model that updates in place: the threads share each.
+/// Hogwild's steps of a model that is updated in place: the threads divide the examples of each step.
 class InPlaceSteps {
  public:
   InPlaceSteps(TrainContext& run, models::RowLocks* locks, ParameterAverage& parameters)
@@ -56,7 +56,7 @@ class InPlaceSteps {
     run_.counters.row_conflicts = meter->conflicts();
   }
 
-  /// \param examples_before these pieces \return how many these have
+  /// \param examples_before examples that θ was trained on before these pieces \return how many examples these have
   std::int64_t train_on(const data::Batch& batch, const std::vector<data::ExampleRange>& pieces,
                         std::int64_t examples_before, double rate, models::ConflictMeter* meter) {
     const ComputeScope computes(run_);
@@ -82,7 +82,7 @@ class InPlaceSteps {
   TrainContext& run_;
   models::RowLocks* locks_;
   ParameterAverage& parameters_;
-  std::optional<models::ConflictMeter> meter_;  ///< of several threads
+  std::optional<models::ConflictMeter> meter_;  ///< only with several threads
   ThreadTeam team_;
   std::vector<Thread> threads_;
   Index own_examples_ = 0;

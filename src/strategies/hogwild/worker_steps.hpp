@@ -12,8 +12,8 @@ namespace unisono::strategies {
 
 inline constexpr int kStripes = 4096;
 
-/// Steps of a model with gradients: each is one thread's, which reads θ, computes on what it read, and adds to θ what
-/// it would have changed there.
+/// Hogwild's steps of a model with gradients: one thread makes a whole step. It copies θ, computes the gradient and the
+/// optimizer's update on the copy, and adds the change of the copy to the shared θ.
 class WorkerSteps {
  public:
   WorkerSteps(TrainContext& run, models::RowLocks* locks)
@@ -21,8 +21,8 @@ class WorkerSteps {
     for (Worker& worker : run.workers.subspan(1)) take_state(run.workers.front().optimizer, worker.optimizer);
   }
 
-  /// Steps [first, last), which no average or report interrupts; worker w makes those from first_step + w on, each
-  /// `threads` after the last. \return the record of the last one
+  /// Makes steps [first, last), between which nothing is averaged or reported; worker w makes every `threads`-th step,
+  /// beginning with first_step + w. \return the record of the last one
   StepRecord make(std::int64_t first, std::int64_t last) {
     const ComputeScope computes(run_);
     team_.run([&](int number) {
@@ -39,14 +39,15 @@ class WorkerSteps {
 
  private:
   struct alignas(kAlignmentBytes) Thread {
-    std::vector<float> before;  ///< θ as it was read
+    std::vector<float> before;  ///< θ as this thread read it
     kernels::LossSums sums;
     data::Batch last;
     Index examples = 0, global_examples = 0;
     models::RowLocks::Set stripe;
   };
 
-  /// Every thread has an optimizer state of its own, and begins with the first one's, which checkpoints keep.
+  /// Every thread has an optimizer state of its own, which begins as a copy of the first thread's: that is the one in
+  /// checkpoints.
   static void take_state(optim::Optimizer& from, optim::Optimizer& to) {
     for (std::size_t i = 0; i < to.state().size(); ++i) {
       const View values = from.state()[i].values.view();
@@ -70,7 +71,7 @@ class WorkerSteps {
     add_changes(worker, thread);
   }
 
-  /// Calls visit(first, floats) for the stripes of θ, locking each where threads lock.
+  /// Calls visit(first, floats) for the stripes of θ, holding the stripe's lock where locking is on.
   template <typename Visit>
   void for_each_stripe(Thread& thread, Visit visit) {
     const auto size = static_cast<Index>(run_.state.parameters.size());
@@ -101,7 +102,7 @@ class WorkerSteps {
     });
   }
 
-  /// The threads' losses, and the mean of their running statistics.
+  /// Adds up the threads' losses and averages their running statistics.
   StepRecord combine(std::int64_t made) {
     const auto& statistics = run_.state.statistics;
     std::vector<double> sums(statistics.size());

@@ -23,7 +23,7 @@ void Client::start_pull(std::int64_t clock, std::int64_t steps, std::vector<Shar
     const int number = static_cast<int>(i);
     const ShardPart& part = parts[i];
     server.pull = {.ask = Ask::pull, .clock = clock, .steps = steps, .rows = std::ssize(part.rows)};
-    // Where the answer goes, before the question.
+    // Receives are posted before the question is sent.
     server.pulling.push_back(wire_.receive_from_server(worker_, number, Channel::pull_answer, bytes_of(server.pulled)));
     server.pulling.push_back(
         wire_.receive_from_server(worker_, number, Channel::pulled_values, std::as_writable_bytes(part.values)));

@@ -10,38 +10,40 @@
 
 namespace unisono::strategies {
 
-/// What a worker asks one server for, or gives it.
+/// The part of a pull or push that concerns one server: values, and which rows they are of (empty: the whole shard).
 struct ShardPart {
   MutableView values;
   std::span<const std::uint32_t> rows = {};
 };
 
-/// Of a vector of θ's size, what each server has. \param shards their places
+/// Cuts a vector of θ's size into the servers' parts. \param shards their ranges in θ
 std::vector<ShardPart> parts_of(MutableView vector, const std::vector<comm::Slice>& shards);
 
-/// What a pull brought beside the values.
+/// What a pull returns in addition to the values.
 struct Pulled {
-  std::int64_t granted = 0;   ///< steps that the worker may make
-  std::int64_t complete = 0;  ///< of every worker, so many steps are in the values
+  std::int64_t granted = 0;   ///< steps that the worker may make before its next pull
+  std::int64_t complete = 0;  ///< the values contain at least so many of each worker's steps in this segment
 };
 
-/// A worker's end of the wire: one pull and one push at a time, each of all servers.
+/// A worker's side of the protocol (wire.hpp). At most one pull and one push are in flight, each to all servers.
 class Client {
  public:
   Client(Wire& wire, int worker, int servers, Index statistics);
 
-  /// \param parts by server, to be filled until finish_pull \param clock of the step that will read
+  /// \param parts by server; filled when finish_pull returns \param clock the worker's step that will use the values
+  /// \param steps that the worker would make with them
   void start_pull(std::int64_t clock, std::int64_t steps, std::vector<ShardPart> parts, MutableView statistics);
   Pulled finish_pull();
 
-  /// Waits for the push before. \param terms what the question says of it, but for `read`
-  /// \param parts by server; they stay as they are until finish_push
+  /// Waits for the previous push, and starts one. \param terms the push's Question, except for `ask` and `read`
+  /// \param parts by server; must not change before finish_push
   void start_push(const Question& terms, const std::vector<ShardPart>& parts, View statistics);
   void finish_push();
 
+  /// Tells all servers that this worker makes no more steps in the segment.
   void leave();
 
-  /// Seconds waited so far: for messages, and for other workers' pushes.
+  /// Seconds waited so far: for messages, and while servers held pulls back for other workers' pushes.
   double message_seconds() const { return message_seconds_; }
   double held_seconds() const { return held_seconds_; }
 
@@ -49,7 +51,7 @@ class Client {
   struct Server {
     Question pull, push;
     Answer pulled, pushed;
-    std::int64_t read = 0;  ///< version that the worker computes on
+    std::int64_t read = 0;  ///< version of the shard that the worker computes on
     std::vector<comm::RequestPtr> pulling, pushing;
   };
   void wait(std::vector<comm::RequestPtr>& requests);

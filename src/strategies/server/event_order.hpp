@@ -7,17 +7,18 @@
 
 namespace unisono::strategies {
 
-/// The order in which a server deals with pulls and pushes: taken down, or given.
+/// The order in which a server handles pulls and pushes: recorded as it happens, or prescribed by a record.
 class EventOrder {
  public:
-  /// To be taken down.
+  /// Records the order.
   EventOrder() = default;
-  /// To be kept to.
+  /// Prescribes this order.
   explicit EventOrder(std::vector<ServerEvent> events) : events_(std::move(events)), is_given_(true) {}
 
   bool may_be_next(const ServerEvent& event) const {
     return !is_given_ || (next_ < events_.size() && events_[next_] == event);
   }
+  /// Called when the server handles this event.
   void goes(const ServerEvent& event) {
     if (!is_given_) events_.push_back(event);
     ++next_;

@@ -2,11 +2,10 @@
 //     every pull_period steps:   θ ← the servers' θ
 //     g ← (1/n) Σ ∇ℓ_i(θ)        over the n examples of the worker's own step
 //     accrued ← accrued + g
-//     every push_period steps:   the servers get `accrued`, which begins anew
+//     every push_period steps:   `accrued` is sent to the servers and reset
 //     between pulls:             θ ← θ − rate · g
-// A push goes on while the next step computes; so does a pull that was started ahead, which then brings θ without the
-// worker's own last push.
-// Memory: a second gradient, a second θ where pulls go ahead, two more gradients where several are accrued.
+// A push is sent while the next step computes. With prefetch, so is a pull, whose θ then lacks the worker's own last
+// push. Memory: a second gradient, a second θ where pulls go ahead, two more gradients where several are accrued.
 #include <array>
 #include <utility>
 
@@ -36,11 +35,11 @@ class GradientWorker final : public ServedWorker {
 
   std::vector<comm::Slice> shards_;
   Buffer second_theta_;
-  MutableView theta_ahead_;  ///< where the next pull goes
+  MutableView theta_ahead_;  ///< the buffer for the next pull
   Buffer statistics_ahead_, pushed_statistics_;
   std::array<Buffer, 2> buffers_;
-  std::array<MutableView, 2> pushes_;                      ///< the next push's, and the one under way
-  std::int64_t accrued_steps_ = 0, accrued_examples_ = 0;  ///< that are in the next push
+  std::array<MutableView, 2> pushes_;                      ///< for the next push, and for the one in flight
+  std::int64_t accrued_steps_ = 0, accrued_examples_ = 0;  ///< accumulated for the next push
 };
 
 GradientWorker::GradientWorker(const TrainContext& run, Client client, const WorkerSettings& settings,
@@ -59,7 +58,7 @@ GradientWorker::GradientWorker(const TrainContext& run, Client client, const Wor
 }
 
 void GradientWorker::make_steps(const Segment& segment) {
-  const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
+  const bool in_step = settings_.consistency != Consistency::asynchronous;  // all make as many steps
   data::Batch batch;
   std::int64_t clock = 0;
   start_pull(0);
@@ -86,7 +85,7 @@ void GradientWorker::start_pull(std::int64_t clock) {
                      ahead ? statistics_ahead_.view() : run_.state.statistics);
 }
 
-/// \return until which step it will do
+/// \return the step before which the worker must pull again
 std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
   const Pulled pulled = client_.finish_pull();
   if (settings_.prefetch) {
@@ -102,7 +101,7 @@ data::Batch GradientWorker::compute() {
       run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_ranks : MeanOver::own_examples);
 }
 
-/// What g is to be multiplied with.
+/// The factor of g that clips its norm.
 float GradientWorker::clipping() {
   if (settings_.clip_norm == 0) return 1;
   return kernels::value_of({.clip_norm = settings_.clip_norm}, run_.backend.squared_norm(run_.gradient));
@@ -114,10 +113,10 @@ void GradientWorker::accrue(const data::Batch& batch, float scale) {
   if (accrues()) add_to_push(scale);
 }
 
-/// To what the next push has so far.
+/// Adds scale · g to the next push.
 void GradientWorker::add_to_push(float scale) {
   const Phase phase(run_, run_.seconds.optimizer);
-  const float kept = accrued_steps_ == 1 ? 0 : 1;  // of a push before
+  const float kept = accrued_steps_ == 1 ? 0 : 1;  // 0: overwrites an earlier push
   run_.backend.axpby(scale, run_.gradient, kept, pushes_[0]);
   run_.backend.submit();
 }
@@ -135,7 +134,7 @@ void GradientWorker::push(const Segment& segment, std::int64_t clock, const data
   accrued_steps_ = 0;
 }
 
-/// Until the next pull.
+/// The worker's own SGD step on its copy of θ, between pulls.
 void GradientWorker::step_alone(double rate, float scale) {
   const Phase phase(run_, run_.seconds.optimizer);
   run_.backend.axpby(-static_cast<float>(rate) * scale, run_.gradient, 1, run_.state.parameters);

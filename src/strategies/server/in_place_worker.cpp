@@ -2,8 +2,9 @@
 //     it pulls the rows of θ that the step's examples touch,
 //     trains on the examples, one after the other,
 //     pushes what changed:   change_row = θ_row − what was pulled
-// A lone worker pushes the rows themselves: nobody else changed them, and θ + (θ' − θ) need not be θ'.
-// Memory: θ, of which the rows in use are true, and twice the rows of a step.
+// If it is the only worker, it pushes the rows themselves: nobody else changed them, and rounding may make θ + (θ' − θ)
+// differ from θ'.
+// Memory: θ, of which only the rows in use are up to date, and twice the rows of a step.
 #include <array>
 #include <optional>
 #include <utility>
@@ -30,11 +31,11 @@ class InPlaceWorker final : public ServedWorker {
   }
 
  private:
-  /// What of a step lies in one shard.
+  /// The rows of a step that lie in one shard.
   struct PulledShard {
     ShardRows map;
     std::vector<std::uint32_t> rows;
-    std::array<std::vector<float>, 2> values;  ///< of these rows, of this step and of the one before
+    std::array<std::vector<float>, 2> values;  ///< values of the rows: of this step, and of the previous one
   };
 
   void make_steps(const Segment& segment) override;
@@ -49,11 +50,11 @@ class InPlaceWorker final : public ServedWorker {
   std::unique_ptr<models::Scratch> scratch_;
   models::TouchedRows touched_;
   std::vector<PulledShard> parts_;
-  std::optional<data::Batch> batch_;  ///< that was read but not trained on
+  std::optional<data::Batch> batch_;  ///< a batch that was read but not yet trained on
 };
 
 void InPlaceWorker::make_steps(const Segment& segment) {
-  const bool in_step = settings_.consistency != Consistency::asynchronous;  // every worker makes as many
+  const bool in_step = settings_.consistency != Consistency::asynchronous;  // all make as many steps
   for (std::int64_t clock = 0; !in_step || clock < segment.steps; ++clock) {
     if (!batch_) batch_ = next_batch(run_);
     mark(*batch_);
@@ -65,7 +66,7 @@ void InPlaceWorker::make_steps(const Segment& segment) {
   }
 }
 
-/// The rows that the batch touches.
+/// Finds the rows that the batch touches.
 void InPlaceWorker::mark(const data::Batch& batch) {
   const ScopedTimer timer(run_.seconds.compute, run_.clock);
   for (const data::ExampleRange& piece : pieces_of(batch)) {
@@ -74,7 +75,7 @@ void InPlaceWorker::mark(const data::Batch& batch) {
   for (PulledShard& part : parts_) {
     part.rows.clear();
     part.map.take_touched(touched_, part.rows);
-    std::swap(part.values[0], part.values[1]);  // those of the step before are on their way
+    std::swap(part.values[0], part.values[1]);  // the previous step's values are still being sent
     part.values[0].resize(static_cast<std::size_t>(part.map.floats_of(part.rows)));
   }
 }
@@ -85,7 +86,7 @@ std::vector<ShardPart> InPlaceWorker::parts() {
   return parts;
 }
 
-/// Calls visit(floats of a row in θ, the same in the message).
+/// Calls visit(a row in θ, the same row in the message) for each pulled row.
 template <typename Visit>
 void InPlaceWorker::for_each_row(Visit visit) {
   for (PulledShard& part : parts_) {

@@ -13,7 +13,7 @@ std::vector<int> places_of(int rank, const std::vector<int>& ranks) {
   return places;
 }
 
-/// How many of the ones before live on the same rank.
+/// How many of the lower numbers are on the same rank.
 int place_of(int number, const std::vector<int>& ranks) {
   const auto own = ranks.begin() + number;
   return static_cast<int>(std::count(ranks.begin(), own, *own));
@@ -21,7 +21,8 @@ int place_of(int number, const std::vector<int>& ranks) {
 
 }  // namespace
 
-/// Rank 0 always works. Of ranks that are numbered node by node every node gets its share of servers.
+/// Rank 0 always has a worker. Servers are spaced evenly, so if ranks are numbered node by node, every node gets its
+/// share.
 Roles Roles::of_ranks(int ranks, int servers) {
   Roles roles;
   for (int server = 0; server < servers; ++server) {

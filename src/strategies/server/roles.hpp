@@ -4,20 +4,19 @@
 
 namespace unisono::strategies {
 
-/// Who works and who serves: worker w and server s each live on a rank, which may be home to several.
+/// Which rank runs which workers and servers. A rank may run several.
 class Roles {
  public:
-  /// \param servers that serve and do nothing else, fewer than ranks and spread over them; 0: every rank works and
-  ///                serves
+  /// \param servers dedicated ones, fewer than ranks, spread evenly over them; 0: every rank runs a worker and a server
   static Roles of_ranks(int ranks, int servers);
-  /// So many of either, dealt to the ranks in turn: for runs that are repeated on other ranks.
+  /// So many workers and servers, assigned to the ranks round-robin: for replays on another number of ranks.
   static Roles dealt(int ranks, int workers, int servers);
 
   int workers() const { return static_cast<int>(workers_.size()); }
   int servers() const { return static_cast<int>(servers_.size()); }
   int rank_of_worker(int worker) const { return workers_[static_cast<std::size_t>(worker)]; }
   int rank_of_server(int server) const { return servers_[static_cast<std::size_t>(server)]; }
-  /// Its number among the workers, or servers, of its rank.
+  /// Its number among the workers, or servers, of the same rank.
   int place_of_worker(int worker) const;
   int place_of_server(int server) const;
   int most_servers_of_a_rank() const;

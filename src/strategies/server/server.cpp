@@ -43,7 +43,7 @@ void Server::when(comm::RequestPtr request, std::function<void()> then) {
   pending_.push_back({std::move(then), std::move(request)});
 }
 
-/// \param of that the bytes are of
+/// \param of owner of the bytes, kept until they are sent
 void Server::send(int worker, Channel channel, std::span<const std::byte> bytes, std::shared_ptr<const Reply> of) {
   when(wire_.send_to_worker(worker, number_, channel, bytes), [of = std::move(of)] {});
 }
@@ -114,7 +114,7 @@ void Server::has_come(int worker, Ask ask) {
 
 // --- What is done about it -------------------------------------------------------------------------------------------
 
-/// \return whether anybody's turn had come
+/// Handles the first waiting question whose turn it is. \return whether there was one
 bool Server::take_turn() {
   const auto next = std::find_if(waiting_.begin(), waiting_.end(), [this](const Turn& turn) { return may_go(turn); });
   if (next == waiting_.end()) return false;
@@ -146,7 +146,7 @@ bool Server::all_have_pushed() const {
          segment_.active;
 }
 
-/// Steps of every worker that are in the shard.
+/// The number of steps that every active worker has in the shard.
 std::int64_t Server::complete() const {
   std::int64_t steps = peers_.front().clock;
   for (int worker = 1; worker < segment_.active; ++worker) {
@@ -215,8 +215,8 @@ void Server::answer(int worker) {
   if (!reply->statistics.empty()) send(worker, Channel::pulled_statistics, bytes_of(reply->statistics), reply);
 }
 
-/// Asynchronous workers share a segment's steps as they come; towards its end in small portions, so that none has many
-/// left when the others have none.
+/// How many steps the worker may make. Asynchronous workers take a segment's steps first come, first served; towards
+/// its end in small portions, so that none still has many to make when the others have finished.
 std::int64_t Server::grant(const Question& pull) {
   if (settings_.consistency != Consistency::asynchronous) return std::min(pull.steps, segment_.steps - pull.clock);
   const std::int64_t share = (to_grant_ + segment_.active - 1) / segment_.active;

@@ -14,64 +14,66 @@
 
 namespace unisono::strategies {
 
-/// What a pull may miss of what others have pushed.
+/// Which of the other workers' pushes a pull may miss.
 enum class Consistency {
-  asynchronous,  ///< anything
-  bounded,       ///< all but each worker's last `staleness` steps are in it: stale synchronous parallel
-  synchronous,   ///< nothing; the workers' pushes of a step make one update
+  asynchronous,  ///< any
+  bounded,       ///< only each worker's last `staleness` steps: stale synchronous parallel
+  synchronous,   ///< none; the workers' pushes of a step make one update
 };
 
-/// Steps that are made without a meeting of all ranks.
+/// Steps of the run between two points at which all ranks synchronise.
 struct Segment {
   std::int64_t first = 0, last = 0;  ///< of the run's steps
-  int active = 1;                    ///< workers 0 … take part
-  /// Of each of these; asynchronous workers make as many together as these are, whoever comes first.
+  int active = 1;                    ///< workers 0 … active − 1 take part
+  /// Steps of each active worker. Asynchronous workers make active · steps together, and who asks first makes more.
   std::int64_t steps = 0;
 
-  /// Which of the run's steps a worker's is that has made so many of its own in this segment.
+  /// The run's step, for the learning-rate schedule, that corresponds to a worker's step number `clock` in this
+  /// segment.
   std::int64_t step_at(std::int64_t clock) const {
     return first + std::min(clock * (last - first) / steps, last - first - 1);
   }
 };
 
-/// What servers are told.
+/// The settings of a server.
 struct ServerSettings {
   Consistency consistency = Consistency::asynchronous;
-  std::int64_t staleness = 0;   ///< bounded
-  std::int64_t kept_reads = 0;  ///< of each worker's reads the last ones stay, to be compared with
+  std::int64_t staleness = 0;   ///< with bounded: steps
+  std::int64_t kept_reads = 0;  ///< how many of each worker's last pulled values are kept, for delay compensation
 };
 
-/// Serves one shard to all workers, in the order in which they ask, as far as the consistency allows.
+/// Serves one shard to all workers: handles their pulls and pushes in the order of arrival, as far as the consistency
+/// allows.
 class Server {
  public:
   Server(Wire& wire, const Roles& roles, int number, Shard& shard, ServerSettings settings);
 
-  /// Until all workers of the segment have left.
+  /// Runs until all active workers of the segment have left. Called by one thread.
   void serve(const Segment& segment, EventOrder& order);
 
   const ServerCounters& counters() const { return counters_; }
 
  private:
-  /// What a worker computes on.
+  /// Values that a worker has pulled and computes on.
   struct Read {
     std::int64_t version;
     std::shared_ptr<const Buffer> values;
   };
-  /// On its way to a worker.
+  /// A message in flight to a worker, and its memory.
   struct Reply {
     Answer answer;
     std::shared_ptr<const Buffer> values = nullptr;
     std::vector<float> statistics = {};
   };
 
-  /// What a worker asks, and what belongs to it.
+  /// The server's state for one worker: its last questions, and the buffers of its messages.
   struct Peer {
-    Question heard, pull, push;  ///< the last ones
+    Question heard, pull, push;  ///< the question received last; the last pull and push
     std::vector<std::uint32_t> pulled_rows, pushed_rows;
     Buffer values;
     std::vector<float> statistics;
-    std::vector<Read> read;  ///< the last ones, where they are kept
-    std::int64_t clock = 0;  ///< steps that are in the shard
+    std::vector<Read> read;  ///< the last kept_reads ones
+    std::int64_t clock = 0;  ///< the worker's steps in this segment whose pushes are in the shard
     Stopwatch since_pull;
   };
   struct Turn {
@@ -79,7 +81,7 @@ class Server {
     Ask ask;
   };
   struct Pending {
-    std::function<void()> then;  ///< holds what the request needs, and so ends after it
+    std::function<void()> then;  ///< called when the request is done; owns the memory that the request uses
     comm::RequestPtr request;
   };
 
@@ -109,7 +111,7 @@ class Server {
   Shard& shard_;
   ServerSettings settings_;
   Segment segment_;
-  std::int64_t to_grant_ = 0;  ///< steps, asynchronous
+  std::int64_t to_grant_ = 0;  ///< asynchronous: steps of the segment that are not granted yet
   EventOrder* order_ = nullptr;
   std::vector<Peer> peers_;
   std::vector<Pending> pending_;

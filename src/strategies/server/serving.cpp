@@ -70,7 +70,7 @@ void Serving::add_workers() {
     TrainContext context = context_of(role, place);
     role.worker = plan_.make_worker(context, std::move(client));
     if (run_.worker_steps.size() != static_cast<std::size_t>(plan_.roles.workers())) continue;
-    // A resumed run, whose workers have gone at their own pace.
+    // In a resumed run each worker continues after its own number of steps.
     const std::int64_t made = run_.worker_steps[static_cast<std::size_t>(role.number)];
     const std::int64_t steps_per_epoch = context.source.steps_per_epoch();
     role.worker->set_steps(made);
@@ -78,7 +78,8 @@ void Serving::add_workers() {
   }
 }
 
-/// The run as one worker sees it: with books of its own, and where the rank is home to several, with parts of its own.
+/// The context for one worker: with its own sums and seconds and, if the rank has several workers, its own model,
+/// source and vectors.
 TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
   const Worker own = run_.workers.empty()
                          ? Worker{run_.backend, run_.model, run_.source, run_.optimizer, run_.state, run_.gradient}
@@ -133,8 +134,8 @@ void Serving::train() {
   }
 }
 
-/// To the next report, evaluation or checkpoint, or as it was recorded; or to the end of the time that the first worker
-/// trains alone, who then makes the steps of all.
+/// The segment goes to the next report, evaluation or checkpoint, or as it was recorded. During warm-up it ends with
+/// the warm-up at the latest, and worker 0 makes the steps of all workers.
 Segment Serving::next_segment(std::int64_t made) const {
   const bool alone = made < plan_.alone_until;
   std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
@@ -152,7 +153,7 @@ EventOrder Serving::order_of(const Segment& segment, int server) const {
 
 void Serving::run_roles(const Segment& segment) {
   for (const auto& server : servers_) server->order = order_of(segment, server->number);
-  if (!team_) return;  // more ranks than there are roles to be repeated
+  if (!team_) return;  // a replay may have more ranks than roles
   team_->run([&](int thread) {
     try {
       const auto role = static_cast<std::size_t>(thread);
@@ -169,13 +170,13 @@ void Serving::run_roles(const Segment& segment) {
   wire_.rethrow_cause();
 }
 
-/// What this rank's roles have counted.
+/// Adds up the counters of this rank's roles.
 void Serving::collect() {
   for (const auto& role : workers_) {
     role->backend.collect(role->sums);
     run_.sums += std::exchange(role->sums, {});
   }
-  // Several workers of a rank go on at the same time: one of them tells where it went.
+  // Several workers of a rank run concurrently: the seconds of one of them are taken.
   if (!workers_.empty()) {
     const Seconds own = std::exchange(workers_.front()->seconds, {});
     run_.seconds.compute += own.compute;
@@ -193,7 +194,7 @@ void Serving::collect() {
   }
 }
 
-/// Every rank gets what the servers hold.
+/// Copies the servers' shards and statistics to all ranks.
 void Serving::gather() {
   const Phase phase(run_, run_.seconds.exposed_communication);
   Allocator& memory = run_.backend.memory();
@@ -227,7 +228,7 @@ void Serving::broadcast_shard(int server) {
   for (optim::OptimizerState& state : run_.optimizer.state()) broadcast(state.values.view());
 }
 
-/// Tells the recorder in which order the servers dealt with what came.
+/// Gives the recorder the order in which the servers handled their events.
 void Serving::record(const Segment& segment) {
   std::vector<std::byte> own;
   for (const auto& role : servers_) {

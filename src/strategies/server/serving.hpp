@@ -16,31 +16,33 @@
 
 namespace unisono::strategies {
 
-/// Who is who on these ranks. \throws ConfigError where no rank would train
+/// The roles that the settings give to these ranks. \throws ConfigError if no rank would train
 Roles roles_of(const StrategySettings& settings, int ranks);
-/// The beginning of a strategy's advice for busy servers.
+/// The beginning of the text of StrategyKind::relief for strategies with servers.
 std::string relief_by_servers(const StrategySettings& settings);
-/// A rank's part of the examples where these roles are.
+/// A rank's part of the training examples under these roles; see Strategy::data_shard.
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank);
 
-/// What a strategy makes of workers and servers.
+/// What a strategy with servers specifies: roles, shards, and how workers and servers are made.
 struct ServingPlan {
   Roles roles;
-  std::vector<comm::Slice> places{};  ///< of the shards
+  std::vector<comm::Slice> places{};  ///< the shards' ranges in θ
   ServerSettings server{};
-  /// \param run of this worker alone
+  /// \param run the worker's own context, see Serving::context_of
   std::function<std::unique_ptr<ServedWorker>(const TrainContext& run, Client client)> make_worker{};
-  /// \param statistics that this shard is to hold, too; none but for server 0 \param backend of servers, on the CPU
+  /// \param statistics running statistics that the shard holds as well; empty except for server 0 \param backend a CPU
+  /// backend for the server's updates
   std::function<std::unique_ptr<Shard>(comm::Slice place, MutableView statistics, kernels::Backend& backend)>
       make_shard{};
-  std::int64_t alone_until = 0;   ///< worker 0 makes the steps before this one alone
-  bool serves_optimizer = false;  ///< shards update θ by the run's optimizer, whose state is theirs
-  /// At the end of each segment, on all ranks; may be empty.
+  std::int64_t alone_until = 0;   ///< steps before this one are made by worker 0 alone
+  bool serves_optimizer = false;  ///< the shards apply the run's optimizer and hold its state
+  /// Called at the end of each segment, on all ranks; may be empty.
   std::function<void(comm::Communicator& group, const Roles& roles)> at_meeting{};
 };
 
-/// Workers and servers on the ranks of a run, each on a thread of its own: trains segment after segment, at whose ends
-/// all pushes are in θ, all ranks get all of it, and the observer sees one model.
+/// The training loop of strategies with servers. Each worker and server runs on a thread of its own. Training goes
+/// segment by segment; at the end of each, all pushes have been applied, all ranks get the whole θ, and the observer
+/// sees one consistent model.
 class Serving {
  public:
   /// Collective.
@@ -49,10 +51,10 @@ class Serving {
   void train();
 
  private:
-  /// A worker, and what it counts.
+  /// A worker and its counters.
   struct WorkerRole {
     int number;
-    kernels::Backend& backend;  ///< that it computes with
+    kernels::Backend& backend;  ///< with which it computes
     kernels::LossSums sums{};
     Seconds seconds{};
     std::unique_ptr<ServedWorker> worker{};
@@ -61,7 +63,7 @@ class Serving {
     int number = 0;
     std::unique_ptr<Shard> shard;
     std::unique_ptr<Server> server;
-    EventOrder order{};  ///< of the segment
+    EventOrder order{};  ///< of the present segment
   };
 
   void add_workers();
@@ -80,11 +82,11 @@ class Serving {
   ServingPlan plan_;
   std::unique_ptr<comm::Communicator> group_;
   Wire wire_;
-  std::unique_ptr<kernels::Backend> backend_;  ///< of this rank's servers
+  std::unique_ptr<kernels::Backend> backend_;  ///< for this rank's servers
   std::vector<std::unique_ptr<WorkerRole>> workers_;
   std::vector<std::unique_ptr<ServerRole>> servers_;
   std::unique_ptr<ThreadTeam> team_;
-  Index examples_ = 0;  ///< trained on until the last record, by all
+  Index examples_ = 0;  ///< over all workers, up to the last record
 };
 
 }  // namespace unisono::strategies

@@ -18,7 +18,7 @@ Shard::Shard(comm::Slice place, models::ModelState state, Allocator& memory)
   memory.copy(state.statistics, statistics_);
 }
 
-/// A copy of them where somebody holds the values.
+/// Copies the values first if somebody else holds them (copy on write).
 MutableView Shard::mutable_values() {
   constexpr long kHolders = 2;  // this one and the pool
   if (values_.use_count() > kHolders) {
@@ -50,7 +50,8 @@ void Shard::apply_together(std::span<const Push> pushes) {
   ++version_;
 }
 
-/// A pass over all workers moves them as far as the workers' own have moved on average.
+/// An exponential average, weighted so that one push of each worker moves the statistics as far as the workers' own
+/// moved on average.
 void Shard::take_statistics(const Push& push) {
   const auto weight = static_cast<float>(push.question->weight);
   for (std::size_t i = 0; i < statistics_.size(); ++i) {
@@ -59,7 +60,7 @@ void Shard::take_statistics(const Push& push) {
   }
 }
 
-/// Statistics of frozen layers, which no rounding may change.
+/// True for statistics of frozen layers, which must not change even by rounding.
 bool Shard::unmoved_by(std::span<const Push> pushes, std::size_t i) const {
   return std::ranges::all_of(pushes, [&](const Push& push) { return push.statistics[i] == statistics_[i]; });
 }
@@ -82,7 +83,7 @@ class GradientShard final : public Shard {
     optimizer_->step(mutable_values(), push.values, rate, push.question->gradient_scale);
   }
 
-  /// The gradients are parts of one mean.
+  /// The gradients are parts of one mean over the global batch: they are added up.
   void update_together(std::span<const Push> pushes) override {
     const MutableView sum = pushes.front().values;
     for (const Push& push : pushes.subspan(1)) {
@@ -91,7 +92,7 @@ class GradientShard final : public Shard {
     optimizer_->step(mutable_values(), sum, pushes.front().question->rate, pushes.front().question->gradient_scale);
   }
 
-  /// What the gradient would be at the values of now, to first order, with g gᵀ's diagonal for the Hessian.
+  /// Approximates the gradient at the present values to first order, with the diagonal of g gᵀ as the Hessian.
   void compensate(const Push& push) {
     const auto lambda = static_cast<float>(stale_.delay_compensation);
     for (std::size_t i = 0; i < push.values.size(); ++i) {

@@ -6,7 +6,7 @@
 namespace unisono::strategies {
 namespace {
 
-/// Cuts at the border that `nearest` gives for each of the equal parts' borders.
+/// Moves each border between equal parts to where `nearest` allows a cut.
 template <typename Nearest>
 std::vector<comm::Slice> cut(Index floats, int shards, Nearest nearest) {
   std::vector<comm::Slice> parts;
@@ -49,7 +49,7 @@ ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard
   ParameterLayout part;
   const std::vector<Block>& blocks = layout.blocks();
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    // With the unused floats behind it, so that the next one begins where it does in θ.
+    // Includes the unused floats after the block, so that the next block has the same offset as in θ.
     const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size();
     const Index first = std::max(blocks[i].offset, shard.first), last = std::min(next, shard.last);
     if (first >= last) continue;

@@ -10,7 +10,7 @@
 
 namespace unisono::strategies {
 
-/// Of a vector of θ's size what lies in a shard.
+/// The part of a vector of θ's size that lies in a shard.
 template <typename Vector>
 Vector slice(Vector whole, comm::Slice place) {
   return whole.subspan(static_cast<std::size_t>(place.first), static_cast<std::size_t>(place.last - place.first));
@@ -19,27 +19,27 @@ Vector slice(Vector whole, comm::Slice place) {
 /// Where θ may be cut into shards.
 enum class Cut {
   lines,   ///< between any two cache lines
-  blocks,  ///< between blocks: the update rule takes norms of whole ones (LARS, LAMB)
+  blocks,  ///< only between blocks, for update rules with norms of whole blocks (LARS, LAMB)
 };
 
-/// θ in so many parts of about equal bytes, one behind the other; some may be empty.
+/// Cuts θ into `shards` consecutive parts of about equal size; some may be empty.
 std::vector<comm::Slice> cut_into_shards(const ParameterLayout& layout, int shards, Cut cut);
-/// The same, between rows of these spaces.
+/// The same, but never inside a row of these spaces.
 std::vector<comm::Slice> cut_between_rows(Index floats, const std::vector<models::RowSpace>& spaces, int shards);
 
-/// The blocks of θ as far as they lie in a shard, at the same distances: what an optimizer of the shard alone needs to
-/// know. Blocks that are cut are of one dimension.
+/// A layout for the optimizer of one shard: the parts of θ's blocks that lie in the shard, with unchanged distances
+/// between them, each as a block of one dimension.
 ParameterLayout layout_of_shard(const ParameterLayout& layout, comm::Slice shard);
 
-/// The rows of θ that lie in a shard, numbered from 0, and what belongs to no row.
+/// The rows of θ that lie in a shard, numbered from 0 through all spaces, and the segments that belong to no row.
 class ShardRows {
  public:
   ShardRows(Index floats, const std::vector<models::RowSpace>& spaces, comm::Slice shard);
 
   std::int64_t count() const { return count_; }
-  /// Adds the numbers of those rows that were touched, in order, to `rows`, and forgets that they were.
+  /// Appends the numbers of the touched rows, ascending, to `rows`, and resets their marks.
   void take_touched(models::TouchedRows& touched, std::vector<std::uint32_t>& rows) const;
-  /// Floats of these rows, and of what belongs to no row.
+  /// Floats of these rows and of all segments that belong to no row.
   Index floats_of(std::span<const std::uint32_t> rows) const;
   /// Calls visit(offset in θ, floats) for each of these rows, and then for each segment that belongs to no row.
   template <typename Visit>
@@ -53,11 +53,11 @@ class ShardRows {
   }
 
  private:
-  /// The rows of a space that lie in the shard.
+  /// Those rows of one space that lie in the shard.
   struct RowSegment {
     std::size_t space;
     Index first, rows;    ///< of the space
-    std::int64_t number;  ///< of the first one
+    std::int64_t number;  ///< of the first one in the shard
     Index offset, stride;
   };
   std::vector<RowSegment> parts_;

@@ -5,7 +5,7 @@
 
 namespace unisono::strategies {
 
-/// Tells messages between the same two ranks apart.
+/// A tag that is different for all messages between the same two ranks.
 int Wire::tag(int worker, int server, Channel channel) const {
   const int channels = static_cast<int>(Channel::pulled_statistics) + 1;
   return (roles_.place_of_worker(worker) * most_servers_ + roles_.place_of_server(server)) * channels +

@@ -12,44 +12,46 @@
 
 namespace unisono::strategies {
 
-// What a worker and a server say to each other. A worker asks, in messages of known length, and each question gets one
-// answer; it has one pull and one push at a server at most that were not answered:
+// The protocol between workers and servers. A worker sends questions, in messages of known length, and gets one answer
+// to each pull and push. At each server at most one of its pulls and one of its pushes are unanswered:
 //
 //     worker                                       server
 //       pull   Question, [rows]            →
 //              Answer, values, [statistics]  ←     as soon as the consistency allows
 //       push   Question, values, [statistics] →
-//              Answer                      ←       once it is in θ
-//       leave  Question                    →       no more of them until the next segment
+//              Answer                      ←       once it is applied to θ
+//       leave  Question                    →       no more questions in this segment
 //
-// Rows are named where the model is updated in place; a push is then of the rows of the pull before. Running statistics
-// go to and come from server 0.
+// The rows are sent if the model is updated in place; a push is then of the rows of the previous pull. Running
+// statistics are exchanged with server 0 only.
 
 /// What a worker asks for.
 enum class Ask : std::int32_t { pull, push, leave };
 
+/// A worker's message; comments name the questions that use a member.
 struct Question {
   Ask ask = Ask::leave;
   std::int32_t padding = 0;
-  std::int64_t clock = 0;     ///< pull: the step that will read; push: the worker's steps that are in θ then
+  std::int64_t clock = 0;     ///< pull: the worker's step that will use the values; push: its steps in θ after it
   std::int64_t steps = 0;     ///< pull: how many the worker would make before its next pull
-  std::int64_t rows = 0;      ///< pull: how many are named
-  std::int64_t read = 0;      ///< push: the shard's version that the parameters were of
-  std::int64_t examples = 0;  ///< push: that it comes from
+  std::int64_t rows = 0;      ///< pull: how many rows are requested
+  std::int64_t read = 0;      ///< push: the shard's version on which it was computed
+  std::int64_t examples = 0;  ///< push: on which it was computed
   double rate = 0;            ///< push: learning rate
   double weight = 0;          ///< push: its share of the step's examples over all workers
-  float gradient_scale = 1;   ///< push: from clipping
+  float gradient_scale = 1;   ///< push: factor of the gradient, from clipping
   std::int32_t more_padding = 0;
 };
 
+/// A server's answer to a pull or a push.
 struct Answer {
-  std::int64_t version = 0;   ///< of the shard: updates that it has had
-  std::int64_t complete = 0;  ///< pull: of every worker, so many steps are in it
+  std::int64_t version = 0;   ///< of the shard: number of its updates
+  std::int64_t complete = 0;  ///< pull: the shard contains at least so many steps of each worker
   std::int64_t granted = 0;   ///< pull, server 0: steps that the worker may make
-  double held_seconds = 0;    ///< pull: how long the consistency forbade to answer
+  double held_seconds = 0;    ///< pull: how long it was held back for the consistency
 };
 
-/// As it is sent.
+/// The bytes of a message.
 template <typename T>
 std::span<std::byte> bytes_of(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
@@ -61,10 +63,10 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 enum class Channel { question, rows, values, statistics, push_answer, pull_answer, pulled_values, pulled_statistics };
 
-/// Messages between roles. Any number of threads may use it at the same time.
+/// Point-to-point messages between workers and servers, wherever they run. Thread-safe.
 class Wire {
  public:
-  /// \param communicator that nobody else uses \param clock of who waits for messages
+  /// \param communicator used by nothing else \param clock measures waiting for messages
   Wire(comm::Communicator& communicator, const Roles& roles, const Clock& clock = steady_clock())
       : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()), clock_(clock) {}
 
@@ -73,13 +75,14 @@ class Wire {
   comm::RequestPtr send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes);
   comm::RequestPtr receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes);
 
-  /// Waits for a request. \throws PeerFailure where a thread of this rank gave up
+  /// Waits for a request. \throws PeerFailure if a thread of this rank gave up meanwhile
   void wait(comm::Request& request);
-  /// Waits until one of these, of which there is one at least, is done. \return the places of those that are
+  /// Waits until at least one of these requests is done. \param requests not empty \return the indices of those that
+  /// are done
   std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests);
-  /// This thread cannot go on, so that no other of this rank need wait for it.
+  /// Called by a thread that cannot go on: ends the waits of the rank's other threads.
   void give_up(std::exception_ptr cause);
-  /// Throws what the first thread gave up for: what the others throw is a consequence.
+  /// Rethrows the exception of the thread that gave up first, if any; those of the others are consequences of it.
   void rethrow_cause();
 
   const Clock& clock() const { return clock_; }
@@ -89,7 +92,7 @@ class Wire {
 
   comm::Communicator& communicator_;
   const Roles& roles_;
-  int most_servers_;  ///< of a rank
+  int most_servers_;  ///< on one rank
   const Clock& clock_;
   std::atomic<bool> gave_up_ = false;
   std::mutex mutex_;

@@ -9,19 +9,19 @@
 
 namespace unisono::experiment {
 
-/// Nothing where the model does not tell classes apart.
+/// How to read the model's outputs as classes; nothing if it does not predict classes.
 std::optional<ClassReading> class_reading(const TrainedModel& model);
 
-/// What the classes are called, by the run, or where it does not say by the set that it was trained on; empty: they
-/// have no names. Reads files: for rank 0. \throws DataError where the names that the run was trained with are gone
+/// The names of the classes, from the run or else from its training set; empty if they have none. Reads files: call it
+/// on rank 0. \throws DataError if the names with which the run was trained are gone
 std::vector<std::string> class_names_of(const TrainedModel& model, const ApplyOptions& options);
 
-/// What the examples of a split are to be compared with.
+/// The known answers of a split's examples: labels, targets or ratings.
 struct AnswerKind {
   std::string name;  ///< label, target, rating
-  Index width = 0;   ///< values of an example; 0: none
+  Index width = 0;   ///< values per example; 0: no answers
 };
-/// Of the split that a model is applied to: nothing where the targets are the features.
+/// The answers of the split to which a model is applied; none if the targets are the features.
 AnswerKind answer_kind(const TrainedModel& model);
 
 /// A batch's class numbers, targets or ratings. \return [B, width]; empty where it has none

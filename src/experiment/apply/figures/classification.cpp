@@ -46,7 +46,7 @@ bool count(const ClassReading& reading, View rows, const std::vector<float>& ans
   return true;
 }
 
-/// Each rank orders every P-th class's scores.
+/// Each rank ranks the scores of every P-th class.
 std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const ClassReading& reading, const Scores& own) {
   const std::vector<std::int32_t> labels = gather(replicas, own.labels);
   const auto outputs = static_cast<std::size_t>(reading.outputs);

@@ -8,24 +8,25 @@
 
 namespace unisono::experiment {
 
-/// How well one class is found. A quotient of nothing is 0, as in scikit-learn.
+/// Precision, recall and F1 of one class; 0/0 counts as 0, as in scikit-learn.
 struct ClassFigures {
-  double precision = 0;      ///< of the examples that were predicted to be of this class, the share that are
-  double recall = 0;         ///< of the examples of this class, the share that were found
+  double precision = 0;      ///< share of the examples predicted as this class that belong to it
+  double recall = 0;         ///< share of this class's examples that were predicted as it
   double f1 = 0;             ///< harmonic mean of the two
   std::int64_t support = 0;  ///< examples of this class
 };
 
-/// How many examples of each class were predicted to be of which one.
+/// Counts how many examples of each class were predicted as each class.
 class ConfusionMatrix {
  public:
-  /// Above so many classes only each class's own counts are kept: the whole matrix would take more than 32 MiB.
+  /// Above so many classes only the counts of each class are kept, because the whole matrix would take more than 32
+  /// MiB.
   static constexpr Index kMostClasses = 2048;
 
   explicit ConfusionMatrix(Index classes);
 
   void add(std::int32_t truth, std::int32_t predicted);
-  /// All counts in one piece, to be summed over ranks.
+  /// All counts in one vector, for an allreduce over ranks.
   std::span<std::int64_t> counts() { return counts_; }
 
   Index classes() const { return classes_; }
@@ -47,7 +48,7 @@ class ConfusionMatrix {
   std::int64_t hits(Index label) const { return counts_[at(2 * classes_ + label)]; }
 
   Index classes_;
-  std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and where there are cells [K, K]
+  std::vector<std::int64_t> counts_;  ///< [K] labels, [K] predictions, [K] hits, and if has_cells() [K, K]
 };
 
 }  // namespace unisono::experiment

@@ -5,13 +5,14 @@
 
 namespace unisono::experiment {
 
-/// An example's score, and whether it is what the score is for.
+/// An example's score for a class, and whether it belongs to the class.
 struct RankedExample {
   float score = 0;
   bool positive = false;
 };
 
-/// What an order by scores is worth. NaN where all examples are positive, or none, or a score is no number.
+/// How well the scores rank positive before negative examples. NaN if all examples are positive, or none, or a score is
+/// NaN.
 struct RankingFigures {
   double roc_auc = 0;  ///< share of the pairs of a positive and a negative example of which the positive one has the
                        ///< higher score; equal scores count half
@@ -19,7 +20,7 @@ struct RankingFigures {
                                  ///< without interpolation
 };
 
-/// Both figures of one order; O(n log n). As scikit-learn's roc_auc_score and average_precision_score.
+/// Computes both in O(n log n), as scikit-learn's roc_auc_score and average_precision_score.
 RankingFigures rank_figures(std::vector<RankedExample> examples);
 
 }  // namespace unisono::experiment

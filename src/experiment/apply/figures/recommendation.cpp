@@ -15,7 +15,7 @@
 namespace unisono::experiment {
 namespace {
 
-/// The relevant items of each user, ascending: none twice, and none that cannot be recommended.
+/// The relevant items of each user, ascending, without duplicates and without items that cannot be recommended.
 class Relevant {
  public:
   Relevant(const RatedItems& liked, const RatedItems& excluded) : liked_(liked), excluded_(excluded) {}
@@ -34,7 +34,8 @@ class Relevant {
   const RatedItems& excluded_;
 };
 
-/// Of users [first, last): three figures each, at `figures` + 3 · user; and 1 in `counted` for those who have any.
+/// Computes three figures for each of users [first, last), at `figures` + 3 · user, and sets `counted` to 1 for those
+/// with relevant items.
 void judge(const Recommender& recommender, const Relevant& relevant, comm::Slice users, std::size_t k,
            std::vector<double>& figures, std::vector<std::int64_t>& counted) {
   std::vector<Recommendation> chosen(k);
@@ -76,7 +77,7 @@ RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& r
     const comm::Slice part = comm::slice_of(own.last - own.first, thread, team.size());
     judge(recommender, relevant, {own.first + part.first, own.first + part.last}, places, figures, counted);
   });
-  replicas.allreduce_sum(std::span(figures));  // each user's are 0 on all ranks but one
+  replicas.allreduce_sum(std::span(figures));  // a user's figures are 0 on all ranks but one
   replicas.allreduce_sum(std::span(counted));
   for (std::size_t user = 0; user < counted.size(); ++user) {
     result.users += counted[user];

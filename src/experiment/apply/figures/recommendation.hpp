@@ -10,17 +10,17 @@
 
 namespace unisono::experiment {
 
-/// What a model of ratings is worth for recommending, as means over users.
+/// How good the recommendations of a model of ratings are: means over users.
 struct RecommendationFigures {
   std::int64_t k = 0;
-  double least = 0;        ///< ratings from here on are relevant
-  std::int64_t users = 0;  ///< who have a relevant item in the split
-  TopFigures mean;         ///< of these; zeros where there are none
+  double least = 0;        ///< an item is relevant if its rating is at least this
+  std::int64_t users = 0;  ///< users with a relevant item in the split
+  TopFigures mean;         ///< over these users; zeros if there are none
 };
 
-/// Ranks for each user all items that the user has not rated in the training group (of the training group itself: all
-/// items), and looks where the relevant ones of the split are. Users are shared out; the figures have the same bits on
-/// any number of ranks. Collective.
+/// Ranks for each user all items that the user has not rated in the training group (to evaluate the training group
+/// itself: all items), and compares the first k with the relevant items of the split. The ranks divide the users; the
+/// result has the same bits on any number of ranks. Collective.
 RecommendationFigures recommend_split(TrainedModel& model, comm::Communicator& replicas, std::int64_t k,
                                       std::optional<double> least);
 

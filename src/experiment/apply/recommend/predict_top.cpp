@@ -18,9 +18,9 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr std::size_t kUsersOfRound = 4096;  // of a rank: what is held before it is written
+constexpr std::size_t kUsersOfRound = 4096;  // per rank: their recommendations are held in memory
 
-/// The names that are asked for, from the command line and from a file of a name each line.
+/// The requested names, from the command line and from a file with one name per line.
 std::vector<std::string> asked_users(const TopOptions& options) {
   std::vector<std::string> names = options.users;
   if (options.users_file.empty()) return names;
@@ -36,7 +36,7 @@ std::vector<std::string> asked_users(const TopOptions& options) {
   return names;
 }
 
-/// The numbers of the users that are asked for: all, where none is named.
+/// The numbers of the requested users; all, if none is named.
 std::vector<std::int32_t> choose_users(const TopOptions& options, const data::NameTable& users,
                                        const std::string& model) {
   const std::vector<std::string> asked = asked_users(options);
@@ -53,7 +53,7 @@ std::vector<std::int32_t> choose_users(const TopOptions& options, const data::Na
   return chosen;
 }
 
-/// What rank 0 alone knows.
+/// Known on rank 0 only.
 struct Names {
   explicit Names(const TrainedModel& model)
       : users(names_of(model, choose_table(model, "users"))), items(names_of(model, choose_table(model, "items"))) {}
@@ -71,7 +71,7 @@ void require_ending(const std::string& path) {
   throw ConfigError(fmt::format("--output {}: predictions can be written to FILE.h5 or FILE.csv", path));
 }
 
-/// This rank's users, by all its threads. \return [users, top]
+/// Recommendations for this rank's users, computed by all its threads. \return [users, top]
 std::vector<Recommendation> recommend(const Recommender& recommender, std::span<const std::int32_t> users,
                                       std::size_t top, ThreadTeam& team) {
   std::vector<Recommendation> chosen(users.size() * top);

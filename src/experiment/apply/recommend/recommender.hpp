@@ -9,17 +9,16 @@
 
 namespace unisono::experiment {
 
-/// An item and what a user is predicted to rate it; item −1: there is none left.
+/// An item and its predicted rating; item −1: no unrated item was left.
 struct Recommendation {
   std::int32_t item = -1;
   float score = 0;
 };
 
-/// Chooses for each user the items with the highest predicted ratings, of those that the user has not rated. Several
-/// threads may ask at the same time.
+/// Chooses for each user the unrated items with the highest predicted ratings. Thread-safe.
 class Recommender {
  public:
-  /// \param model of ratings, whose `predict` changes nothing but its outputs
+  /// \param model a model of ratings, whose `predict` is thread-safe
   Recommender(models::Model& model, models::ModelState state, Index items, const RatedItems& rated, std::size_t top)
       : model_(model), state_(state), items_(items), rated_(rated), top_(top) {}
 

@@ -9,16 +9,17 @@
 
 namespace unisono::experiment {
 
-/// Where recommendations go. The file appears under its name when all of it is written.
+/// Writes recommendations to a file, which gets its name when it is complete.
 class RecommendationSink {
  public:
   virtual ~RecommendationSink() = default;
-  /// The next users. \param chosen [users, top] \throws OutputError
+  /// Writes the recommendations for the next users. \param chosen [users, top] \throws OutputError
   virtual void write(std::span<const std::int32_t> users, std::span<const Recommendation> chosen) = 0;
   /// \throws OutputError
   virtual void finish() = 0;
 };
 
+/// Where recommendations are written, and the names to write.
 struct RecommendationOptions {
   std::string path;  ///< FILE.h5 or FILE.csv
   std::size_t users = 0, top = 0;
@@ -27,7 +28,7 @@ struct RecommendationOptions {
   bool overwrite = false;  ///< replace earlier predictions
 };
 
-/// \throws ConfigError for another ending, OutputError where it cannot be written
+/// \throws ConfigError for another file name extension, OutputError if the file cannot be written
 std::unique_ptr<RecommendationSink> make_recommendation_sink(const RecommendationOptions& options);
 
 }  // namespace unisono::experiment

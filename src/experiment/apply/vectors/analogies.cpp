@@ -9,10 +9,10 @@
 namespace unisono::experiment {
 namespace {
 
-constexpr Index kTile = 16;    // words whose products with another one are made at once, in registers
+constexpr Index kTile = 16;    // words whose products with another word are computed at once, in registers
 constexpr Index kBlock = 512;  // words whose products with all given ones fit into a cache
 
-/// The words that are given anywhere, and for each question which three of them.
+/// The words that any question gives, and for each question the indices of its three words.
 struct Given {
   explicit Given(std::span<const Analogy> questions) {
     for (const Analogy& question : questions) words.insert(words.end(), question.given.begin(), question.given.end());

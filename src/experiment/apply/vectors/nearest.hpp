@@ -7,12 +7,12 @@
 
 namespace unisono::experiment {
 
-/// For each row asked for, the `top` others with the largest cosines, the largest first; of equals the lower row. A
-/// vector of zeros is nobody's neighbour.
+/// For each row in `asked`, the `top` other rows with the largest cosines, the largest first; of equals the lower row.
+/// A zero vector is never a neighbour.
 std::vector<std::vector<Scored>> nearest(const models::VectorTable& table, View parameters,
                                          const std::vector<Index>& asked, std::size_t top);
 
-/// 0 where one of them has no length.
+/// The cosine of two vectors; 0 if one of them is zero.
 double cosine(View a, View b);
 
 }  // namespace unisono::experiment

@@ -9,14 +9,14 @@
 
 namespace unisono::experiment {
 
-/// NumPy's .npz: a zip archive, not compressed, of one .npy file for each array. For up to 4 GiB.
+/// Writes NumPy's .npz: an uncompressed zip archive with one .npy file per array, up to 4 GiB.
 class NpzWriter {
  public:
   explicit NpzWriter(NewFile& file) : file_(file) {}
 
   /// Adds NAME.npy: float32, row-major. \throws OutputError where the archive would grow beyond 4 GiB
   void add(const std::string& name, const std::vector<Index>& shape, View values);
-  /// Writes the archive's directory. Nothing is added afterwards.
+  /// Writes the archive's directory; `add` must not be called afterwards.
   void finish();
 
  private:
@@ -31,7 +31,7 @@ class NpzWriter {
   std::uint64_t written_ = 0;
 };
 
-/// What an .npy file of float32 begins with: magic, version 1.0, and the header, whose length is a multiple of 64.
+/// The beginning of an .npy file of float32: magic, version 1.0 and header, padded to a multiple of 64 bytes.
 std::string npy_header(const std::vector<Index>& shape);
 
 }  // namespace unisono::experiment

@@ -5,8 +5,8 @@
 
 namespace unisono::experiment {
 
-/// Writes every block of θ and of the running statistics by its name, in its canonical shape, and the features' mean
-/// and scale where the run normalised them. \return how many arrays were written \throws OutputError
+/// Writes every block of θ and of the running statistics under its name, in its canonical shape, and the features' mean
+/// and scale if the run normalised them. \return how many arrays were written \throws OutputError
 std::size_t export_parameters(TrainedModel& model, const ExportOptions& options);
 
 }  // namespace unisono::experiment

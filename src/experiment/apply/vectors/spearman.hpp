@@ -4,8 +4,7 @@
 
 namespace unisono::experiment {
 
-/// Spearman's ρ: Pearson's correlation of the ranks, equal values sharing the mean of theirs. NaN where one of them
-/// never varies.
+/// Spearman's ρ: Pearson's correlation of the ranks; equal values get their mean rank. NaN if a or b is constant.
 double spearman(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace unisono::experiment

@@ -10,7 +10,7 @@
 
 namespace unisono::experiment {
 
-/// A model's words, to be found by their names.
+/// A model's words, for finding rows by name.
 class Vocabulary {
  public:
   explicit Vocabulary(data::NameTable names);
@@ -18,12 +18,12 @@ class Vocabulary {
   Vocabulary& operator=(const Vocabulary&) = delete;
 
   std::size_t size() const { return names_.names.size(); }
-  /// Whether no word has a capital letter: words are then found however they are spelled.
+  /// Whether no word has a capital letter; `find` then ignores case.
   bool is_lower_case() const { return lower_case_; }
-  /// The row of each word, −1 where there is no such word.
+  /// The row of each word, or −1 if it is unknown.
   std::vector<std::int32_t> find(std::vector<std::string> words) const;
-  /// The rows of the `count` most frequent words, the most frequent first; all of them where there are fewer. Without
-  /// counts the first ones.
+  /// The rows of the `count` most frequent words, the most frequent first (all, if there are fewer). Without counts:
+  /// the first rows.
   std::vector<std::int32_t> most_frequent(std::int64_t count) const;
 
  private:

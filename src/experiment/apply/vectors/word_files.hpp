@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
+// Files for testing word vectors: analogies and word similarities.
+
 namespace unisono::experiment {
 
-/// Analogies as questions-words.txt has them: lines ": section", then lines of four words.
+/// Analogy questions in the format of questions-words.txt: lines ": section", each followed by lines of four words.
 struct QuestionFile {
   struct Question {
     std::array<std::string, 4> words;
@@ -18,12 +20,12 @@ struct QuestionFile {
 /// \throws DataError naming file and line
 QuestionFile read_questions(const std::string& path);
 
-/// Two words, and how alike people find them: a line "word word score", tabs or blanks between.
+/// Two words and their similarity as rated by people: a line "word word score", separated by tabs or blanks.
 struct RatedPair {
   std::string first, second;
   double score = 0;
 };
-/// Lines that begin with '#' are left out. \throws DataError naming file and line
+/// Reads such a file; lines that begin with '#' are skipped. \throws DataError naming file and line
 std::vector<RatedPair> read_pairs(const std::string& path);
 
 }  // namespace unisono::experiment

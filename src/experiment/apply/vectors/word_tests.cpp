@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// How many of some questions were asked, and answered well.
+/// Counts of questions asked and answered correctly.
 struct Score {
   std::string name;
   std::int64_t questions = 0;
