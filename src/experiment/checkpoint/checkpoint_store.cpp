@@ -33,15 +33,15 @@ void make_folder(const std::string& folder) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(comm::Communicator& world, std::string folder, const CheckpointSettings& settings)
-    : world_(world), folder_(std::move(folder)), settings_(settings) {
-  if (world_.is_root()) make_folder(folder_);
+CheckpointStore::CheckpointStore(comm::Communicator& group, std::string folder, const CheckpointSettings& settings)
+    : group_(group), folder_(std::move(folder)), settings_(settings) {
+  if (group_.is_root()) make_folder(folder_);
 }
 
 void CheckpointStore::write(const CheckpointHeader& header, const HeldState& state, bool best) {
   finish();
   const std::string path = (fs::path(folder_) / name_of_step(header.step)).string();
-  writing_.emplace(world_, path, header, state, snapshot_,
+  writing_.emplace(group_, path, header, state, snapshot_,
                    [this, path, best](const std::string& aside) { publish(aside, path, best); });
 }
 
@@ -79,18 +79,18 @@ std::string CheckpointStore::best() const { return (fs::path(folder_) / "best.h5
 
 void CheckpointStore::go_back_to_best(std::int64_t step) {
   finish();
-  if (world_.is_root()) {
+  if (group_.is_root()) {
     const std::string path = (fs::path(folder_) / name_of_step(step)).string();
     std::error_code ignored;
     if (!fs::exists(path, ignored)) link_file(best(), path);
     remove_old(path);
   }
-  world_.barrier();
+  group_.barrier();
 }
 
 std::optional<StoredCheckpoint> CheckpointStore::newest(Log& log) const {
   std::vector<std::string> damaged;
-  auto found = newest_whole(world_, folder_, log, damaged);
+  auto found = newest_whole(group_, folder_, log, damaged);
   if (found || damaged.empty()) return found;
   throw CheckpointError(fmt::format(
       "{}: all {} checkpoints are damaged ({}); start over with --overwrite, or restore a checkpoint from a backup",

@@ -18,7 +18,7 @@ class CheckpointStore {
  public:
   /// \param folder is created if it is missing; incomplete files of an interrupted write are removed. \throws
   /// OutputError
-  CheckpointStore(comm::Communicator& world, std::string folder, const CheckpointSettings& settings);
+  CheckpointStore(comm::Communicator& group, std::string folder, const CheckpointSettings& settings);
   CheckpointStore(const CheckpointStore&) = delete;
   CheckpointStore& operator=(const CheckpointStore&) = delete;
 
@@ -43,7 +43,7 @@ class CheckpointStore {
   void publish(const std::string& aside, const std::string& path, bool best) const;
   void remove_old(const std::string& written) const;
 
-  comm::Communicator& world_;
+  comm::Communicator& group_;
   std::string folder_;
   CheckpointSettings settings_;
   Buffer snapshot_;  ///< of the last checkpoint; its memory is reused

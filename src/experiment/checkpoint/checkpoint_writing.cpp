@@ -36,13 +36,13 @@ std::uint64_t any_number() {
 
 }  // namespace
 
-CheckpointWriting::CheckpointWriting(comm::Communicator& world, std::string path, const CheckpointHeader& header,
+CheckpointWriting::CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header,
                                      const HeldState& state, Buffer& snapshot,
                                      std::function<void(const std::string& aside)> publish)
-    : world_(world), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
+    : group_(group), path_(std::move(path)), aside_(path_ + ".tmp"), snapshot_(snapshot), publish_(std::move(publish)) {
   const auto begins = create(header, state);
-  const bool shared = all_see(world_, aside_);
-  writers_ = shared ? world_.size() : 1;
+  const bool shared = all_see(group_, aside_);
+  writers_ = shared ? group_.size() : 1;
   if (is_parted(state) && !shared) require_none({std::string(kMustBeShared)});
   copy_shards(state, begins);
   try {
@@ -61,7 +61,7 @@ CheckpointWriting::~CheckpointWriting() {
 void CheckpointWriting::give_up() {
   stage_ = Stage::finished;
   std::error_code ignored;
-  if (world_.is_root()) std::filesystem::remove(aside_, ignored);
+  if (group_.is_root()) std::filesystem::remove(aside_, ignored);
 }
 
 void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
@@ -76,10 +76,10 @@ void CheckpointWriting::require_none(const std::vector<std::string>& errors) {
 std::vector<std::int64_t> CheckpointWriting::create(const CheckpointHeader& header, const HeldState& state) {
   std::vector<std::int64_t> begins;
   const std::string error = error_of([&] {
-    if (world_.is_root()) begins = create_checkpoint(aside_, any_number(), header, state);
+    if (group_.is_root()) begins = create_checkpoint(aside_, any_number(), header, state);
   });
-  require_none({world_.broadcast_text(error)});
-  world_.broadcast_vector(begins);
+  require_none({group_.broadcast_text(error)});
+  group_.broadcast_vector(begins);
   return begins;
 }
 
@@ -89,7 +89,7 @@ void CheckpointWriting::copy_shards(const HeldState& state, const std::vector<st
   auto begin = begins.begin();    // at the vector's first block
   for (const HeldVector& vector : state) {
     const std::vector<Block>& blocks = vector.layout.blocks();
-    for (const HeldShard& shard : shards_to_write(vector, world_.rank(), writers_)) {
+    for (const HeldShard& shard : shards_to_write(vector, group_.rank(), writers_)) {
       const auto count = static_cast<std::size_t>(size_of(shard.box));
       parts_.push_back({.block = blocks[shard.block],
                         .shard = shard,
@@ -125,7 +125,7 @@ void CheckpointWriting::write_shards() {
 }
 
 /// Opens the file again, so that this node reads what other nodes have synced to it.
-void CheckpointWriting::hash() { hashes_ = hash_segments(aside_, world_.rank(), writers_); }
+void CheckpointWriting::hash() { hashes_ = hash_segments(aside_, group_.rank(), writers_); }
 
 void CheckpointWriting::seal() {
   seal_file(aside_, hashes_);
@@ -142,7 +142,7 @@ void CheckpointWriting::start(Stage stage, const std::function<void()>& work) {
 
 void CheckpointWriting::start_writing() {
   start(Stage::writing, [this] {
-    if (world_.rank() >= writers_) return;
+    if (group_.rank() >= writers_) return;
     write_shards();
     if (writers_ > 1) return;
     hash();
@@ -156,9 +156,9 @@ void CheckpointWriting::start_next() {
   } else if (stage_ == Stage::writing) {
     start(Stage::hashing, [this] { hash(); });
   } else {
-    hashes_ = gather_hashes(world_, hashes_, writers_);
+    hashes_ = gather_hashes(group_, hashes_, writers_);
     start(Stage::sealing, [this] {
-      if (world_.is_root()) seal();
+      if (group_.is_root()) seal();
     });
   }
 }
@@ -166,8 +166,8 @@ void CheckpointWriting::start_next() {
 bool CheckpointWriting::advance() {
   if (stage_ == Stage::finished) return true;
   const bool busy = work_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
-  if (world_.max(static_cast<std::int64_t>(busy)) != 0) return false;
-  require_none(world_.all_gather_text(work_.get()));
+  if (group_.max(static_cast<std::int64_t>(busy)) != 0) return false;
+  require_none(group_.all_gather_text(work_.get()));
   start_next();
   return stage_ == Stage::finished;
 }

@@ -23,7 +23,7 @@ class CheckpointWriting {
   /// \param snapshot memory for the copy; must outlive this object
   /// \param publish called at the end by a thread of rank 0: renames the temporary file `aside`
   /// \throws OutputError, on all ranks, as does `advance`; the incomplete file is then removed
-  CheckpointWriting(comm::Communicator& world, std::string path, const CheckpointHeader& header, const HeldState& state,
+  CheckpointWriting(comm::Communicator& group, std::string path, const CheckpointHeader& header, const HeldState& state,
                     Buffer& snapshot, std::function<void(const std::string& aside)> publish);
   /// Waits for the thread. An unfinished checkpoint is removed.
   ~CheckpointWriting();
@@ -59,7 +59,7 @@ class CheckpointWriting {
   void give_up();
   void require_none(const std::vector<std::string>& errors);
 
-  comm::Communicator& world_;
+  comm::Communicator& group_;
   std::string path_, aside_;
   Buffer& snapshot_;
   std::function<void(const std::string& aside)> publish_;

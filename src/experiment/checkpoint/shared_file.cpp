@@ -18,14 +18,14 @@ std::vector<std::uint64_t> hash_what_can_be_read(const std::string& path, int re
 
 }  // namespace
 
-bool all_see(comm::Communicator& world, const std::string& path) {
-  const std::string mine = end_of_file(path), roots = world.broadcast_text(mine);
-  return world.max(static_cast<std::int64_t>(mine.empty() || mine != roots)) == 0;
+bool all_see(comm::Communicator& group, const std::string& path) {
+  const std::string mine = end_of_file(path), roots = group.broadcast_text(mine);
+  return group.max(static_cast<std::int64_t>(mine.empty() || mine != roots)) == 0;
 }
 
-std::vector<std::uint64_t> gather_hashes(comm::Communicator& world, const std::vector<std::uint64_t>& own,
+std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own,
                                          int readers) {
-  const auto parts = world.all_gather_bytes(std::as_bytes(std::span(own)));
+  const auto parts = group.all_gather_bytes(std::as_bytes(std::span(own)));
   std::size_t count = 0;
   for (const auto& part : parts) count += part.size() / sizeof(std::uint64_t);
   std::vector<std::uint64_t> hashes(count);
@@ -37,12 +37,12 @@ std::vector<std::uint64_t> gather_hashes(comm::Communicator& world, const std::v
   return hashes;
 }
 
-std::string broken_seal(comm::Communicator& world, const std::string& path, int readers) {
-  std::string missing = world.broadcast_text(world.is_root() ? missing_seal(path) : "");
+std::string broken_seal(comm::Communicator& group, const std::string& path, int readers) {
+  std::string missing = group.broadcast_text(group.is_root() ? missing_seal(path) : "");
   if (!missing.empty()) return missing;
-  const auto hashes = gather_hashes(world, hash_what_can_be_read(path, world.rank(), readers), readers);
-  const bool fits = !world.is_root() || fits_seal(path, hashes);
-  return world.max(static_cast<std::int64_t>(!fits)) == 0
+  const auto hashes = gather_hashes(group, hash_what_can_be_read(path, group.rank(), readers), readers);
+  const bool fits = !group.is_root() || fits_seal(path, hashes);
+  return group.max(static_cast<std::int64_t>(!fits)) == 0
              ? ""
              : path + " is damaged: its checksum does not match its contents";
 }

@@ -16,13 +16,13 @@ inline constexpr std::string_view kMustBeShared =
     "nodes share (--output)";
 
 /// Whether all ranks see the same file under this path, judged by its size and its last bytes.
-bool all_see(comm::Communicator& world, const std::string& path);
+bool all_see(comm::Communicator& group, const std::string& path);
 
 /// Gathers the hashes of all segments. Rank r < readers contributes those of segments r, r + readers, … (see
 /// hash_segments).
-std::vector<std::uint64_t> gather_hashes(comm::Communicator& world, const std::vector<std::uint64_t>& own, int readers);
+std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own, int readers);
 
 /// Verifies a file's seal; ranks [0, readers) read the file. \return what is wrong, for a message; empty if nothing is
-std::string broken_seal(comm::Communicator& world, const std::string& path, int readers);
+std::string broken_seal(comm::Communicator& group, const std::string& path, int readers);
 
 }  // namespace unisono::experiment

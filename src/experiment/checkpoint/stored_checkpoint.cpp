@@ -20,9 +20,9 @@ bool is_checkpoint(const std::string& name) { return name.starts_with("step-") &
 
 /// Rank 0 reads the header of a verified file for all ranks. \return what is wrong with it nevertheless; empty if
 /// nothing is
-std::string read_for_all(comm::Communicator& world, StoredCheckpoint& stored) {
+std::string read_for_all(comm::Communicator& group, StoredCheckpoint& stored) {
   std::string damage;
-  if (world.is_root()) {
+  if (group.is_root()) {
     try {
       stored.header = read_header(stored.path);
       stored.optimizer_states = optimizer_states(stored.path);
@@ -30,12 +30,12 @@ std::string read_for_all(comm::Communicator& world, StoredCheckpoint& stored) {
       damage = error.what();
     }
   }
-  damage = world.broadcast_text(damage);
+  damage = group.broadcast_text(damage);
   if (!damage.empty()) return damage;
-  const std::string config = world.broadcast_text(stored.header.config);
-  stored.header = header_from_json(world.broadcast_text(to_json(stored.header)));
+  const std::string config = group.broadcast_text(stored.header.config);
+  stored.header = header_from_json(group.broadcast_text(to_json(stored.header)));
   stored.header.config = config;
-  stored.optimizer_states = static_cast<int>(world.max(stored.optimizer_states));
+  stored.optimizer_states = static_cast<int>(group.max(stored.optimizer_states));
   return "";
 }
 
@@ -58,27 +58,27 @@ std::vector<std::string> checkpoints_in(const std::string& folder) {
   return paths;
 }
 
-StoredCheckpoint open_checkpoint(comm::Communicator& world, const std::string& path) {
-  StoredCheckpoint stored{.path = path, .seen_by_all = all_see(world, path), .header = {}};
-  std::string damage = broken_seal(world, path, stored.seen_by_all ? world.size() : 1);
-  if (damage.empty()) damage = read_for_all(world, stored);
+StoredCheckpoint open_checkpoint(comm::Communicator& group, const std::string& path) {
+  StoredCheckpoint stored{.path = path, .seen_by_all = all_see(group, path), .header = {}};
+  std::string damage = broken_seal(group, path, stored.seen_by_all ? group.size() : 1);
+  if (damage.empty()) damage = read_for_all(group, stored);
   if (!damage.empty()) throw DamagedCheckpoint(damage);
   return stored;
 }
 
-std::optional<StoredCheckpoint> newest_whole(comm::Communicator& world, const std::string& folder, Log& log,
+std::optional<StoredCheckpoint> newest_whole(comm::Communicator& group, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged) {
   std::vector<std::string> paths;
-  if (world.is_root()) paths = checkpoints_in(folder);
-  const auto count = static_cast<std::size_t>(world.max(static_cast<std::int64_t>(paths.size())));
+  if (group.is_root()) paths = checkpoints_in(folder);
+  const auto count = static_cast<std::size_t>(group.max(static_cast<std::int64_t>(paths.size())));
   paths.resize(count);
   for (const std::string& path : paths) {
-    const std::string name = world.broadcast_text(fs::path(path).filename().string());
+    const std::string name = group.broadcast_text(fs::path(path).filename().string());
     try {
-      return open_checkpoint(world, (fs::path(folder) / name).string());
+      return open_checkpoint(group, (fs::path(folder) / name).string());
     } catch (const DamagedCheckpoint& error) {
       damaged.emplace_back(error.what());
-      if (world.is_root()) log.warning(fmt::format("{}; the previous checkpoint is used instead", error.what()));
+      if (group.is_root()) log.warning(fmt::format("{}; the previous checkpoint is used instead", error.what()));
     }
   }
   return std::nullopt;
@@ -93,29 +93,29 @@ void require_checkpoint(const std::string& path) {
   if (fs::is_directory(path, ignored) && checkpoints_in(checkpoints_of(path)).empty()) fail_without_checkpoint(path);
 }
 
-StoredCheckpoint find_checkpoint(comm::Communicator& world, const std::string& path, Log& log) {
-  if (world.is_root()) require_checkpoint(path);
+StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& path, Log& log) {
+  if (group.is_root()) require_checkpoint(path);
   std::error_code ignored;
-  if (world.max(world.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
+  if (group.max(group.is_root() && fs::is_directory(path, ignored) ? 1 : 0) == 0) {
     try {
-      return open_checkpoint(world, path);
+      return open_checkpoint(group, path);
     } catch (const DamagedCheckpoint& error) {
       throw CheckpointError(fmt::format("{}; name another checkpoint of the run", error.what()));
     }
   }
   std::vector<std::string> damaged;
-  if (auto found = newest_whole(world, checkpoints_of(path), log, damaged)) return *found;
+  if (auto found = newest_whole(group, checkpoints_of(path), log, damaged)) return *found;
   fail_without_checkpoint(path);
 }
 
-void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
                  const HeldVector& vector) {
   if (!vector.memory->is_plain()) {
     PlainValues values(*vector.memory, vector.values);
     HeldVector plain = vector;
     plain.values = values.view();
     plain.memory = &plain_allocator();
-    read_vector(world, stored, groups, plain);
+    read_vector(ranks, stored, groups, plain);
     return values.put_back();
   }
   if (stored.seen_by_all) return read_vector(stored.path, groups, vector);
@@ -125,8 +125,8 @@ void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, cons
                     "that all nodes share",
                     stored.path));
   }
-  if (world.is_root()) read_vector(stored.path, groups, vector);
-  world.broadcast(std::as_writable_bytes(vector.values), 0);
+  if (ranks.is_root()) read_vector(stored.path, groups, vector);
+  ranks.broadcast(std::as_writable_bytes(vector.values), 0);
 }
 
 }  // namespace unisono::experiment

@@ -21,11 +21,11 @@ struct StoredCheckpoint {
 
 /// Verifies a checkpoint and reads its header. Collective; all ranks return or throw the same. \throws
 /// DamagedCheckpoint, or CheckpointError for another version of the format
-StoredCheckpoint open_checkpoint(comm::Communicator& world, const std::string& path);
+StoredCheckpoint open_checkpoint(comm::Communicator& group, const std::string& path);
 
 /// The newest undamaged checkpoint of a folder; best.h5 is tried last. Damaged ones are skipped with a warning.
 /// Collective. \param damaged on return what is wrong with the damaged ones
-std::optional<StoredCheckpoint> newest_whole(comm::Communicator& world, const std::string& folder, Log& log,
+std::optional<StoredCheckpoint> newest_whole(comm::Communicator& group, const std::string& folder, Log& log,
                                              std::vector<std::string>& damaged);
 
 /// Checks that a path exists, and if it is a folder, that it is a run's with a checkpoint; does not read the file.
@@ -34,12 +34,12 @@ void require_checkpoint(const std::string& path);
 
 /// The checkpoint that a user names by its path, or by its run's folder (the newest undamaged one). Collective.
 /// \throws CheckpointError
-StoredCheckpoint find_checkpoint(comm::Communicator& world, const std::string& path, Log& log);
+StoredCheckpoint find_checkpoint(comm::Communicator& group, const std::string& path, Log& log);
 
 /// Sets this rank's part of a vector to the values of a group, or to the mean of several groups. Each rank reads for
 /// itself; if not all ranks see the file, rank 0 reads and broadcasts. Collective. \throws OutputError if the vector is
 /// divided and not all ranks see the file
-void read_vector(comm::Communicator& world, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
+void read_vector(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::vector<std::string>& groups,
                  const HeldVector& vector);
 
 /// The paths of a folder's checkpoints, newest first, best.h5 last.

@@ -10,8 +10,8 @@
 
 namespace unisono::experiment {
 
-void require_same(comm::Communicator& world, const std::string& what, std::uint64_t hash, const std::string& remedy) {
-  const auto texts = world.all_gather_text(fmt::format("{:016x} {}", hash, world.host()));
+void require_same(comm::Communicator& group, const std::string& what, std::uint64_t hash, const std::string& remedy) {
+  const auto texts = group.all_gather_text(fmt::format("{:016x} {}", hash, group.host()));
   std::vector<std::string> hashes;
   for (const std::string& text : texts) hashes.push_back(text.substr(0, 16));
   const auto votes = [&](const std::string& value) { return std::count(hashes.begin(), hashes.end(), value); };

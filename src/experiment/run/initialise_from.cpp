@@ -30,10 +30,10 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 }
 
 /// Rank 0 reads them for all ranks.
-StoredShapes shapes_for_all(comm::Communicator& world, const StoredCheckpoint& stored, const std::string& group) {
+StoredShapes shapes_for_all(comm::Communicator& ranks, const StoredCheckpoint& stored, const std::string& group) {
   std::string text;
-  if (world.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
-  return nlohmann::json::parse(world.broadcast_text(text)).get<StoredShapes>();
+  if (ranks.is_root()) text = nlohmann::json(shapes_in(stored.path, group)).dump();
+  return nlohmann::json::parse(ranks.broadcast_text(text)).get<StoredShapes>();
 }
 
 /// Reads the blocks of a vector that fit. Collective.
@@ -44,10 +44,10 @@ void take(ModelParts& parts, const StoredCheckpoint& stored, const Fitting& fitt
 }
 
 /// Checks that rows of the two models stand for the same words, users or items.
-void require_same_rows(comm::Communicator& world, const StoredCheckpoint& stored, const NewRun& run) {
+void require_same_rows(comm::Communicator& ranks, const StoredCheckpoint& stored, const NewRun& run) {
   if (!has_names(run.data.info().kind)) return;
-  const std::uint64_t own = world.is_root() ? names_of(run.config.data.path) : 0;
-  if (world.max(world.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
+  const std::uint64_t own = ranks.is_root() ? names_of(run.config.data.path) : 0;
+  if (ranks.max(ranks.is_root() && own != stored.header.names ? 1 : 0) == 0) return;
   throw ConfigError(
       fmt::format("train.initialise_from: the words, users or items of {} differ from those of {}, so its rows do not "
                   "match; use a run on a set with the same dictionary",

@@ -91,11 +91,11 @@ strategies::Histogram ServingReport::staleness(std::size_t worker) const {
   return all;
 }
 
-ServingReport gather_serving(comm::Communicator& world, const std::vector<strategies::ServedShard>& own) {
+ServingReport gather_serving(comm::Communicator& group, const std::vector<strategies::ServedShard>& own) {
   nlohmann::json mine = nlohmann::json::array();
   for (const strategies::ServedShard& shard : own) mine.push_back(raw_json(shard));
   ServingReport report;
-  for (const std::string& text : world.all_gather_text(mine.dump())) {
+  for (const std::string& text : group.all_gather_text(mine.dump())) {
     for (const auto& json : nlohmann::json::parse(text)) report.shards.push_back(shard_from(json));
   }
   std::sort(report.shards.begin(), report.shards.end(),

@@ -22,7 +22,7 @@ struct ServingReport {
 };
 
 /// Gathers the counters of all ranks' servers. Collective.
-ServingReport gather_serving(comm::Communicator& world, const std::vector<strategies::ServedShard>& own);
+ServingReport gather_serving(comm::Communicator& group, const std::vector<strategies::ServedShard>& own);
 /// after − before
 ServingReport difference(const ServingReport& after, const ServingReport& before);
 
