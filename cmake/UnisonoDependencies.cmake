@@ -26,7 +26,7 @@ if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     "$<BUILD_INTERFACE:$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow;-Wno-array-bounds>>")
 endif()
 if(UNISONO_SANITIZE)
-  set(sanitizers -fsanitize=${UNISONO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  set(sanitizers -fsanitize=${UNISONO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_compile_options(unisono_options INTERFACE
     "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:C,CXX>:${sanitizers}>>"
     # What g++ believes uninitialised under a sanitizer is not (GCC manual, -Wmaybe-uninitialized).
@@ -40,6 +40,9 @@ if(UNISONO_ODR)
   # Objects for both links: the usual one, and that of unisono_odr, which compares the types of all of them.
   target_compile_options(unisono_options INTERFACE
     "$<BUILD_INTERFACE:$<$<COMPILE_LANGUAGE:CXX>:-flto;-ffat-lto-objects>>")
+  # Without it g++ would optimise every program when it is linked, because the objects allow that.
+  target_link_options(unisono_options INTERFACE
+    "$<BUILD_INTERFACE:$<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNISONO_COMPARES_TYPES>>>:-fno-lto>>")
 endif()
 if(UNISONO_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
