@@ -106,7 +106,7 @@ bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments)
   return trailer_in(RawFile(path, RawFile::Mode::read)) == seal_of(segments);
 }
 
-std::string end_of_file(const std::string& path) {
+std::string seal_fingerprint(const std::string& path) {
   try {
     const RawFile file(path, RawFile::Mode::read);
     return fmt::format("{} {}", file.size(), trailer_in(file));

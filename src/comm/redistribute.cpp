@@ -20,13 +20,13 @@ struct Transfer {
 bool holds(const ShardMap& map, int rank) { return rank < map.ranks() && !map.shards_of(rank).empty(); }
 
 /// All transfers from `giver` to `taker`, in an order that is the same on both. \param any_copy everything that both
-/// hold; else only the copy that the taker reads from (ShardMap::copy_for)
+/// hold; else only the copy that the taker reads from (ShardMap::copy_to_read)
 std::vector<Transfer> transfers(const ShardMap& from, int giver, const ShardMap& to, int taker, bool any_copy) {
   std::vector<Transfer> all;
   if (!holds(from, giver) || !holds(to, taker)) return all;
   for (std::size_t t = 0; t < to.shards_of(taker).size(); ++t) {
     const Shard& taken = to.shards_of(taker)[t];
-    const int copy = from.copy_for(taker, taken.block);
+    const int copy = from.copy_to_read(taker, taken.block);
     for (std::size_t g = 0; g < from.shards_of(giver).size(); ++g) {
       const Shard& given = from.shards_of(giver)[g];
       if (given.block != taken.block || (!any_copy && given.copy != copy)) continue;

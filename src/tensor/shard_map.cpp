@@ -227,7 +227,7 @@ std::vector<int> ShardMap::holders(std::size_t block, const Box& box) const {
   return ranks_that_hold;
 }
 
-int ShardMap::copy_for(int rank, std::size_t block) const {
+int ShardMap::copy_to_read(int rank, std::size_t block) const {
   if (rank < ranks()) {
     for (const Shard& shard : shards_of(rank)) {
       if (shard.block == block) return shard.copy;

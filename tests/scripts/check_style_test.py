@@ -55,6 +55,20 @@ class Rules(unittest.TestCase):
         self.assertEqual(len(complaints), 2)
         self.assertTrue(complaints[0].startswith("include/unisono/a/b.hpp:3: <mpi.h>"))
 
+    def test_two_types_of_one_name_are_refused(self):
+        self.write("src/a/b.hpp", "namespace u::a {\nstruct C { int d; };\nenum class E : int { f };\n}\n")
+        self.write("src/a/g.cpp", "namespace u::a {\nclass C final : public H {\n struct E {};\n};\n}\n")
+        complaints = list(check_style.check_types())
+        self.assertEqual(complaints, ["src/a/g.cpp: u::a::C is defined in src/a/b.hpp, too; rename one of them"])
+
+    def test_a_name_may_come_again_where_no_other_file_sees_it(self):
+        self.write("src/a/b.cpp", "namespace u {\nnamespace {\nstruct C { int d; };\n}\nvoid e() { struct F {}; }\n}\n")
+        self.write("src/a/g.cpp", "namespace u {\nnamespace {\nstruct C {};\n}\nvoid h() { struct F {}; }\n}\n")
+        inner = "namespace v {\nstruct C {};\n}\n"
+        self.write("src/b/b.cpp", f"namespace u {{\nstruct D::C {{ int x; }};\nstruct G;\n{inner}}}\n")
+        self.write("src/b/c.cpp", "namespace u {\nstruct D { struct C; };\nstruct G {};\n}\n")
+        self.assertEqual(list(check_style.check_types()), [])
+
     def test_conditions_on_cuda_stay_in_their_room(self):
         self.write("src/kernels/cuda/a.cpp", "#if UNISONO_CUDA\n#endif\n")
         self.write("src/kernels/b.cpp", "int a;\n#ifdef UNISONO_CUDA\n#endif\n")

@@ -113,9 +113,9 @@ TEST_CASE("stages are held by their replicas, in the order of a process grid", "
   CHECK(map.copies() == 2);
   CHECK(map.holders(0, whole_box(map.layout().blocks()[0])) == std::vector<int>{0, 2});
   CHECK(map.holders(4, whole_box(map.layout().blocks()[4])) == std::vector<int>{1, 3});
-  CHECK(map.copy_for(3, 4) == 1);
-  CHECK(map.copy_for(3, 0) == 1);  // of stage 0, which it has nothing of
-  CHECK(map.copy_for(2, 0) == 1);
+  CHECK(map.copy_to_read(3, 4) == 1);
+  CHECK(map.copy_to_read(3, 0) == 1);  // of stage 0, which it has nothing of
+  CHECK(map.copy_to_read(2, 0) == 1);
 }
 
 TEST_CASE("divisions that leave out numbers, or hold them twice, are refused", "[shards]") {

@@ -35,7 +35,7 @@ std::string missing_seal(const std::string& path);
 bool fits_seal(const std::string& path, std::span<const std::uint64_t> segments);
 
 /// A file's size and trailer, by which another process can recognise the same file; empty where it cannot be read.
-std::string end_of_file(const std::string& path);
+std::string seal_fingerprint(const std::string& path);
 
 /// Flushes file `from` to the disk, renames it to `to`, and flushes the folder. \throws OutputError
 void sync_and_rename(const std::string& from, const std::string& to);

@@ -37,7 +37,7 @@ class Device {
   /// Pins plain memory that was allocated elsewhere, until `release`. Where that fails, copies from and to it are
   /// slower.
   virtual void pin(void* pointer, std::size_t bytes) = 0;
-  virtual void release(void* pointer) noexcept = 0;
+  virtual void unpin(void* pointer) noexcept = 0;
 
   /// Starts all work that was queued so far. \return the device's stream (a cudaStream_t), to which callers may add
   /// work

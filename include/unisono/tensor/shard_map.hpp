@@ -86,7 +86,7 @@ class ShardMap {
   std::vector<int> holders(std::size_t block, const Box& box) const;
   /// The copy from which a rank reads a block when θ is redistributed: its own where it holds a shard of the block, to
   /// send as little as possible; else copy rank mod copies().
-  int copy_for(int rank, std::size_t block) const;
+  int copy_to_read(int rank, std::size_t block) const;
 
   /// Hash of the layout and the shards. It must be equal on all ranks of the map.
   std::uint64_t hash() const;

@@ -22,7 +22,7 @@ void MirroredMemory::deallocate(void* pointer) noexcept {
   } catch (const std::exception&) {
     // Then nothing is under way any more.
   }
-  device_.release(found->second.memory);
+  device_.unpin(found->second.memory);
   plain_.deallocate(found->second.memory);
   mirrors_.erase(found);
   device_.memory().deallocate(pointer);

@@ -173,8 +173,8 @@ void MpiCommunicator::run(Operation& operation, const Place& place, Kind kind, s
   terms_.job->run(operation, place);
 }
 
-Circle MpiCommunicator::circle(const Place& place) const {
-  Circle all{collectives_, {}, rank_, static_cast<int>(place.sequence % kTags)};
+Participants MpiCommunicator::participants(const Place& place) const {
+  Participants all{collectives_, {}, rank_, static_cast<int>(place.sequence % kTags)};
   for (int r = 0; r < size(); ++r) all.ranks.push_back(r);
   return all;
 }
@@ -204,7 +204,7 @@ void MpiCommunicator::combine(std::span<T> values, std::string_view name, Kind k
     InboxCombine<T, Combine> operation(*board_, values, place.sequence);
     return run(operation, place, kind, values.size());
   }
-  MessageCombine<T, Combine> operation(circle(place), values);
+  MessageCombine<T, Combine> operation(participants(place), values);
   run(operation, place, kind, values.size());
 }
 
@@ -224,12 +224,12 @@ void MpiCommunicator::allreduce_max(std::span<double> values) {
 std::unique_ptr<Operation> MpiCommunicator::make_sum(std::span<float> values, const Place& place,
                                                      std::uint64_t& where) {
   auto window = board_ ? shared_->find(values) : std::nullopt;
-  if (!window) return std::make_unique<MessageCombine<float, Sum>>(circle(place), values);
+  if (!window) return std::make_unique<MessageCombine<float, Sum>>(participants(place), values);
   where = window->place;
   const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
   if (topology_.one_node()) return std::make_unique<NodeSum>(*board_, std::move(*window), place.sequence, previous);
   Lanes lanes{topology_.lanes(), {collectives_, {}, topology_.node, static_cast<int>(place.sequence % kTags)}};
-  if (node_rank() < lanes.count) lanes.circle.ranks = topology_.lane(node_rank());
+  if (node_rank() < lanes.count) lanes.participants.ranks = topology_.lane(node_rank());
   return std::make_unique<NodesSum>(*board_, std::move(*window), std::move(lanes), place.sequence, previous);
 }
 
@@ -254,7 +254,7 @@ void MpiCommunicator::reduce_scatter_sum(std::span<float> values) {
     NodeScatter operation(*board_, std::move(*window), place.sequence, previous);
     return run(operation, place, Kind::scatter, values.size(), where);
   }
-  MessageScatter operation(circle(place), values);
+  MessageScatter operation(participants(place), values);
   run(operation, place, Kind::scatter, values.size());
 }
 
@@ -273,7 +273,7 @@ void MpiCommunicator::all_gather(std::span<float> values) {
     parts.push_back(std::as_writable_bytes(
         values.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.last - slice.first))));
   }
-  MessageGather operation(circle(place), std::move(parts));
+  MessageGather operation(participants(place), std::move(parts));
   run(operation, place, Kind::gather, values.size());
 }
 
@@ -287,7 +287,7 @@ std::vector<std::vector<std::byte>> MpiCommunicator::all_gather_bytes(std::span<
     parts.emplace_back(all[r] = std::vector<std::byte>(static_cast<std::size_t>(sizes[r])));
   std::copy(bytes.begin(), bytes.end(), parts[static_cast<std::size_t>(rank_)].begin());
   const Place place = next("all_gather_bytes");
-  MessageGather operation(circle(place), std::move(parts));
+  MessageGather operation(participants(place), std::move(parts));
   run(operation, place, Kind::gather_bytes, 0);
   return all;
 }

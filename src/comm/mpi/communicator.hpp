@@ -100,7 +100,7 @@ class MpiCommunicator final : public Communicator {
   template <typename T, typename Combine>
   void combine(std::span<T> values, std::string_view name, Kind kind);
   std::unique_ptr<Operation> make_sum(std::span<float> values, const Place& place, std::uint64_t& where);
-  Circle circle(const Place& place) const;
+  Participants participants(const Place& place) const;
 
   Terms terms_;
   Group group_;

@@ -15,41 +15,42 @@ bool test(MPI_Request& request) {
 
 }  // namespace
 
-MessageScatter::MessageScatter(Circle circle, std::span<float> values) : circle_(std::move(circle)), values_(values) {
-  scratch_ =
-      std::make_unique_for_overwrite<float[]>(slice(circle_.me).size() * static_cast<std::size_t>(circle_.size()));
+MessageScatter::MessageScatter(Participants participants, std::span<float> values)
+    : participants_(std::move(participants)), values_(values) {
+  scratch_ = std::make_unique_for_overwrite<float[]>(slice(participants_.me).size() *
+                                                     static_cast<std::size_t>(participants_.size()));
 }
 
 std::span<float> MessageScatter::slice(int rank) const {
-  const Slice bounds = slice_of(static_cast<Index>(values_.size()), rank, circle_.size());
+  const Slice bounds = slice_of(static_cast<Index>(values_.size()), rank, participants_.size());
   return values_.subspan(static_cast<std::size_t>(bounds.first), static_cast<std::size_t>(bounds.last - bounds.first));
 }
 
 std::span<float> MessageScatter::brought(int rank) const {
-  const std::span<float> mine = slice(circle_.me);
-  if (rank == circle_.me) return mine;
+  const std::span<float> mine = slice(participants_.me);
+  if (rank == participants_.me) return mine;
   return {scratch_.get() + static_cast<std::size_t>(rank) * mine.size(), mine.size()};
 }
 
 bool MessageScatter::advance() {
   if (!std::exchange(begun_, true)) {
     exchange(
-        transfers_, circle_, [&](int from) { return std::as_writable_bytes(brought(from)); },
+        transfers_, participants_, [&](int from) { return std::as_writable_bytes(brought(from)); },
         [&](int to) { return std::as_bytes(slice(to)); });
   }
   if (!transfers_.test()) return false;
   std::vector<const float*> inputs;
-  for (int r = 0; r < circle_.size(); ++r) inputs.push_back(brought(r).data());
-  float* const target = slice(circle_.me).data();
-  combine_in_order<float>(inputs, std::span(&target, 1), static_cast<Index>(slice(circle_.me).size()), Sum{});
+  for (int r = 0; r < participants_.size(); ++r) inputs.push_back(brought(r).data());
+  float* const target = slice(participants_.me).data();
+  combine_in_order<float>(inputs, std::span(&target, 1), static_cast<Index>(slice(participants_.me).size()), Sum{});
   return true;
 }
 
 bool MessageGather::advance() {
   if (!std::exchange(begun_, true)) {
     exchange(
-        transfers_, circle_, [&](int from) { return parts_[static_cast<std::size_t>(from)]; },
-        [&](int) { return std::span<const std::byte>(parts_[static_cast<std::size_t>(circle_.me)]); });
+        transfers_, participants_, [&](int from) { return parts_[static_cast<std::size_t>(from)]; },
+        [&](int) { return std::span<const std::byte>(parts_[static_cast<std::size_t>(participants_.me)]); });
   }
   return transfers_.test();
 }

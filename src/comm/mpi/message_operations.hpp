@@ -19,7 +19,7 @@ namespace unisono::comm::mpi {
 // under the lock of Progress.
 
 /// Ranks that exchange messages for one collective.
-struct Circle {
+struct Participants {
   MPI_Comm communicator = MPI_COMM_NULL;
   std::vector<int> ranks;  ///< of the communicator
   int me = 0;              ///< place of this rank in `ranks`
@@ -29,17 +29,19 @@ struct Circle {
 };
 
 /// All-to-all: each rank sends P − 1 messages, all at once.
-/// \param incoming incoming(r): the buffer for the message of rank r of the circle
+/// \param incoming incoming(r): the buffer for the message of rank r of the participants
 /// \param outgoing outgoing(r): the message to rank r
 template <typename Incoming, typename Outgoing>
-void exchange(Transfers& transfers, const Circle& circle, Incoming incoming, Outgoing outgoing) {
-  for (int distance = 1; distance < circle.size(); ++distance) {  // each rank begins with another peer
-    const int from = (circle.me + circle.size() - distance) % circle.size();
-    transfers.receive(incoming(from), circle.communicator, circle.ranks[static_cast<std::size_t>(from)], circle.tag);
+void exchange(Transfers& transfers, const Participants& participants, Incoming incoming, Outgoing outgoing) {
+  for (int distance = 1; distance < participants.size(); ++distance) {  // each rank begins with another peer
+    const int from = (participants.me + participants.size() - distance) % participants.size();
+    transfers.receive(incoming(from), participants.communicator, participants.ranks[static_cast<std::size_t>(from)],
+                      participants.tag);
   }
-  for (int distance = 1; distance < circle.size(); ++distance) {
-    const int to = (circle.me + distance) % circle.size();
-    transfers.send(outgoing(to), circle.communicator, circle.ranks[static_cast<std::size_t>(to)], circle.tag);
+  for (int distance = 1; distance < participants.size(); ++distance) {
+    const int to = (participants.me + distance) % participants.size();
+    transfers.send(outgoing(to), participants.communicator, participants.ranks[static_cast<std::size_t>(to)],
+                   participants.tag);
   }
 }
 
@@ -50,18 +52,18 @@ void exchange(Transfers& transfers, const Circle& circle, Incoming incoming, Out
 template <typename T, typename Combine>
 class MessageCombine final : public Operation {
  public:
-  MessageCombine(Circle circle, std::span<T> values)
-      : circle_(std::move(circle)),
+  MessageCombine(Participants participants, std::span<T> values)
+      : participants_(std::move(participants)),
         values_(values),
-        short_(values.size_bytes() * static_cast<std::size_t>(circle_.size()) <= kShortBytes) {
-    const Index scratch = short_ ? size() * circle_.size() : std::min(size(), kSegment) + circle_.size();
+        short_(values.size_bytes() * static_cast<std::size_t>(participants_.size()) <= kShortBytes) {
+    const Index scratch = short_ ? size() * participants_.size() : std::min(size(), kSegment) + participants_.size();
     scratch_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(scratch));
   }
 
   bool let_go() override { return transfers_.let_go(); }
   bool advance() override {
     while (transfers_.test()) {
-      if (first_ == size() || circle_.size() == 1) return true;
+      if (first_ == size() || participants_.size() == 1) return true;
       next_phase();
     }
     return false;
@@ -95,40 +97,41 @@ class MessageCombine final : public Operation {
   Index segment() const { return short_ ? size() : std::min(kSegment, size() - first_); }
   /// The slice of the segment that rank r combines.
   std::span<T> slice(int r) const {
-    const Slice bounds = short_ ? Slice{0, size()} : slice_of(segment(), r, circle_.size());
+    const Slice bounds = short_ ? Slice{0, size()} : slice_of(segment(), r, participants_.size());
     return values_.subspan(static_cast<std::size_t>(first_ + bounds.first),
                            static_cast<std::size_t>(bounds.last - bounds.first));
   }
   /// What rank r has sent for this rank's slice.
   std::span<T> brought(int r) const {
-    const std::size_t length = slice(circle_.me).size();
+    const std::size_t length = slice(participants_.me).size();
     return {scratch_.get() + static_cast<std::size_t>(r) * length, length};
   }
 
   void collect_whole() {
     exchange(
-        transfers_, circle_, [&](int from) { return std::as_writable_bytes(brought(from)); },
+        transfers_, participants_, [&](int from) { return std::as_writable_bytes(brought(from)); },
         [&](int) { return std::as_bytes(values_); });
   }
   void collect_slices() {
     exchange(
-        transfers_, circle_, [&](int from) { return std::as_writable_bytes(brought(from)); },
+        transfers_, participants_, [&](int from) { return std::as_writable_bytes(brought(from)); },
         [&](int to) { return std::as_bytes(slice(to)); });
   }
   void spread() {
     exchange(
-        transfers_, circle_, [&](int from) { return std::as_writable_bytes(slice(from)); },
-        [&](int) { return std::as_bytes(slice(circle_.me)); });
+        transfers_, participants_, [&](int from) { return std::as_writable_bytes(slice(from)); },
+        [&](int) { return std::as_bytes(slice(participants_.me)); });
   }
   void combine() {
-    const std::span<T> mine = slice(circle_.me);
+    const std::span<T> mine = slice(participants_.me);
     std::vector<const T*> inputs;
-    for (int r = 0; r < circle_.size(); ++r) inputs.push_back(r == circle_.me ? mine.data() : brought(r).data());
+    for (int r = 0; r < participants_.size(); ++r)
+      inputs.push_back(r == participants_.me ? mine.data() : brought(r).data());
     T* const target = mine.data();
     combine_in_order<T>(inputs, std::span(&target, 1), static_cast<Index>(mine.size()), Combine{});
   }
 
-  Circle circle_;
+  Participants participants_;
   std::span<T> values_;
   bool short_;
   std::unique_ptr<T[]> scratch_;  // before the transfers, which write into it
@@ -140,7 +143,7 @@ class MessageCombine final : public Operation {
 /// slice_r of rank r ← slice_r of all, added in rank order. P − 1 messages of n / P values from each rank.
 class MessageScatter final : public Operation {
  public:
-  MessageScatter(Circle circle, std::span<float> values);
+  MessageScatter(Participants participants, std::span<float> values);
   bool advance() override;
   bool let_go() override { return transfers_.let_go(); }
 
@@ -148,7 +151,7 @@ class MessageScatter final : public Operation {
   std::span<float> slice(int rank) const;
   std::span<float> brought(int rank) const;
 
-  Circle circle_;
+  Participants participants_;
   std::span<float> values_;
   std::unique_ptr<float[]> scratch_;
   Transfers transfers_;
@@ -159,13 +162,13 @@ class MessageScatter final : public Operation {
 class MessageGather final : public Operation {
  public:
   /// \param parts a buffer for each rank's bytes; that of this rank holds them already
-  MessageGather(Circle circle, std::vector<std::span<std::byte>> parts)
-      : circle_(std::move(circle)), parts_(std::move(parts)) {}
+  MessageGather(Participants participants, std::vector<std::span<std::byte>> parts)
+      : participants_(std::move(participants)), parts_(std::move(parts)) {}
   bool advance() override;
   bool let_go() override { return transfers_.let_go(); }
 
  private:
-  Circle circle_;
+  Participants participants_;
   std::vector<std::span<std::byte>> parts_;
   Transfers transfers_;
   bool begun_ = false;

@@ -81,7 +81,7 @@ bool NodesSum::carry() {
   const Slice slice = aligned_slice(span_.size, board().rank(), lanes_.count);
   if (!between_nodes_) {
     float* const mine = span_.parts[static_cast<std::size_t>(board().rank())];
-    between_nodes_.emplace(lanes_.circle, std::span(mine + slice.first, mine + slice.last));
+    between_nodes_.emplace(lanes_.participants, std::span(mine + slice.first, mine + slice.last));
   }
   if (!between_nodes_->advance() || board().my(&Board::RankFlags::carried) < previous()) return false;
   spread(span_, slice, board().rank());

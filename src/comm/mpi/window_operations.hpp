@@ -80,7 +80,7 @@ class NodeGather final : public NodeOperation {
 /// How a vector is exchanged between nodes: rank l < count of each node exchanges slice l with rank l of the others.
 struct Lanes {
   int count = 0;
-  Circle circle;  ///< the ranks that exchange this rank's slice; empty where it has none
+  Participants participants;  ///< the ranks that exchange this rank's slice; empty where it has none
 };
 
 /// values[i] ← Σ_r values_r[i] over several nodes: first the sum of each node in shared memory; then the ranks of each

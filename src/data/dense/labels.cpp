@@ -38,10 +38,8 @@ void read_labels(const hdf5::File& file, const std::string& dataset, Range rows,
 
 std::string text_labels_hint() {
   return "holds text; store whole numbers 0 … K−1, and the names in the file's attribute class_names, with h5py: "
-         "names, "
-         "numbers = numpy.unique(labels, return_inverse=True); f[\"train/labels\"], f.attrs[\"class_names\"] = "
-         "numbers, "
-         "names.tolist()";
+         "names, numbers = numpy.unique(labels, return_inverse=True); "
+         "f[\"train/labels\"], f.attrs[\"class_names\"] = numbers, names.tolist()";
 }
 
 std::vector<std::int32_t> read_strata(const hdf5::File& file, const std::string& dataset, std::int64_t examples) {

@@ -43,7 +43,7 @@ CheckpointWriting::CheckpointWriting(comm::Communicator& group, std::string path
   const auto begins = create(header, state);
   const bool shared = all_see(group_, aside_);
   writers_ = shared ? group_.size() : 1;
-  if (is_parted(state) && !shared) require_none({std::string(kMustBeShared)});
+  if (is_divided(state) && !shared) require_none({std::string(kMustBeShared)});
   copy_shards(state, begins);
   try {
     start_writing();

@@ -6,7 +6,7 @@
 
 namespace unisono::experiment {
 
-bool is_parted(const HeldState& state) {
+bool is_divided(const HeldState& state) {
   return std::any_of(state.begin(), state.end(), [](const HeldVector& vector) { return !vector.common; });
 }
 

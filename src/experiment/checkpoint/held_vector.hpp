@@ -31,7 +31,7 @@ struct HeldVector {
 using HeldState = std::vector<HeldVector>;
 
 /// Whether some vector is divided among the ranks.
-bool is_parted(const HeldState& state);
+bool is_divided(const HeldState& state);
 
 /// A vector of which this rank holds everything, in the layout's order.
 HeldVector whole_vector(std::string group, const ParameterLayout& layout, MutableView values,

@@ -88,7 +88,8 @@ struct Pairs {
 /// How many floats each step of a product must prefetch, so that the whole product prefetches `floats` of them.
 inline Index fetch_step(const Loops& loops, const ProductShape& shape, Index count, Index floats) {
   const double steps = static_cast<double>(shape.m * shape.n * shape.k) * static_cast<double>(count);
-  return static_cast<Index>(std::ceil(static_cast<double>(floats) * loops.values_a_step / std::max(steps, 1.0)));
+  return static_cast<Index>(
+      std::ceil(static_cast<double>(floats) * loops.multiply_adds_per_step / std::max(steps, 1.0)));
 }
 
 /// How many positions ahead of the current product operands are prefetched: memory takes some 100 ns to answer.

@@ -30,7 +30,7 @@ struct ProductShape {
 };
 
 /// What to prefetch for later products: each step of a product prefetches the cache lines at `a` and `b`, and advances
-/// these by `a_step` and `b_step` floats. A step is Loops::values_a_step multiply-adds.
+/// these by `a_step` and `b_step` floats. A step is Loops::multiply_adds_per_step multiply-adds.
 struct Ahead {
   const float* a = nullptr;
   Count a_step = 0;
@@ -53,7 +53,7 @@ struct Loops {
   /// 2·m·n·k·count flops. \param a, b [count] matrices \param bias [n] or null \param ahead may be null
   void (*product)(const ProductShape& shape, const float* const* a, const float* const* b, Count count,
                   const float* bias, float* c, Ahead* ahead);
-  double values_a_step;
+  double multiply_adds_per_step;
 
   // dots.cpp
   // --------

@@ -146,7 +146,7 @@ void CudaDevice::pin(void* pointer, std::size_t bytes) {
   if (bytes > 0 && cudaHostRegister(pointer, bytes, cudaHostRegisterDefault) != cudaSuccess) cudaGetLastError();
 }
 
-void CudaDevice::release(void* pointer) noexcept {
+void CudaDevice::unpin(void* pointer) noexcept {
   if (cudaHostUnregister(pointer) != cudaSuccess) cudaGetLastError();
 }
 

@@ -47,7 +47,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<StartedCopy> start_download(const void* from, void* to, std::size_t bytes) override;
   std::unique_ptr<StartedCopy> start_upload(const void* from, void* to, std::size_t bytes) override;
   void pin(void* pointer, std::size_t bytes) override;
-  void release(void* pointer) noexcept override;
+  void unpin(void* pointer) noexcept override;
   void* submit() override;
   void synchronise() override { queue_.synchronise(); }
   void set_wait(Wait wait) override { queue_.set_wait(std::move(wait)); }

@@ -19,7 +19,7 @@ class EventOrder {
     return !is_given_ || (next_ < events_.size() && events_[next_] == event);
   }
   /// Called when the server handles this event.
-  void goes(const ServerEvent& event) {
+  void record_or_follow(const ServerEvent& event) {
     if (!is_given_) events_.push_back(event);
     ++next_;
   }

@@ -124,7 +124,7 @@ bool Server::take_turn() {
     return true;
   }
   waiting_.erase(next);
-  order_->goes({turn.worker, turn.ask == Ask::push});
+  order_->record_or_follow({turn.worker, turn.ask == Ask::push});
   if (turn.ask == Ask::push) {
     apply(turn.worker);
   } else {
@@ -180,7 +180,7 @@ void Server::apply_together() {
   shard_.apply_together(pushes);
   std::erase_if(waiting_, [](const Turn& turn) { return turn.ask == Ask::push; });
   for (int worker = 0; worker < segment_.active; ++worker) {
-    order_->goes({worker, true});
+    order_->record_or_follow({worker, true});
     counters_.staleness[static_cast<std::size_t>(worker)].add(0);
     acknowledge(worker);
   }

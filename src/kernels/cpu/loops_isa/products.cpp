@@ -193,7 +193,7 @@ void product(const ProductShape& shape, const float* const* a, const float* cons
 
 void add_products(Loops& loops) {
   loops.product = product;
-  loops.values_a_step = static_cast<double>(kSums * kLanes);
+  loops.multiply_adds_per_step = static_cast<double>(kSums * kLanes);
 }
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
