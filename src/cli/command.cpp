@@ -83,8 +83,8 @@ Option Command::add_flag(const std::string& names, bool& value, const std::strin
   return Option(app_->add_flag(names, value, meaning));
 }
 
-void Command::add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning) {
-  app_->add_flag_callback(names, given, meaning);
+Option Command::add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning) {
+  return Option(app_->add_flag_callback(names, given, meaning));
 }
 
 Option Command::option(const std::string& name) const { return Option(app_->get_option(name)); }

@@ -82,7 +82,7 @@ class Command {
     return add_word(names, words, std::string(name_of(value, choices)), choose, meaning);
   }
   Option add_flag(const std::string& names, bool& value, const std::string& meaning);
-  void add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning);
+  Option add_flag(const std::string& names, const std::function<void()>& given, const std::string& meaning);
   /// One that was added before.
   Option option(const std::string& name) const;
   /// Called when the command was given, after parsing.

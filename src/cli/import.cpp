@@ -25,8 +25,10 @@ void add_recipe(Command command, data::CsvOptions& options) {
       .add_choice("--scale", options.scale, data::kScalings,
                   "how a run scales numeric columns, computed from its own training rows")
       .capture_default_str();
-  command.add_flag(
-      "--standardize", [&options] { options.scale = data::Scaling::standard; }, "the same as --scale standard");
+  command
+      .add_flag(
+          "--standardize", [&options] { options.scale = data::Scaling::standard; }, "the same as --scale standard")
+      .excludes(command.option("--scale"));
   command.add_choice("--missing", options.missing, data::kMissing, "how a run replaces missing numbers")
       .capture_default_str();
   command

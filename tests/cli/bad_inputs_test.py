@@ -188,6 +188,12 @@ CONFIGS = [
     ),
     config("more micro-batches than examples", r"accumulate is larger than batch_size", sets=["train.accumulate=25"]),
     config("more parts than examples", r"micro_batches is larger than batch_size", sets=["train.micro_batches=25"]),
+    Case(
+        "more micro-batches than examples in a batch of the default size",
+        CONFIGURATION,
+        r"train.micro_batches is larger than the batch, which has 64 examples",
+        ("train", "config.toml", "--unset", "train.batch_size", "--set", "train.micro_batches=65"),
+    ),
     config(
         "two ways to divide a step",
         r"accumulate and micro_batches both divide the batch of a step",
@@ -243,6 +249,12 @@ USAGES = [
     Case("no config", USAGE, r"usage error: .*config is required", ("train",)),
     Case(
         "go on and start anew", USAGE, r"usage error: .*--resume", ("train", "config.toml", "--resume", "--overwrite")
+    ),
+    Case(
+        "two ways to scale",
+        USAGE,
+        r"usage error: .*--standardize",
+        ("data", "import", "csv", "t.csv", "--output", "t.h5", "--standardize", "--scale", "min_max"),
     ),
     Case("steps that are no number", USAGE, r"usage error: .*--steps", ("bench", "config.toml", "--steps", "many")),
     Case(

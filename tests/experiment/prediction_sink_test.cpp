@@ -136,6 +136,55 @@ TEST_CASE("a file that holds no predictions is left alone", "[prediction_sink]")
   }
 }
 
+TEST_CASE("a table is replaced only if its columns are those of predictions", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto replace = [&](const std::string& first_line) {
+    folder.file("a.csv", first_line + "\n0,1\n");
+    make_prediction_sink({.path = folder.path("a.csv"), .overwrite = true, .ranks = 1});
+  };
+  for (const char* columns : {"example,y0", "example,target,y0", "example,target0,target1,y0,y1", "example,class,p1",
+                              "example,label,class,p0,p1", "example,label,label_name,class,class_name,margin0,margin1",
+                              "example,user,item,rating,y0", "example,user,item,y0", "user,rank,item,score"}) {
+    INFO(columns);
+    CHECK_NOTHROW(replace(columns));
+  }
+  for (const char* columns : {"", "example", "example,", "example,label", "example,user,item,rating", "example,y1,p2",
+                              "example,p,y", "example,y0,", "example,y0,height", "example,p0,p2", "example,margin12",
+                              "example,p00", "example,user,y0", "example,y0,label", "Example,y0", "id,example,y0"}) {
+    INFO(columns);
+    CHECK_THROWS_WITH(replace(columns), Contains("does not hold predictions"));
+  }
+}
+
+TEST_CASE("an HDF5 file is replaced only if it holds predictions alone", "[prediction_sink]") {
+  const ScratchFolder folder;
+  const auto replace = [&](const std::function<void(data::hdf5::File&)>& fill) {
+    {
+      data::hdf5::File file(folder.path("a.h5"), data::hdf5::File::Mode::create);
+      fill(file);
+    }
+    make_prediction_sink({.path = folder.path("a.h5"), .overwrite = true, .examples = 1, .outputs = 1, .ranks = 1});
+  };
+  const auto predictions = [](data::hdf5::File& file) {
+    file.create<float>("predictions", {1, 1});
+    file.write_attribute("predictions", "outputs", std::string("values"));
+  };
+  CHECK_NOTHROW(replace(predictions));
+  CHECK_THROWS_WITH(replace([&](data::hdf5::File& file) {
+                      predictions(file);
+                      file.create<float>("measurements", {1});
+                    }),
+                    Contains("does not hold predictions"));
+  CHECK_THROWS_WITH(replace([](data::hdf5::File& file) {
+                      file.create<float>("predictions", {1, 1});
+                    }),
+                    Contains("does not hold predictions"));
+  CHECK_THROWS_WITH(replace([](data::hdf5::File& file) {
+                      file.create<float>("scores", {1, 1});
+                    }),
+                    Contains("does not hold predictions"));
+}
+
 TEST_CASE("an unknown ending and a folder that is not there are refused", "[prediction_sink]") {
   const ScratchFolder folder;
   const auto make = [&](const char* name) { make_prediction_sink({.path = folder.path(name), .ranks = 1}); };

@@ -29,5 +29,20 @@ TEST_CASE("advice is given on what takes long, in runs of more than a moment", "
   CHECK_THAT(to_text(summary_of(Ending::complete, 0.5), {}), !Contains("advice"));
 }
 
+TEST_CASE("a rank's share of a step follows the whole micro-batches that it takes", "[summary]") {
+  Config config;
+  config.train.batch_size = 50;
+  CHECK(local_batch_text(config, 1) == "50 of 50 examples");
+  CHECK(local_batch_text(config, 2) == "25 of 50 examples");
+  CHECK(local_batch_text(config, 3) == "16 or 17 of 50 examples");
+  config.train.micro_batches = 4;  // of 12, 13, 12 and 13 examples
+  CHECK(local_batch_text(config, 2) == "25 of 50 examples");
+  CHECK(local_batch_text(config, 3) == "12 to 25 of 50 examples");
+  CHECK(local_batch_text(config, 4) == "12 or 13 of 50 examples");
+  CHECK(local_batch_text(config, 5) == "10 of 50 examples");  // each micro-batch is sliced
+  config.strategy.kind = "averaging";                         // each rank divides its own part
+  CHECK(local_batch_text(config, 3) == "16 or 17 of 50 examples");
+}
+
 }  // namespace
 }  // namespace unisono::experiment

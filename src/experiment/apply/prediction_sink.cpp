@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -186,30 +185,66 @@ class CsvSink final : public PredictionSink {
   std::vector<std::ofstream> parts_;
 };
 
+/// The column names of a CSV file's first line, read from left to right.
+class Columns {
+ public:
+  explicit Columns(const std::string& line) {
+    for (std::size_t first = 0, end = 0; end != std::string::npos; first = end + 1) {
+      end = line.find(',', first);
+      names_.push_back(line.substr(first, end - first));
+    }
+  }
+  /// Whether the next column has this name, which is then read.
+  bool take(std::string_view name) {
+    const bool is_next = next_ < names_.size() && names_[next_] == name;
+    if (is_next) ++next_;
+    return is_next;
+  }
+  /// Likewise for columns name0, name1, … \return whether there is at least one
+  bool take_numbered(const std::string& name) {
+    int count = 0;
+    while (take(name + std::to_string(count))) ++count;
+    return count > 0;
+  }
+  bool at_end() const { return next_ == names_.size(); }
+
+ private:
+  std::vector<std::string> names_;
+  std::size_t next_ = 0;
+};
+
 /// Whether a CSV file's first line is exactly one that CsvSink writes: a user's own table may also have a column
 /// 'example'.
 bool names_predictions(const std::string& first_line) {
-  constexpr std::array<std::string_view, 8> columns = {"example",    "user",  "item",       "label",
-                                                       "label_name", "class", "class_name", "rating"};
-  constexpr std::array<std::string_view, 4> numbered = {"target", "p", "margin", "y"};
-  const auto is_one_of = [](const auto& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  std::istringstream line(first_line);
-  bool all = first_line.starts_with("example,");
-  for (std::string name; all && std::getline(line, name, ',');) {
-    const std::string_view stem(name.data(), name.find_last_not_of("0123456789") + 1);
-    all = is_one_of(columns, name) || is_one_of(numbered, stem);
+  Columns columns(first_line);
+  if (!columns.take("example") || (columns.take("user") && !columns.take("item"))) return false;
+  if (columns.take("label")) {
+    columns.take("label_name");
+  } else if (!columns.take("target") && !columns.take("rating")) {
+    columns.take_numbered("target");
   }
-  return all;
+  if (columns.take("class")) columns.take("class_name");
+  const bool has_outputs = columns.take_numbered("y") || columns.take_numbered("p") ||
+                           columns.take_numbered("margin") || columns.take("p1") || columns.take("margin1");
+  return has_outputs && columns.at_end();
+}
+
+/// Whether an HDF5 file has the datasets of Hdf5Sink, or of recommendations, and nothing else.
+bool has_prediction_datasets(const data::hdf5::File& file) {
+  const std::vector<std::string> found = file.children("");
+  const auto has_only = [&](const std::set<std::string>& known) {
+    return std::all_of(found.begin(), found.end(), [&](const std::string& one) { return known.contains(one); });
+  };
+  if (file.exists("predictions")) {
+    return file.has_attribute("predictions", "outputs") &&
+           has_only({"predictions", "classes", "labels", "targets", "ratings", "class_names"});
+  }
+  return file.exists("scores") && file.exists("items") && has_only({"users", "items", "scores", "dictionary"});
 }
 
 bool holds_predictions(const std::string& path) {
   if (path.ends_with(".h5")) {
-    if (!data::hdf5::is_hdf5(path)) return false;
-    const data::hdf5::File file(path, data::hdf5::File::Mode::read);
-    const bool is_set = file.exists("train") || file.exists("validation") || file.exists("test");
-    return !is_set && (file.exists("predictions") || file.exists("scores"));
+    return data::hdf5::is_hdf5(path) && has_prediction_datasets({path, data::hdf5::File::Mode::read});
   }
   std::string first_line;
   std::getline(std::ifstream(path), first_line);

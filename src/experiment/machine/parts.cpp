@@ -9,6 +9,7 @@
 #include "run/class_weights.hpp"
 #include "run/weight_average.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/optim/catalog.hpp"
 
@@ -164,6 +165,10 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
     throw ConfigError(
         fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
                     config.data.path, data::name_of(data.kind)));
+  }
+  if (std::max(config.train.accumulate, config.train.micro_batches) > config.train.batch_size) {
+    throw ConfigError(fmt::format("train.{} is larger than the batch, which has {}; lower it, or set train.batch_size",
+                                  dividing_key(config.train), count_of(config.train.batch_size, "example")));
   }
   return config;
 }

@@ -33,7 +33,7 @@ std::string config_text(const Config& config, const ModelParts& parts, const std
   const int ranks = parts.grid.all().size(), workers = parts.workers();
   return fmt::format("# {}{}: a rank takes {} of each step\n{}", count_of(ranks, "rank"),
                      workers == ranks ? "" : fmt::format(", of which {} train", workers),
-                     local_batch_text(config.train.batch_size, workers), effective);
+                     local_batch_text(config, workers), effective);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ void say_ranks(const StartOfRun& run, Log& log) {
   log.info(fmt::format("{} on {} × {} ({}), a rank's batch: {}", run.config.strategy.kind,
                        ranks_text(parts.grid.all().size(), parts.workers()),
                        count_of(parts.placement.threads, "thread"), parts.device(),
-                       local_batch_text(run.config.train.batch_size, parts.workers())));
+                       local_batch_text(run.config, parts.workers())));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "machine/parts.hpp"
 #include "run/metrics_log.hpp"
 #include "run/progress.hpp"
 #include "unisono/models/factory.hpp"
@@ -166,11 +167,21 @@ std::string ranks_text(int ranks, int workers) {
   return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
 }
 
-std::string local_batch_text(std::int64_t batch_size, int ranks) {
-  const std::int64_t least = batch_size / ranks, most = (batch_size + ranks - 1) / ranks;
-  const std::string all = count_of(batch_size, "example");
-  return least == most ? fmt::format("{} of {}", grouped(least), all)
-                       : fmt::format("{} or {} of {}", grouped(least), grouped(most), all);
+std::string local_batch_text(const Config& config, int workers) {
+  const std::int64_t batch = config.train.batch_size;
+  // A rank takes whole micro-batches, or a slice of each; m cuts of the batch begin at ⌊i · batch / m⌋.
+  const bool whole = micro_batch_sharing(config, workers) == data::MicroBatchSharing::whole;
+  const std::int64_t cuts = whole ? config.train.micro_batches : workers;
+  const auto first_of = [&](std::int64_t rank) { return rank * cuts / workers * batch / cuts; };
+  std::int64_t least = batch, most = 0;
+  for (int rank = 0; rank < workers; ++rank) {
+    const std::int64_t examples = first_of(rank + 1) - first_of(rank);
+    least = std::min(least, examples);
+    most = std::max(most, examples);
+  }
+  const std::string all = count_of(batch, "example");
+  if (least == most) return fmt::format("{} of {}", grouped(least), all);
+  return fmt::format("{} {} {} of {}", grouped(least), most == least + 1 ? "or" : "to", grouped(most), all);
 }
 
 nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
@@ -235,7 +246,7 @@ std::string to_text(const Summary& summary, const Config& config) {
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
              clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
              config.strategy.kind, ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
-             local_batch_text(config.train.batch_size, summary.workers), result_line(summary), rate_text(speed),
+             local_batch_text(config, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + counters_text(summary) +
          to_text(summary.serving, config) +

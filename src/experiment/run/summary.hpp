@@ -62,7 +62,8 @@ std::string to_text(const Summary& summary, const Config& config);
 /// "4 ranks", "4 ranks, of which 3 train,"
 std::string ranks_text(int ranks, int workers);
 
-/// "32 of 64 examples": how many of a step's examples a rank takes. \param ranks at least 1
-std::string local_batch_text(std::int64_t batch_size, int ranks);
+/// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank takes.
+/// \param workers the ranks that train, at least 1
+std::string local_batch_text(const Config& config, int workers);
 
 }  // namespace unisono::experiment
