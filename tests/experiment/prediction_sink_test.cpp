@@ -163,7 +163,7 @@ TEST_CASE("an HDF5 file is replaced only if it holds predictions alone", "[predi
       data::hdf5::File file(folder.path("a.h5"), data::hdf5::File::Mode::create);
       fill(file);
     }
-    make_prediction_sink({.path = folder.path("a.h5"), .overwrite = true, .examples = 1, .outputs = 1, .ranks = 1});
+    make_prediction_sink({.path = folder.path("a.h5"), .examples = 1, .overwrite = true, .ranks = 1});
   };
   const auto predictions = [](data::hdf5::File& file) {
     file.create<float>("predictions", {1, 1});
