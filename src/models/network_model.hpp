@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "unisono/models/factory.hpp"
+#include "unisono/models/staged.hpp"
 #include "unisono/nn/loss.hpp"
 #include "unisono/nn/network.hpp"
 
@@ -14,13 +15,17 @@ namespace unisono::models {
 
 /// A network and its loss as a model. Owns the workspace for one micro-batch in flight, as large as the largest batch
 /// so far needed.
-class NetworkModel final : public Model {
+class NetworkModel final : public Model, public Staged {
  public:
   /// \throws ConfigError
   NetworkModel(const nn::NetworkSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const ParameterLayout& layout() const override { return network_.parameters(); }
   const ParameterLayout& statistics_layout() const override { return network_.statistics(); }
+  const Staged* staged() const override { return this; }
+  const nn::Network& network() const override { return network_; }
+  const nn::Loss& loss_function() const override { return *loss_; }
+  std::uint64_t mask_seed() const override { return context_.seed; }
   bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;

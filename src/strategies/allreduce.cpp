@@ -28,7 +28,7 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
-    const data::Batch batch = accumulate_gradient(run, MeanOver::all_ranks, &exchange);
+    const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::all_replicas, &exchange);
     exchange.finish();
     update_parameters(run, rate);
     average_local_statistics(run, batch.rank_step_size);

@@ -45,7 +45,7 @@ class Averaging final : public Strategy {
 /// A step on this rank's own examples.
 /// \return the last micro-batch
 data::Batch local_step(TrainContext& run, double learning_rate) {
-  const data::Batch batch = accumulate_gradient(run, MeanOver::own_examples);
+  const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::own_examples, nullptr);
   if (batch.rank_step_size > 0) {
     update_parameters(run, learning_rate);
   } else {

@@ -26,7 +26,7 @@ data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientE
   if (exchange != nullptr) ready = [exchange](Index first, Index last) { exchange->ready(first, last); };
   for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
     const data::Batch batch = next_batch(run);
-    const Index examples = mean_over == MeanOver::all_ranks ? batch.global_size : batch.rank_step_size;
+    const Index examples = mean_over == MeanOver::all_replicas ? batch.global_size : batch.rank_step_size;
     const float scale = 1.0F / static_cast<float>(std::max<Index>(1, examples));
     {
       const ComputeScope computes(run);
@@ -40,6 +40,14 @@ data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientE
       return batch;
     }
   }
+}
+
+data::Batch SingleReplica::gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
+  return accumulate_gradient(run, mean_over, exchange);
+}
+
+void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
+  while (const auto batch = source.next()) model_.evaluate(*batch, state, sums);
 }
 
 void update_parameters(TrainContext& run, double learning_rate) {

@@ -30,16 +30,10 @@ class ComputeScope {
   double cpu_seconds_;
 };
 
-/// Whether g is the mean over the examples of all ranks in the step, or over this rank's own.
-enum class MeanOver { all_ranks, own_examples };
-
 /// The run's next batch; waiting for it is counted as input.
 data::Batch next_batch(TrainContext& run);
 
-/// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ ∇loss, summed over this rank's
-/// examples; n: the step's examples on all ranks, or on this one.
-/// \param exchange during the last micro-batch it is told which ranges of g are final; may be null
-/// \return the last micro-batch
+/// What SingleReplica::gradient_of_step does. Workers of servers, which train no replicas, call it themselves.
 data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange = nullptr);
 
 /// One optimizer step: updates θ from g.

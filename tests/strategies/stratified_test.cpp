@@ -151,9 +151,11 @@ Result train(const Job& job) {
     Recorder recorder(job, communicator.is_root() ? &result : nullptr);
     const optim::OptimizerSettings unused;
     const auto optimizer = optim::make_optimizer(unused, layout, *backend);
+    SingleReplica replica(*model);
     TrainContext run{.communicator = communicator,
                      .backend = *backend,
                      .model = *model,
+                     .replica = replica,
                      .optimizer = *optimizer,
                      .optimizer_settings = unused,
                      .source = *source,

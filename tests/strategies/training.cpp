@@ -74,9 +74,11 @@ class Rank {
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
     const optim::Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
     Recorder recorder(outcome, state(), sums, training_);
+    SingleReplica replica(*model_);
     TrainContext run{.communicator = communicator_,
                      .backend = *backend_,
                      .model = *model_,
+                     .replica = replica,
                      .optimizer = *optimizer_,
                      .optimizer_settings = training_.optimizer,
                      .source = *source_,

@@ -57,6 +57,7 @@ enum class Prediction {
 };
 
 class InPlace;
+class Staged;
 
 /// A function with parameters θ, a loss and a gradient. It knows nothing about ranks.
 class Model {
@@ -65,6 +66,8 @@ class Model {
 
   /// Its interface for in-place updates; null if it has none. Some models have no other way of training.
   virtual const InPlace* in_place() const { return nullptr; }
+  /// Its interface for pipelines; null where it cannot be divided into pieces.
+  virtual const Staged* staged() const { return nullptr; }
   /// Checks that loss_and_gradient works. \throws ConfigError if not, naming the strategies that can train the model
   virtual void require_gradient() const {}
   /// Whether it takes weights of examples in training. If not, its batches must have none.

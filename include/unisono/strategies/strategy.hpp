@@ -19,6 +19,7 @@
 #include "unisono/strategies/division.hpp"
 #include "unisono/strategies/events.hpp"
 #include "unisono/strategies/fault.hpp"
+#include "unisono/strategies/replica.hpp"
 #include "unisono/strategies/serving.hpp"
 
 namespace unisono::strategies {
@@ -106,6 +107,7 @@ struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
+  Replica& replica;  ///< of the model: what is trained
   optim::Optimizer& optimizer;
   const optim::OptimizerSettings& optimizer_settings;  ///< `optimizer` was made from these
   data::BatchSource& source;

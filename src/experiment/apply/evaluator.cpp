@@ -12,7 +12,7 @@ std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& dat
   if (parts.division != nullptr) {
     parts.division->evaluate(*source, parts.parameters.view(), sums);
   } else {
-    while (const auto batch = source->next()) parts.model->evaluate(*batch, parts.state(), sums);
+    parts.replica->evaluate(*source, parts.state(), sums);
   }
   return parts.model->metrics(sum_over_ranks(replicas, sums));
 }

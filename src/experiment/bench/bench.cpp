@@ -78,6 +78,7 @@ class Trial {
     strategies::TrainContext context{.communicator = parts_.grid.data(),
                                      .backend = *parts_.backend,
                                      .model = *parts_.model,
+                                     .replica = *parts_.replica,
                                      .optimizer = *training_.optimizer,
                                      .optimizer_settings = config_.optimizer,
                                      .source = source_,

@@ -183,7 +183,8 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
       statistics_group(grid.data().split(0, grid.data().rank())),
       statistics_reducer(*statistics_group, where.clock),
       model(models::make_model(config.model, inputs,
-                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))) {
+                               model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))),
+      replica(std::make_unique<strategies::SingleReplica>(*model)) {
   require_same(grid.data(), "order of the parameters", model->layout().hash(),
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);

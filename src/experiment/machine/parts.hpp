@@ -80,8 +80,9 @@ struct ModelParts {
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
   std::unique_ptr<models::Model> model;
-  strategies::Division* division = nullptr;  ///< how the strategy shards θ; null: every rank holds all of it
-  Buffer parameters;                         ///< θ, or the rank's part of it if it is divided
+  std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
+  strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every rank holds all of it
+  Buffer parameters;                             ///< θ, or the rank's part of it if it is divided
   Buffer statistics;
   std::vector<float> class_weights;  ///< [K] weights of training losses by class; empty: all are 1
 };

@@ -87,6 +87,7 @@ TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
   return {.communicator = run_.communicator,
           .backend = own.backend,
           .model = own.model,
+          .replica = run_.replica,
           .optimizer = own.optimizer,
           .optimizer_settings = run_.optimizer_settings,
           .source = own.source,

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+
+#include "unisono/nn/loss.hpp"
+#include "unisono/nn/network.hpp"
+
+namespace unisono::models {
+
+/// A model whose layers can be divided into consecutive pieces. A pipeline runs the pieces on different ranks.
+class Staged {
+ public:
+  virtual ~Staged() = default;
+  virtual const nn::Network& network() const = 0;
+  virtual const nn::Loss& loss_function() const = 0;
+  virtual std::uint64_t mask_seed() const = 0;  ///< of dropout masks
+};
+
+}  // namespace unisono::models

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "unisono/data/dataset.hpp"
+#include "unisono/models/model.hpp"
+
+namespace unisono::strategies {
+
+class GradientExchange;
+struct TrainContext;
+
+/// Whether g is the mean over the examples of all replicas in the step, or over this replica's own.
+enum class MeanOver { all_replicas, own_examples };
+
+/// A copy of the model as strategies train it: one rank that holds all of θ, or the stages of a pipeline, each with its
+/// shard of θ and g. A strategy does not know which.
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
+  /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on
+  /// this one. Collective over the replica's ranks.
+  /// \param exchange is told which ranges of g are final; may be null
+  /// \return the step's last micro-batch, of which only the counts are valid
+  virtual data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) = 0;
+  /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective, as above.
+  virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) = 0;
+};
+
+/// A replica of one rank.
+class SingleReplica final : public Replica {
+ public:
+  explicit SingleReplica(models::Model& model) : model_(model) {}
+  data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) override;
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
+
+ private:
+  models::Model& model_;
+};
+
+}  // namespace unisono::strategies
