@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::comm {
 namespace {
@@ -15,14 +17,17 @@ namespace {
 
 GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes,
                                  const Clock& clock)
-    : communicator_(communicator),
-      gradient_(gradient),
-      clock_(clock),
-      final_first_(static_cast<Index>(gradient.size())),
-      started_first_(final_first_) {
-  const Index bytes = bucket_bytes > 0 ? bucket_bytes : communicator.bucket_bytes();
+    : GradientBuckets(
+          static_cast<Index>(gradient.size()), bucket_bytes > 0 ? bucket_bytes : communicator.bucket_bytes(),
+          [&communicator, gradient](Index first, Index last) {
+            return communicator.start_allreduce_sum(part(gradient, {first, last}));
+          },
+          clock) {}
+
+GradientBuckets::GradientBuckets(Index size, Index bucket_bytes, Start start, const Clock& clock)
+    : size_(size), start_(std::move(start)), clock_(clock), final_first_(size), started_first_(size) {
   constexpr Index kUnit = kAlignmentBytes;  // so that a bucket begins at a cache line
-  bucket_size_ = std::max(Index{1}, (bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
+  bucket_size_ = std::max(Index{1}, (bucket_bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
 }
 
 void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
@@ -37,8 +42,7 @@ void GradientBuckets::start_final_buckets() {
   while (started_first_ > 0) {
     const Index first = std::max(Index{0}, started_first_ - bucket_size_);
     if (first < final_first_) return;
-    requests_.push_back(communicator_.start_allreduce_sum(
-        gradient_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(started_first_ - first))));
+    requests_.push_back(start_(first, started_first_));
     started_first_ = first;
   }
 }
@@ -56,7 +60,7 @@ void GradientBuckets::finish() {
   const ScopedTimer timer(exposed_seconds_, clock_);
   for (const RequestPtr& request : requests_) request->wait();
   requests_.clear();
-  final_first_ = started_first_ = static_cast<Index>(gradient_.size());
+  final_first_ = started_first_ = size_;
 }
 
 }  // namespace unisono::comm

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <vector>
 
+#include "unisono/comm/sum_tree.hpp"
 #include "unisono/tensor/allocator.hpp"
 
 namespace unisono::comm {
@@ -51,6 +54,35 @@ void combine_in_order(std::span<const T* const> inputs, std::span<T* const> targ
   Index first = 0;
   for (; first + kLine <= n; first += kLine) combine_line(first, std::integral_constant<Index, kLine>{});
   if (first < n) combine_line(first, n - first);
+}
+
+/// target[i] ← the value of a postfix program over in[0][i], in[1][i], … (TreeSum::program). Each target may be one of
+/// the inputs. Bound by memory, as above: values in between stay in the first cache.
+inline void combine_in_tree(std::span<const float* const> inputs, std::span<const int> program,
+                            std::span<float* const> targets, Index n) {
+  constexpr Index kPiece = 512;  // 2 KiB
+  std::vector<std::array<float, kPiece>> sums(inputs.size());
+  std::vector<const float*> stack(inputs.size());
+  for (Index first = 0; first < n; first += kPiece) {
+    const Index count = std::min(kPiece, n - first);
+    std::size_t depth = 0;
+    for (const int operation : program) {
+      if (operation != TreeSum::kAdd) {
+        stack[depth++] = inputs[static_cast<std::size_t>(operation)] + first;
+        continue;
+      }
+      --depth;
+      const float* const left = stack[depth - 1];
+      const float* const right = stack[depth];
+      float* const sum = sums[depth - 1].data();
+      for (Index i = 0; i < count; ++i) sum[i] = left[i] + right[i];
+      stack[depth - 1] = sum;
+    }
+    const float* const total = stack[0];
+    for (float* const target : targets) {
+      if (target + first != total) std::copy(total, total + count, target + first);
+    }
+  }
 }
 
 }  // namespace unisono::comm

@@ -20,11 +20,16 @@ class Allreduce final : public Strategy {
 
 std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Allreduce>(); }
 
+/// The sum over the ranks that the run asks for.
+std::unique_ptr<GradientExchange> make_sum(TrainContext& run) {
+  if (run.leaves == 0) return make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock);
+  return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
+}
+
 }  // namespace
 
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
-  TimedExchange exchange(run.backend, run.seconds,
-                         make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock));
+  TimedExchange exchange(run.backend, run.seconds, make_sum(run));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);

@@ -20,19 +20,34 @@ data::Batch next_batch(TrainContext& run) {
   return run.source.next();
 }
 
+MicroBatchPlace place_of(const data::Batch& batch, bool first) {
+  return {.number = batch.micro_batch, .count = batch.micro_batches, .first = first, .last = batch.last_of_step};
+}
+
+GradientTarget target_of(const TrainContext& run, const MicroBatchPlace& place, GradientExchange* exchange) {
+  if (exchange != nullptr) return exchange->target(place);
+  return {run.gradient, place.first ? kernels::Write::overwrite : kernels::Write::add, false};
+}
+
+float scale_of(const data::Batch& batch, MeanOver mean_over) {
+  const Index examples = mean_over == MeanOver::all_replicas ? batch.global_size : batch.rank_step_size;
+  return 1.0F / static_cast<float>(std::max<Index>(1, examples));
+}
+
 data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
   const double reduced_before = reducer_seconds(run);
-  models::GradientReady ready;
-  if (exchange != nullptr) ready = [exchange](Index first, Index last) { exchange->ready(first, last); };
-  for (kernels::Write write = kernels::Write::overwrite;; write = kernels::Write::add) {
+  for (bool first = true;; first = false) {
     const data::Batch batch = next_batch(run);
-    const Index examples = mean_over == MeanOver::all_replicas ? batch.global_size : batch.rank_step_size;
-    const float scale = 1.0F / static_cast<float>(std::max<Index>(1, examples));
+    const MicroBatchPlace place = place_of(batch, first);
+    const GradientTarget target = target_of(run, place, exchange);
+    models::GradientReady ready;
+    if (target.announced) ready = [&](Index begin, Index end) { exchange->ready(place, begin, end); };
     {
       const ComputeScope computes(run);
-      run.model.loss_and_gradient(batch, scale, run.state, run.gradient, write,
-                                  batch.last_of_step ? ready : models::GradientReady{}, run.sums);
+      run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write, ready,
+                                  run.sums);
     }
+    if (run.leaves > 0) run.sums.settle();
     if (batch.last_of_step) {
       const double reduced = reducer_seconds(run) - reduced_before;
       run.seconds.exposed_communication += reduced;

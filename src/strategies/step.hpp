@@ -33,6 +33,15 @@ class ComputeScope {
 /// The run's next batch; waiting for it is counted as input.
 data::Batch next_batch(TrainContext& run);
 
+/// \param first whether it is this rank's first micro-batch of the step
+MicroBatchPlace place_of(const data::Batch& batch, bool first);
+
+/// Where a micro-batch's gradient goes. \param exchange null: they are added up in run.gradient
+GradientTarget target_of(const TrainContext& run, const MicroBatchPlace& place, GradientExchange* exchange);
+
+/// 1/n, with which the gradients of a micro-batch's examples are multiplied.
+float scale_of(const data::Batch& batch, MeanOver mean_over);
+
 /// What SingleReplica::gradient_of_step does. Workers of servers, which train no replicas, call it themselves.
 data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange = nullptr);
 

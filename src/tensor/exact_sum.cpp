@@ -122,6 +122,13 @@ void ExactSquares::add(const ExactSquares& other) {
   carry();
 }
 
+ExactSquares ExactSquares::negated() const {
+  ExactSquares negated;
+  for (std::size_t i = 0; i < kDigits; ++i) negated.words_[i] = -words_[i];
+  negated.carry();
+  return negated;
+}
+
 ExactSquares ExactSquares::of_words(const std::array<std::int64_t, kWords>& words) {
   ExactSquares sum;
   sum.words_ = words;
@@ -158,6 +165,7 @@ ExactSquares::Leading ExactSquares::leading() const {
 double ExactSquares::value() const {
   if (words_[kNoNumber] > 0) return std::numeric_limits<double>::quiet_NaN();
   if (words_[kInfinite] > 0) return std::numeric_limits<double>::infinity();
+  if (words_[kDigits - 1] < 0) return -negated().value();
   Leading sum = leading();
   // Rounding must know whether more than half a unit is cut off. The last bit can say so, since it is itself cut off.
   if (sum.more) sum.mantissa = static_cast<double>(static_cast<std::uint64_t>(sum.mantissa) | 1U);

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "expect.hpp"
+#include "unisono/comm/sum_tree.hpp"
 
 // Values are small integers where a sum is compared, so that no order of additions rounds: results are exact.
 
@@ -195,6 +196,42 @@ void parts_of_shared_memory_reduce_alone(comm::Communicator& communicator) {
   for (const float value : theta.view()) EXPECT(value == 0);
 }
 
+/// The value of a node of a tree over rough_values(leaf, n).
+Floats value_of(const comm::SumTree& tree, comm::SumTree::Node node, Index n) {
+  if (node.level == 0) return rough_values(node.number, n);
+  Floats value = value_of(tree, comm::SumTree::left(node), n);
+  if (tree.is_empty(comm::SumTree::right(node))) return value;
+  const Floats right = value_of(tree, comm::SumTree::right(node), n);
+  for (std::size_t i = 0; i < value.size(); ++i) value[i] += right[i];
+  return value;
+}
+
+void trees_have_the_same_sum_on_any_number_of_ranks(comm::Communicator& communicator) {
+  const int ranks = communicator.size();
+  for (const auto& [leaves, n] : {std::pair<int, Index>{8, 5000}, {5, 33}, {2, 1}}) {
+    const comm::SumTree tree(leaves);
+    std::vector<comm::Slice> parts;
+    for (int rank = 0; rank < ranks; ++rank) parts.push_back(comm::slice_of(leaves, rank, ranks));
+    const comm::TreeSum order(tree, parts);
+    const auto own = tree.cover(parts[static_cast<std::size_t>(communicator.rank())]);
+    for (const bool shared : {true, false}) {
+      std::vector<Buffer> buffers;
+      std::vector<std::span<float>> vectors;
+      for (int i = 0; i < order.vectors; ++i) {
+        buffers.emplace_back(n, shared ? communicator.shared_allocator() : plain_allocator());
+        vectors.push_back(buffers.back().view());
+      }
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        std::ranges::copy(value_of(tree, own[i], n),
+                          vectors[static_cast<std::size_t>(comm::TreeSum::vector_of(i, own.size()))].begin());
+      }
+      communicator.start_tree_sum(vectors, order)->wait();
+      EXPECT(std::ranges::equal(vectors.front(), value_of(tree, tree.root(), n)));
+      communicator.barrier();  // all have looked
+    }
+  }
+}
+
 void shared_memory_is_reused_round_after_round(comm::Communicator& communicator) {
   Buffer shared(2000, communicator.shared_allocator());
   for (int round = 0; round < 200; ++round) {
@@ -377,6 +414,7 @@ const std::vector<Promise>& promises() {
       {"a started sum ends by testing alone", a_started_sum_ends_by_testing_alone},
       {"shared memory reduces like plain memory", shared_memory_reduces_like_plain},
       {"parts of shared memory reduce alone", parts_of_shared_memory_reduce_alone},
+      {"trees have the same sum on any number of ranks", trees_have_the_same_sum_on_any_number_of_ranks},
       {"shared memory is reused round after round", shared_memory_is_reused_round_after_round},
       {"slices are scattered and gathered", slices_are_scattered_and_gathered},
       {"bytes of any lengths are gathered", bytes_of_any_lengths_are_gathered},

@@ -13,7 +13,8 @@ namespace {
 class FakeExchange final : public GradientExchange {
  public:
   explicit FakeExchange(std::vector<std::pair<Index, Index>>& calls) : calls_(calls) {}
-  void ready(Index first, Index last) override {
+  GradientTarget target(const MicroBatchPlace&) override { return {}; }
+  void ready(const MicroBatchPlace&, Index first, Index last) override {
     calls_.emplace_back(first, last);
     held_up_.communication += 2;
     held_up_.stragglers += 1;
@@ -39,7 +40,7 @@ TEST_CASE("the bucketed sum is that of all ranks, step after step, whether range
       const auto exchange = make_bucketed_sum(communicator, gradient.view(), 64);
       for (int step = 0; step < 2; ++step) {
         std::iota(gradient.view().begin(), gradient.view().end(), static_cast<float>(communicator.rank() + step));
-        if (says_ready) exchange->ready(40, 100);
+        if (says_ready) exchange->ready({}, 40, 100);
         exchange->finish();
         for (Index i = 0; i < 100; ++i) {
           REQUIRE(gradient.view()[static_cast<std::size_t>(i)] == static_cast<float>(3 * i + 3 + 3 * step));
@@ -56,7 +57,7 @@ TEST_CASE("what an exchange holds up is no computation, and is counted once", "[
   Seconds seconds;
   std::vector<std::pair<Index, Index>> calls;
   TimedExchange exchange(*backend, seconds, std::make_unique<FakeExchange>(calls));
-  exchange.ready(3, 5);  // in a pass, which counts all of its time as computation
+  exchange.ready({}, 3, 5);  // in a pass, which counts all of its time as computation
   CHECK(seconds.compute == -3);
   CHECK(seconds.exposed_communication == 2);
   CHECK(seconds.straggler_wait == 1);

@@ -70,7 +70,10 @@ comm::Slice MemorySource::step_places() const {
 comm::Slice MemorySource::own_micro_batches() const {
   const Index count = dealing_.options.micro_batches;
   if (dealing_.options.sharing != data::MicroBatchSharing::whole) return {0, count};
-  return comm::slice_of(count, dealing_.options.rank, dealing_.options.size);
+  const Index leaves = dealing_.options.leaves > 0 ? std::min(dealing_.options.leaves, count) : count;
+  const comm::Slice own = comm::slice_of(leaves, dealing_.options.rank, dealing_.options.size);
+  const auto first_of = [&](Index leaf) { return leaf * count / leaves; };
+  return {first_of(own.first), first_of(own.last)};
 }
 
 comm::Slice MemorySource::micro_places(Index micro) const {

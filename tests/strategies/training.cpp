@@ -21,7 +21,8 @@ class Recorder final : public Observer, public EventRecorder {
 
   bool step(const StepRecord& record) override {
     outcome_.records.push_back(record);
-    outcome_.losses.push_back(std::exchange(sums_, {}).loss);
+    outcome_.sums.push_back(std::exchange(sums_, {}));
+    outcome_.losses.push_back(outcome_.sums.back().loss);
     outcome_.trajectory.emplace_back(state_.parameters.begin(), state_.parameters.end());
     return !record.consistent || record.step < training_.stop_after;
   }
@@ -92,6 +93,7 @@ class Rank {
                      .first_step = first_step_,
                      .total_steps = total_steps,
                      .bucket_bytes = training_.bucket_bytes,
+                     .leaves = training_.leaves,
                      .statistics_reducer = &reducer_,
                      .threads = threads(),
                      .vectors = vectors_,
@@ -174,8 +176,8 @@ class Rank {
   data::MicroBatchSharing sharing() const {
     if (training_.accumulate > 1) return data::MicroBatchSharing::sliced;
     if (!strategy_->steps_together()) return data::MicroBatchSharing::own;
-    return training_.micro_batches < communicator_.size() ? data::MicroBatchSharing::sliced
-                                                          : data::MicroBatchSharing::whole;
+    return training_.leaves == 0 && training_.micro_batches < communicator_.size() ? data::MicroBatchSharing::sliced
+                                                                                   : data::MicroBatchSharing::whole;
   }
 
   data::SourceOptions source_options() const {
@@ -185,6 +187,7 @@ class Rank {
             .batch_size = training_.batch_size,
             .micro_batches = std::max(training_.accumulate, training_.micro_batches),
             .sharing = sharing(),
+            .leaves = training_.leaves,
             .seed = kSeed};
   }
 

@@ -39,6 +39,7 @@ struct Training {
   optim::ScheduleSettings schedule{};
   int ranks = 1;
   Index batch_size = 4, accumulate = 1, micro_batches = 1;
+  int leaves = 0;  ///< of reproducible sums; 0: fast ones
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
@@ -60,6 +61,7 @@ struct Outcome {
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each
+  std::vector<kernels::LossSums> sums{};         ///< likewise, all of them
   std::vector<std::vector<float>> trajectory{};  ///< θ after each step
   Seconds seconds{};
   StrategyCounters counters{};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "unisono/comm/communicator.hpp"
@@ -20,6 +21,10 @@ class GradientBuckets {
   /// \param bucket_bytes 0: communicator.bucket_bytes()
   GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes = 0,
                   const Clock& clock = steady_clock());
+  /// Starts the sum of floats [first, last) of the gradient over all ranks.
+  using Start = std::function<RequestPtr(Index first, Index last)>;
+  /// Likewise, with another sum than an allreduce. \param size of the gradient, in floats \param bucket_bytes above 0
+  GradientBuckets(Index size, Index bucket_bytes, Start start, const Clock& clock = steady_clock());
 
   /// gradient[first, last) is final. Ranges come from the end of the vector to its start; the up to 15 unused floats
   /// between blocks need not be named.
@@ -40,10 +45,10 @@ class GradientBuckets {
  private:
   void start_final_buckets();
 
-  Communicator& communicator_;
-  MutableView gradient_;
-  const Clock& clock_;
+  Index size_;
   Index bucket_size_;
+  Start start_;
+  const Clock& clock_;
   Index final_first_;    ///< gradient[final_first_, N) is final
   Index started_first_;  ///< the allreduces of gradient[started_first_, N) are started
   std::vector<RequestPtr> requests_;

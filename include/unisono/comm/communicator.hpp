@@ -38,6 +38,8 @@ class Request {
 };
 using RequestPtr = std::unique_ptr<Request>;
 
+struct TreeSum;
+
 /// A group of ranks that exchange messages. Implementations: MPI, threads of one process, and a group of one.
 ///
 /// All collectives are called by every rank of the group, in the same order. Counts are 64 bits. No operation relies on
@@ -71,6 +73,12 @@ class Communicator {
   /// Non-blocking; proceeds while this rank computes. Several may be in flight; they are matched in the order in which
   /// they were started.
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
+
+  /// Likewise a sum of vectors of which a rank may hold several, in the order that `order` says: vectors[0] ← the sum,
+  /// on all ranks; the others stay as they are.
+  /// \param vectors `order.vectors` of equal length, the same on all ranks; fastest in memory of shared_allocator()
+  /// \param order the same on all ranks; must outlive the request
+  virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
 
   /// In place: on rank r, slice_r = [r·n/P, (r+1)·n/P) of `values` ends as the sum over all ranks; the rest is
   /// undefined.

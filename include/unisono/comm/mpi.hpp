@@ -17,10 +17,20 @@ namespace unisono::comm {
 enum class DeviceTransport { automatic, nccl, staged };
 
 /// `[communication]`
+enum class Reduction {
+  fast,         ///< in the order of the ranks: the sum's last bits depend on their number
+  reproducible  ///< in the order of a fixed tree: the same bits on any number of ranks
+};
+
 struct CommunicationSettings {
+  /// Leaves of the tree of reproducible sums; 0: sums are fast.
+  int tree_leaves() const { return reduction == Reduction::reproducible ? static_cast<int>(leaves) : 0; }
+
   double timeout_seconds = 300;   ///< a rank that does not arrive at a collective within it ends the job
   std::int64_t bucket_bytes = 0;  ///< of gradients per started allreduce; 0: chosen
   bool shared_memory = true;      ///< reduce in a window shared by the ranks of a node
+  Reduction reduction = Reduction::fast;
+  std::int64_t leaves = 8;  ///< of the tree by which Reduction::reproducible adds gradients
   DeviceTransport device_transport = DeviceTransport::automatic;
   std::int64_t ranks_per_node = 0;  ///< tests simulate nodes of so few ranks; 0: real nodes. Not a key
   void describe(ConfigVisitor& visitor);

@@ -77,6 +77,10 @@ struct SourceOptions {
   Index batch_size = 1;                                   ///< examples per step over all ranks
   Index micro_batches = 1;                                ///< into which a step is divided
   MicroBatchSharing sharing = MicroBatchSharing::sliced;  ///< with a global order; with fixed parts always `own`
+  /// With `whole`: the micro-batches of a step form so many runs of consecutive ones (as many as there are
+  /// micro-batches where these are fewer), which belong to one rank as a whole. 0: a rank's share is not rounded to
+  /// runs.
+  Index leaves = 0;
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< [K] weights of the losses by label; empty: all are 1
   int lane = 0, lanes = 1;  ///< this source yields steps lane, lane + lanes, …: for threads that make steps in turn

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "unisono/kernels/specs.hpp"
+#include "unisono/tensor/exact_sum.hpp"
 
 namespace unisono::kernels {
 
@@ -23,7 +24,14 @@ struct LossSums {
   /// them.
   std::vector<float> negative_scores = {}, positive_scores = {};
 
+  /// What `settle` has moved here from the floating-point sums above, in their order; empty: nothing.
+  std::vector<ExactSquares> settled = {};
+
   LossSums& operator+=(const LossSums& more);
+  /// Moves the floating-point sums so far to exact ones, whose totals do not depend on the order of the additions.
+  void settle();
+  /// Moves them back. Where sums are settled after each batch, the result depends on the batches alone.
+  void unsettle();
 };
 
 /// What losses and their gradients are multiplied with.

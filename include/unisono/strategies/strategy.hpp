@@ -121,6 +121,7 @@ struct TrainContext {
   std::int64_t first_step;   ///< steps made before `train`: 0, or those of the run that is resumed
   std::int64_t total_steps;  ///< the run ends when so many are made
   Index bucket_bytes = 0;    ///< of a gradient bucket; 0: chosen automatically
+  int leaves = 0;            ///< of the tree by which gradients are summed reproducibly; 0: fast sums
   /// Sums batch statistics over the ranks inside the model's passes; its seconds are subtracted from `compute`. May be
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;

@@ -9,9 +9,9 @@
 
 namespace unisono {
 
-/// A sum of squares Σ x². Its value is the exact sum, rounded to kBits bits. So it does not depend on the order of the
-/// terms, on threads, on vector widths, or on which rank holds which terms: however θ is sharded, a norm has the same
-/// bits.
+/// A sum of squares Σ x², or of other doubles. Its value is the exact sum, rounded to kBits bits. So it does not depend
+/// on the order of the terms, on threads, on vector widths, or on which rank holds which terms: however θ is sharded, a
+/// norm has the same bits.
 ///
 /// Terms are first added in doubles, with a relative error of at most kRelativeError. If both ends of this error
 /// interval round to the same kBits bits, the exact sum has these bits, too. Otherwise (in 1 of 700 cases), and where a
@@ -30,7 +30,8 @@ class ExactSquares {
 
   /// += Σ x², exactly.
   void add(View values);
-  /// += a sum of squares of floats that was computed in doubles.
+  /// += a sum of squares of floats that was computed in doubles; or any double, whose bits below 2⁻²⁹⁸ are cut off.
+  /// \pre its magnitude is below 2²⁷⁰
   void add_sum(double sum);
   /// += the sum of another thread or rank.
   void add(const ExactSquares& other);
@@ -48,6 +49,7 @@ class ExactSquares {
 
  private:
   struct Leading;
+  ExactSquares negated() const;
   Leading leading() const;
   void add_integer(std::uint64_t integer, int position, std::int64_t sign);
   void carry();

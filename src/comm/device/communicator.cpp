@@ -69,6 +69,11 @@ RequestPtr DeviceCommunicator::start_allreduce_sum(std::span<float> values) {
   return collectives_->start_allreduce_sum(values);
 }
 
+RequestPtr DeviceCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
+  if (!is_there(vectors.front())) return below().start_tree_sum(vectors, order);
+  throw ConfigError("communication.reduction = \"reproducible\": not supported on GPUs yet; use \"fast\"");
+}
+
 void DeviceCommunicator::reduce_scatter_sum(std::span<float> values) {
   if (!is_there(values)) return below().reduce_scatter_sum(values);
   if (size() > 1) collectives_->reduce_scatter_sum(values);

@@ -26,6 +26,7 @@ enum class MpiCommunicator::Kind : std::uint64_t {
   sum_floats,
   sum_doubles,
   sum_integers,
+  sum_tree,
   max_integers,
   max_doubles,
   scatter,
@@ -236,12 +237,42 @@ std::unique_ptr<Operation> MpiCommunicator::make_sum(std::span<float> values, co
 RequestPtr MpiCommunicator::start_allreduce_sum(std::span<float> values) {
   if (size() == 1 || values.empty()) return std::make_unique<NothingToDo>();
   const Place place = next("allreduce_sum");
-  if (in_flight_ >= Board::kMostInFlight) {
-    terms_.job->wait([this] { return in_flight_ < Board::kMostInFlight; }, place);
-  }
+  wait_for_room(place);
   std::uint64_t where = 0;
   auto operation = make_sum(values, place, where);
   arrive(place, Kind::sum_floats, values.size(), where);
+  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
+}
+
+/// Waits until one more sum may be in flight.
+void MpiCommunicator::wait_for_room(const Place& place) {
+  if (in_flight_ < Board::kMostInFlight) return;
+  terms_.job->wait([this] { return in_flight_ < Board::kMostInFlight; }, place);
+}
+
+std::unique_ptr<Operation> MpiCommunicator::make_tree_sum(std::span<const std::span<float>> vectors,
+                                                          const TreeSum& order, const Place& place,
+                                                          std::uint64_t& where) {
+  std::vector<WindowSpan> windows;
+  for (const std::span<float>& vector : vectors) {
+    auto window = board_ && topology_.one_node() ? shared_->find(vector) : std::nullopt;
+    if (!window) {
+      return std::make_unique<MessageTreeSum>(participants(place), std::vector(vectors.begin(), vectors.end()), order);
+    }
+    where = mix(where, window->place, 0);
+    windows.push_back(std::move(*window));
+  }
+  const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
+  return std::make_unique<NodeTreeSum>(*board_, std::move(windows), order, place.sequence, previous);
+}
+
+RequestPtr MpiCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
+  if (size() == 1 || vectors.front().empty()) return std::make_unique<NothingToDo>();
+  const Place place = next("tree_sum");
+  wait_for_room(place);
+  std::uint64_t where = 0;
+  auto operation = make_tree_sum(vectors, order, place, where);
+  arrive(place, Kind::sum_tree, vectors.front().size(), where);
   return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
 }
 

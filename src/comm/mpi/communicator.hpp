@@ -50,6 +50,7 @@ class MpiCommunicator final : public Communicator {
   void allreduce_max(std::span<std::int64_t> values) override;
   void allreduce_max(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
+  RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
   void reduce_scatter_sum(std::span<float> values) override;
   void all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
@@ -100,6 +101,9 @@ class MpiCommunicator final : public Communicator {
   template <typename T, typename Combine>
   void combine(std::span<T> values, std::string_view name, Kind kind);
   std::unique_ptr<Operation> make_sum(std::span<float> values, const Place& place, std::uint64_t& where);
+  std::unique_ptr<Operation> make_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order,
+                                           const Place& place, std::uint64_t& where);
+  void wait_for_room(const Place& place);
   Participants participants(const Place& place) const;
 
   Terms terms_;

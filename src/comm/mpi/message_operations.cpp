@@ -46,6 +46,76 @@ bool MessageScatter::advance() {
   return true;
 }
 
+MessageTreeSum::MessageTreeSum(Participants participants, std::vector<std::span<float>> vectors, const TreeSum& order)
+    : participants_(std::move(participants)), vectors_(std::move(vectors)), order_(order) {
+  scratch_ =
+      std::make_unique_for_overwrite<float[]>(slice(vectors_.front(), participants_.me).size() * order_.inputs.size());
+}
+
+std::span<float> MessageTreeSum::slice(std::span<float> vector, int rank) const {
+  const Slice bounds = slice_of(static_cast<Index>(vector.size()), rank, participants_.size());
+  return vector.subspan(static_cast<std::size_t>(bounds.first), static_cast<std::size_t>(bounds.last - bounds.first));
+}
+
+/// This rank's slice of an input.
+std::span<float> MessageTreeSum::brought(std::size_t input) const {
+  const TreeSum::Input& from = order_.inputs[input];
+  const std::span<float> mine = slice(vectors_[static_cast<std::size_t>(from.vector)], participants_.me);
+  if (from.rank == participants_.me) return mine;
+  return {scratch_.get() + input * mine.size(), mine.size()};
+}
+
+void MessageTreeSum::collect() {
+  const auto rank_of = [&](int place) { return participants_.ranks[static_cast<std::size_t>(place)]; };
+  for (std::size_t i = 0; i < order_.inputs.size(); ++i) {
+    const int from = order_.inputs[i].rank;
+    if (from == participants_.me) continue;
+    transfers_.receive(std::as_writable_bytes(brought(i)), participants_.communicator, rank_of(from),
+                       participants_.tag);
+  }
+  for (int distance = 1; distance < participants_.size(); ++distance) {  // each rank begins with another peer
+    const int to = (participants_.me + distance) % participants_.size();
+    for (const TreeSum::Input& input : order_.inputs) {
+      if (input.rank != participants_.me) continue;
+      transfers_.send(std::as_bytes(slice(vectors_[static_cast<std::size_t>(input.vector)], to)),
+                      participants_.communicator, rank_of(to), participants_.tag);
+    }
+  }
+}
+
+void MessageTreeSum::combine() {
+  std::vector<const float*> inputs;
+  for (std::size_t i = 0; i < order_.inputs.size(); ++i) inputs.push_back(brought(i).data());
+  const std::span<float> mine = slice(vectors_.front(), participants_.me);
+  float* const target = mine.data();
+  combine_in_tree(inputs, order_.program, std::span(&target, 1), static_cast<Index>(mine.size()));
+}
+
+void MessageTreeSum::spread() {
+  exchange(
+      transfers_, participants_, [&](int from) { return std::as_writable_bytes(slice(vectors_.front(), from)); },
+      [&](int) { return std::as_bytes(slice(vectors_.front(), participants_.me)); });
+}
+
+bool MessageTreeSum::advance() {
+  while (transfers_.test()) {
+    switch (phase_) {
+      case Phase::begin:
+        collect();
+        phase_ = Phase::collected;
+        break;
+      case Phase::collected:
+        combine();
+        spread();
+        phase_ = Phase::spread;
+        break;
+      case Phase::spread:
+        return true;
+    }
+  }
+  return false;
+}
+
 bool MessageGather::advance() {
   if (!std::exchange(begun_, true)) {
     exchange(

@@ -140,6 +140,31 @@ class MessageCombine final : public Operation {
   Phase phase_ = Phase::begin;
 };
 
+/// The root of a TreeSum, by messages: rank r collects slice r of all vectors, adds them up and sends the sum to all.
+/// Cost per rank that holds k of the K vectors: (k + 1) (P − 1) messages of n / P values; it receives those of all.
+class MessageTreeSum final : public Operation {
+ public:
+  MessageTreeSum(Participants participants, std::vector<std::span<float>> vectors, const TreeSum& order);
+  bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
+
+ private:
+  enum class Phase { begin, collected, spread };
+
+  std::span<float> slice(std::span<float> vector, int rank) const;
+  std::span<float> brought(std::size_t input) const;
+  void collect();
+  void combine();
+  void spread();
+
+  Participants participants_;
+  std::vector<std::span<float>> vectors_;
+  const TreeSum& order_;
+  std::unique_ptr<float[]> scratch_;  // before the transfers, which write into it
+  Transfers transfers_;
+  Phase phase_ = Phase::begin;
+};
+
 /// slice_r of rank r ← slice_r of all, added in rank order. P − 1 messages of n / P values from each rank.
 class MessageScatter final : public Operation {
  public:

@@ -9,6 +9,11 @@ constexpr Named<DeviceTransport> kDeviceTransports[] = {
     {DeviceTransport::nccl, "nccl", "with NCCL; an error if it is not available"},
     {DeviceTransport::staged, "staged", "through host memory, as between CPUs"}};
 
+constexpr Named<Reduction> kReductions[] = {
+    {Reduction::fast, "fast", "in the order of the ranks, so that the last bits depend on how many there are"},
+    {Reduction::reproducible, "reproducible",
+     "in the order of a fixed tree over train.micro_batches: any number of ranks gives the same bits"}};
+
 }  // namespace
 
 void CommunicationSettings::describe(ConfigVisitor& visitor) {
@@ -30,6 +35,14 @@ void CommunicationSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
       {.name = "shared_memory", .meaning = "ranks of a node compute sums in shared memory instead of sending messages"},
       shared_memory);
+  visitor.choice({.name = "reduction", .meaning = "how the gradients of a step are summed"}, reduction, kReductions);
+  visitor.field(
+      {.name = "leaves",
+       .meaning = "into how many runs of micro-batches reproducible sums divide a step; at least the number of "
+                  "replicas. The result depends on it",
+       .minimum = 1,
+       .maximum = 1024},
+      leaves);
   visitor.choice({.name = "device_transport", .meaning = "how gradients and parameters are transferred between GPUs"},
                  device_transport, kDeviceTransports);
 }

@@ -49,6 +49,19 @@ bool NodeOperation::advance() {
 
 void NodeSum::work() { add(span_, aligned_slice(span_.size, board().rank(), board().size()), span_.parts); }
 
+void NodeTreeSum::work() {
+  const WindowSpan& sum = spans_.front();
+  const Slice slice = aligned_slice(sum.size, board().rank(), board().size());
+  std::vector<const float*> inputs;
+  std::vector<float*> targets;
+  for (const TreeSum::Input& input : order_.inputs) {
+    const WindowSpan& span = spans_[static_cast<std::size_t>(input.vector)];
+    inputs.push_back(span.parts[static_cast<std::size_t>(input.rank)] + slice.first);
+  }
+  for (float* part : sum.parts) targets.push_back(part + slice.first);
+  combine_in_tree(inputs, order_.program, targets, slice.last - slice.first);
+}
+
 void NodeScatter::work() {
   const int rank = board().rank();
   add(span_, slice_of(span_.size, rank, board().size()), part_of(span_, rank));

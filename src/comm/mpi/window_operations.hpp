@@ -55,6 +55,21 @@ class NodeSum final : public NodeOperation {
   WindowSpan span_;
 };
 
+/// The root of a TreeSum on one node: each rank computes its slice straight out of all vectors, and writes it to the
+/// first vector of all. Cost per rank of P with k vectors together: it reads k n / P floats and writes n.
+class NodeTreeSum final : public NodeOperation {
+ public:
+  /// \param spans of the vectors, by number
+  NodeTreeSum(Board& board, std::vector<WindowSpan> spans, const TreeSum& order, std::uint64_t sequence,
+              std::uint64_t previous)
+      : NodeOperation(board, sequence, previous), spans_(std::move(spans)), order_(order) {}
+
+ private:
+  void work() override;
+  std::vector<WindowSpan> spans_;
+  const TreeSum& order_;
+};
+
 /// slice_r of rank r ← Σ of all ranks' slice_r.
 class NodeScatter final : public NodeOperation {
  public:

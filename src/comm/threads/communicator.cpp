@@ -126,6 +126,22 @@ RequestPtr ThreadCommunicator::start_allreduce_sum(std::span<float> values) {
   return request;
 }
 
+RequestPtr ThreadCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
+  using Vectors = std::vector<std::span<float>>;
+  auto request = std::make_unique<ThreadRequest<Vectors>>(group_, Vectors(vectors.begin(), vectors.end()));
+  request->started(group_->arrive(rank_, "start_tree_sum", &request->part(), [&order](const std::vector<void*>& parts) {
+    const auto held = as<Vectors>(parts);
+    std::vector<const float*> inputs;
+    std::vector<float*> targets;
+    for (const TreeSum::Input& input : order.inputs) {
+      inputs.push_back((*held[static_cast<std::size_t>(input.rank)])[static_cast<std::size_t>(input.vector)].data());
+    }
+    for (const Vectors* vectors_of_rank : held) targets.push_back(vectors_of_rank->front().data());
+    combine_in_tree(inputs, order.program, targets, static_cast<Index>(held.front()->front().size()));
+  }));
+  return request;
+}
+
 void ThreadCommunicator::reduce_scatter_sum(std::span<float> values) {
   meet(*group_, rank_, "reduce_scatter_sum", values, [this](const std::vector<void*>& parts) {
     const auto spans = as<std::span<float>>(parts);

@@ -30,6 +30,7 @@ class ThreadCommunicator final : public Communicator {
   void allreduce_max(std::span<std::int64_t> values) override;
   void allreduce_max(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
+  RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
   void reduce_scatter_sum(std::span<float> values) override;
   void all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;

@@ -54,7 +54,11 @@ Index Schedule::micro_batches() const {
 /// The micro-batches of the present step of which this rank has a part.
 Range Schedule::own_numbers() const {
   const Index count = micro_batches();
-  return is_shared(MicroBatchSharing::whole) ? part_of(count, options_.rank, options_.size) : Range{0, count};
+  if (!is_shared(MicroBatchSharing::whole)) return {0, count};
+  const Index leaves = options_.leaves > 0 ? std::min(options_.leaves, count) : count;
+  const Range own = part_of(leaves, options_.rank, options_.size);
+  if (own.size() == 0) return {0, 0};
+  return {part_of(count, own.first, leaves).first, part_of(count, own.last - 1, leaves).last};
 }
 
 /// A rank's places in a micro-batch, counted from the first place of the present step.

@@ -77,8 +77,7 @@ void add_figures(comm::Communicator& world, TrainedModel& model, const ApplyOpti
 void print_evaluation(comm::Communicator& world, const ApplyOptions& options, const EvaluateOptions& how, Log& log) {
   TrainedModel model(world, options, log);
   require_answers(model);
-  const auto metrics =
-      evaluate_split(*model.parts, **model.data, model.split, model.config.train.evaluation_batch_size);
+  const auto metrics = evaluate_split(*model.parts, **model.data, model.split, model.config);
   const std::int64_t examples = examples_of((*model.data)->info(), model.split);
   nlohmann::ordered_json object = {{"checkpoint", model.checkpoint.path},
                                    {"step", model.checkpoint.header.step},

@@ -4,15 +4,33 @@
 
 namespace unisono::experiment {
 
+namespace {
+
+/// Into how many portions a split is divided; each is evaluated by one replica. Where sums are to be reproducible, this
+/// does not depend on the number of replicas, so that batches and sums are the same ones everywhere.
+int portions_of(const Config& config, int replicas) {
+  constexpr int kPortionsOfLeaf = 4;
+  const int leaves = config.communication.tree_leaves();
+  return leaves > 0 ? kPortionsOfLeaf * leaves : replicas;
+}
+
+}  // namespace
+
 std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
-                                           Index batch_size) {
+                                           const Config& config) {
   kernels::LossSums sums;
   comm::Communicator& replicas = parts.grid.data();
-  const auto source = data.evaluate(split, replicas.rank(), replicas.size(), batch_size, parts.delivery());
-  if (parts.division != nullptr) {
-    parts.division->evaluate(*source, parts.parameters.view(), sums);
-  } else {
-    parts.replica->evaluate(*source, parts.state(), sums);
+  const int portions = portions_of(config, replicas.size());
+  const comm::Slice own = comm::slice_of(portions, replicas.rank(), replicas.size());
+  for (Index portion = own.first; portion < own.last; ++portion) {
+    const auto source =
+        data.evaluate(split, static_cast<int>(portion), portions, config.train.evaluation_batch_size, parts.delivery());
+    if (parts.division != nullptr) {
+      parts.division->evaluate(*source, parts.parameters.view(), sums);
+    } else {
+      parts.replica->evaluate(*source, parts.state(), sums);
+    }
+    if (config.communication.tree_leaves() > 0) sums.settle();
   }
   return parts.model->metrics(sum_over_ranks(replicas, sums));
 }

@@ -9,9 +9,10 @@
 namespace unisono::experiment {
 
 /// Evaluates a model on a split; the ranks divide the examples, and each is counted once. Collective.
-/// \param batch_size examples per batch of a rank
+/// \param config says how many examples a batch has, and whether sums are to be reproducible
 /// \return loss first, then the metrics of the model's kind; the same on every rank
-std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split, Index batch_size);
+std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& data, data::Split split,
+                                           const Config& config);
 
 /// How many examples a split has.
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split);

@@ -92,6 +92,7 @@ class Trial {
                                      .first_step = made_,
                                      .total_steps = made_ + steps,
                                      .bucket_bytes = config_.communication.bucket_bytes,
+                                     .leaves = config_.communication.tree_leaves(),
                                      .statistics_reducer = &parts_.statistics_reducer,
                                      .threads = parts_.placement.threads,
                                      .vectors = training_.vectors};

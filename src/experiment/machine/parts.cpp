@@ -118,6 +118,7 @@ data::SourceOptions source_options(const ModelParts& parts, const Config& config
           .batch_size = config.train.batch_size,
           .micro_batches = std::max(config.train.accumulate, config.train.micro_batches),
           .sharing = micro_batch_sharing(config, parts.workers()),
+          .leaves = config.communication.tree_leaves(),
           .seed = static_cast<std::uint64_t>(config.seed),
           .class_weights = parts.class_weights,
           .delivery = part ? parts.delivery() : data::Delivery{}};

@@ -21,6 +21,21 @@ std::vector<float> gather(comm::Communicator& group, const std::vector<float>& o
   return all;
 }
 
+/// The same on all ranks.
+void sum_settled(comm::Communicator& group, std::vector<ExactSquares>& settled) {
+  constexpr std::size_t kWords = ExactSquares::kWords;
+  std::vector<std::int64_t> words(settled.size() * kWords);
+  for (std::size_t i = 0; i < settled.size(); ++i) {
+    std::ranges::copy(settled[i].words(), words.begin() + static_cast<std::ptrdiff_t>(i * kWords));
+  }
+  group.allreduce_sum(words);
+  for (std::size_t i = 0; i < settled.size(); ++i) {
+    std::array<std::int64_t, kWords> sum{};
+    std::copy_n(words.begin() + static_cast<std::ptrdiff_t>(i * kWords), kWords, sum.begin());
+    settled[i] = ExactSquares::of_words(sum);
+  }
+}
+
 }  // namespace
 
 kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums) {
@@ -46,6 +61,10 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
                           .target_sum = all[6],
                           .target_squared_sum = all[7],
                           .values = static_cast<std::int64_t>(all[8])};
+  total.settled = sums.settled;
+  total.settled.resize(static_cast<std::size_t>(group.max(static_cast<std::int64_t>(sums.settled.size()))));
+  sum_settled(group, total.settled);
+  total.unsettle();
   if (all[9] == 0) return total;
   total.negative_scores = gather(group, sums.negative_scores);
   total.positive_scores = gather(group, sums.positive_scores);

@@ -32,7 +32,8 @@ void TrainingObserver::say_epoch() {
 double TrainingObserver::shown_loss() {
   if (!std::isnan(reported_loss_)) return reported_loss_;
   context_.parts.backend->collect(context_.training.sums);
-  const kernels::LossSums& sums = context_.training.sums;
+  kernels::LossSums sums = context_.training.sums;
+  sums.unsettle();
   return sums.examples == 0 ? reported_loss_ : sums.loss / static_cast<double>(sums.examples);
 }
 

@@ -218,6 +218,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .first_step = header_.step,
                                    .total_steps = repetition_ ? repetition_->steps : total_steps(),
                                    .bucket_bytes = config_.communication.bucket_bytes,
+                                   .leaves = config_.communication.tree_leaves(),
                                    .statistics_reducer = &parts_.statistics_reducer,
                                    .threads = parts_.placement.threads,
                                    .vectors = training_.vectors,

@@ -1,5 +1,6 @@
 #include "run/synthetic_source.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "unisono/base/random.hpp"
@@ -43,7 +44,10 @@ StoredFeatures SyntheticSource::stored_features(Index count) const {
 /// The micro-batches of a step that this rank takes part in.
 comm::Slice SyntheticSource::own_numbers() const {
   if (options_.sharing != data::MicroBatchSharing::whole) return {0, options_.micro_batches};
-  return comm::slice_of(options_.micro_batches, options_.rank, options_.size);
+  const Index leaves = options_.leaves > 0 ? std::min(options_.leaves, options_.micro_batches) : options_.micro_batches;
+  const comm::Slice own = comm::slice_of(leaves, options_.rank, options_.size);
+  const auto first_of = [&](Index leaf) { return leaf * options_.micro_batches / leaves; };
+  return {first_of(own.first), first_of(own.last)};
 }
 
 Index SyntheticSource::own_size(Index number) const {

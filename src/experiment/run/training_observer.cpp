@@ -207,7 +207,7 @@ void TrainingObserver::evaluate(data::Split split) {
   {
     const ScopedTimer timer(context_.training.seconds.evaluation, context_.clock);
     const WeightAverage::InPlace applied(parts, context_.training.average.get());
-    evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config.train.evaluation_batch_size);
+    evaluations_[split] = evaluate_split(parts, context_.data, split, context_.config);
   }
   check_evaluation(split, evaluations_[split]);
   if (!writes_metrics() || has_diverged()) return;

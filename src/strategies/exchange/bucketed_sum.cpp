@@ -7,14 +7,18 @@ namespace {
 class BucketedSum final : public GradientExchange {
  public:
   BucketedSum(comm::Communicator& communicator, MutableView gradient, Index bucket_bytes, const Clock& clock)
-      : buckets_(communicator, gradient, bucket_bytes, clock) {}
-  void ready(Index first, Index last) override { buckets_.ready(first, last); }
+      : gradient_(gradient), buckets_(communicator, gradient, bucket_bytes, clock) {}
+  GradientTarget target(const MicroBatchPlace& place) override {
+    return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add, place.last};
+  }
+  void ready(const MicroBatchPlace&, Index first, Index last) override { buckets_.ready(first, last); }
   void finish() override { buckets_.finish(); }
   HeldUp held_up() const override {
     return {.communication = buckets_.exposed_seconds(), .stragglers = buckets_.straggler_wait_seconds()};
   }
 
  private:
+  MutableView gradient_;
   comm::GradientBuckets buckets_;
 };
 

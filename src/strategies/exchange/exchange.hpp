@@ -3,17 +3,34 @@
 #include <memory>
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
 
 namespace unisono::strategies {
+
+/// One of the micro-batches that this rank computes in a step.
+struct MicroBatchPlace {
+  Index number = 0, count = 1;     ///< among the step's micro-batches, of all replicas
+  bool first = true, last = true;  ///< of this rank's
+};
+
+/// Where the gradient of a micro-batch goes.
+struct GradientTarget {
+  MutableView gradient;
+  kernels::Write write;
+  bool announced;  ///< whether `ready` wants to know which ranges are final
+};
 
 /// What happens to the gradient between the backward pass and the optimizer step, e.g. a sum over the ranks.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
-  /// Called when g[first, last) is final on this rank. Ranges come from the end of g to its start, in the same order on
-  /// every rank.
-  virtual void ready(Index first, Index last) = 0;
-  /// Called when all of g is final on this rank, whether or not `ready` said so. On return g is the exchanged gradient,
+  /// Where this rank's next micro-batch puts its gradient. A function of its place alone: it may be called more than
+  /// once.
+  virtual GradientTarget target(const MicroBatchPlace& place) = 0;
+  /// Called when [first, last) of an announced micro-batch's gradient is final on this rank. Ranges come from the end
+  /// to the start, in the same order on every rank.
+  virtual void ready(const MicroBatchPlace& place, Index first, Index last) = 0;
+  /// Called when all of g is final on this rank. On return g is the exchanged gradient,
   /// for the optimizer, and the exchange is ready for the next step. Collective.
   virtual void finish() = 0;
 
@@ -33,5 +50,17 @@ class GradientExchange {
 /// \param clock measures the HeldUp seconds
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes = 0, const Clock& clock = steady_clock());
+
+/// g ← Σ of all micro-batches' gradients, in an order that does not depend on who computes which: the m micro-batches
+/// of a step form L = min(leaves, m) leaves of a SumTree, runs of consecutive ones whose gradients are added one by
+/// one. A replica computes whole leaves and adds up its complete subtrees; all replicas together add the rest of the
+/// tree. Cost per step: a replica makes a vector addition for each leaf after the first of each of its subtrees (N
+/// flops, 12N bytes of memory); a tree sum in buckets, of 4N bytes for each subtree. Memory: a vector of N for each
+/// subtree, in addition to g, and for each level of the largest one. With as many replicas as a power of two divides L
+/// into, each has one subtree; else up to 2 log₂ L. \param replicas each computes the leaves slice_of(L, rank, size)
+/// \param kernels for vectors in plain memory
+std::unique_ptr<GradientExchange> make_reproducible_sum(comm::Communicator& replicas, kernels::VectorKernels& kernels,
+                                                        MutableView gradient, int leaves, Index bucket_bytes = 0,
+                                                        const Clock& clock = steady_clock());
 
 }  // namespace unisono::strategies

@@ -18,8 +18,8 @@ TimedExchange::Took TimedExchange::count(Call call) {
   return took;
 }
 
-void TimedExchange::ready(Index first, Index last) {
-  const Took took = count([&] { exchange_->ready(first, last); });
+void TimedExchange::ready(const MicroBatchPlace& place, Index first, Index last) {
+  const Took took = count([&] { exchange_->ready(place, first, last); });
   seconds_.compute -= took.held_up.communication + took.held_up.stragglers;
 }
 

@@ -16,8 +16,9 @@ class TimedExchange final : public GradientExchange {
   TimedExchange(const kernels::Backend& backend, Seconds& seconds, std::unique_ptr<GradientExchange> exchange)
       : backend_(backend), seconds_(seconds), exchange_(std::move(exchange)) {}
 
+  GradientTarget target(const MicroBatchPlace& place) override { return exchange_->target(place); }
   /// Called inside the backward pass, whose time counts as computation: subtracts the time that the exchange blocks.
-  void ready(Index first, Index last) override;
+  void ready(const MicroBatchPlace& place, Index first, Index last) override;
   void finish() override;
   HeldUp held_up() const override { return exchange_->held_up(); }
 

@@ -1,0 +1,104 @@
+// Reproducible sums: the same bits on any number of ranks.
+#include <catch2/catch.hpp>
+
+#include "exchange/leaf_plan.hpp"
+#include "optimizers.hpp"
+#include "small_network.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+using Addition = LeafPlan::Addition;
+
+/// Exact sums of a step's losses over all ranks.
+std::vector<double> settled_losses(const std::vector<Outcome>& ranks) {
+  std::vector<double> losses;
+  for (std::size_t step = 0; step < ranks.front().sums.size(); ++step) {
+    kernels::LossSums sums;
+    for (const Outcome& rank : ranks) sums += rank.sums[step];
+    sums.unsettle();
+    losses.push_back(sums.loss);
+  }
+  return losses;
+}
+
+Training training_with(const optim::OptimizerSettings& optimizer, bool batch_norm) {
+  Training training;
+  training.model = small_network(batch_norm);
+  training.strategy = strategy_of("kind = 'allreduce'");
+  training.optimizer = optimizer;
+  return training;
+}
+
+/// On one to eight ranks; 23 examples in batches of 9: the last step of an epoch has 5, fewer than there may be ranks.
+void check_same_bits(const optim::OptimizerSettings& optimizer, bool batch_norm) {
+  const Examples examples = small_images();
+  Training training = training_with(optimizer, batch_norm);
+  training.batch_size = 9;
+  training.epochs = 2;
+  for (const Index micro_batches : {8, 9}) {
+    training.micro_batches = micro_batches;
+    training.leaves = 8;
+    training.ranks = 1;
+    const auto one = train(examples, training);
+    REQUIRE(one[0].parameters != one[0].trajectory.front());
+    for (const int ranks : {2, 3, 4, 5, 6, 7, 8}) {
+      INFO(ranks << " ranks, " << micro_batches << " micro-batches");
+      training.ranks = ranks;
+      const auto several = train(examples, training);
+      CHECK(ranks_agree(several));
+      CHECK(several[0].trajectory == one[0].trajectory);
+      CHECK(several[0].statistics == one[0].statistics);
+      CHECK(settled_losses(several) == settled_losses(one));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a rank of one of one adds right children level by level", "[reproducible]") {
+  const LeafPlan plan = plan_leaves(comm::SumTree(4), {0, 4}, 1);
+  REQUIRE(plan.leaves.size() == 4);
+  CHECK(plan.vectors == 3);
+  const auto is = [&](std::size_t leaf, int target, const std::vector<Addition>& additions) {
+    CHECK(plan.leaves[leaf].target == target);
+    CHECK(plan.leaves[leaf].additions == additions);
+  };
+  is(0, 0, {});                // g
+  is(1, 1, {{0, 1}});          // g += right child of level 0
+  is(2, 2, {});                // the right child of level 1
+  is(3, 1, {{2, 1}, {0, 2}});  // is complete with leaf 3
+}
+
+TEST_CASE("a rank with two subtrees holds the last one in g", "[reproducible]") {
+  const LeafPlan plan = plan_leaves(comm::SumTree(8), {2, 5}, 2);  // (2 + 3) and 4
+  REQUIRE(plan.leaves.size() == 3);
+  CHECK(plan.leaves[0].target == 1);
+  CHECK(plan.leaves[1].target == 2);
+  CHECK(plan.leaves[1].additions == std::vector<Addition>{{1, 2}});
+  CHECK(plan.leaves[2].target == 0);
+  CHECK(plan.leaves[2].additions.empty());
+}
+
+TEST_CASE("reproducible sums: a network with batch norm and dropout", "[reproducible]") {
+  check_same_bits({.kind = "adamw", .learning_rate = 0.02}, true);
+  check_same_bits({.kind = "lamb", .learning_rate = 0.02, .clip_norm = 0.1}, true);
+}
+
+TEST_CASE("reproducible sums: a network without statistics", "[reproducible]") {
+  check_same_bits(optim::with({.kind = "sgd", .learning_rate = 0.1}, "momentum = 0.9"), false);
+}
+
+TEST_CASE("reproducible sums stay close to fast ones", "[reproducible]") {
+  Training training = training_with({.kind = "sgd", .learning_rate = 0.1}, true);
+  training.batch_size = 16;
+  training.micro_batches = 16;
+  const auto fast = train(small_images(), training);
+  training.leaves = 8;
+  const auto reproducible = train(small_images(), training);
+  // Each of g's values is a sum of 16 terms in another order, in each of 2 steps.
+  CHECK(largest_difference(fast[0].parameters, reproducible[0].parameters) < 1e-5);
+  CHECK(fast[0].parameters != reproducible[0].parameters);
+}
+
+}  // namespace unisono::strategies
