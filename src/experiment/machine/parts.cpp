@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "machine/device.hpp"
+#include "machine/reproducible.hpp"
 #include "run/agreement.hpp"
 #include "run/class_weights.hpp"
 #include "run/weight_average.hpp"
@@ -207,6 +208,7 @@ void ModelParts::initialise(std::uint64_t seed) {
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
   require_divisible_steps(config, *parts.strategy, *parts.model);
+  require_reproducible(config, parts);
   const bool in_place = parts.strategy->updates_in_place(*parts.model);
   if (!in_place) gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
   optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),

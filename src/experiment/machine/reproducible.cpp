@@ -1,0 +1,62 @@
+#include "machine/reproducible.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) {
+  throw ConfigError("communication.reduction = \"reproducible\": " + reason);
+}
+
+/// Whether the steps themselves are the same ones on any number of replicas.
+void require_common_steps(const Config& config, const ModelParts& parts) {
+  if (parts.strategy->updates_in_place(*parts.model)) {
+    refuse("this model is updated in place, example by example, so there is no gradient to sum; use \"fast\"");
+  }
+  if (!parts.strategy->steps_together()) {
+    refuse(
+        fmt::format("with strategy.kind = \"{}\" the number of ranks changes more than the order of sums; use "
+                    "\"allreduce\" or \"serial\", or reduction = \"fast\"",
+                    config.strategy.kind));
+  }
+  if (config.data.partition == data::Partition::fixed) {
+    refuse("with data.partition = \"fixed\" each rank has its own order of examples; use \"global\"");
+  }
+  if (parts.model->statistics_are_local()) {
+    refuse(
+        "local batch statistics depend on the number of ranks; set the layer's statistics to \"auto\" or \"global\"");
+  }
+}
+
+void require_whole_micro_batches(const Config& config, int replicas) {
+  if (config.train.accumulate > 1) {
+    refuse("train.accumulate divides each micro-batch among the ranks; use train.micro_batches instead");
+  }
+  if (config.train.micro_batches < replicas) {
+    refuse(
+        fmt::format("train.micro_batches = {} is less than the {}, and each micro-batch belongs to one of them as a "
+                    "whole; set it to {} or more",
+                    config.train.micro_batches, count_of(replicas, "replica"), replicas));
+  }
+  if (config.communication.leaves < replicas) {
+    refuse(
+        fmt::format("communication.leaves = {} is less than the {}, of which each needs one leaf or more; set it to "
+                    "{} or more, in all runs that are to be compared",
+                    config.communication.leaves, count_of(replicas, "replica"), replicas));
+  }
+}
+
+}  // namespace
+
+void require_reproducible(const Config& config, const ModelParts& parts) {
+  if (config.communication.tree_leaves() == 0) return;
+  require_common_steps(config, parts);
+  if (parts.backend->device() != nullptr) refuse("not supported on GPUs yet; use \"fast\", or device = \"cpu\"");
+  require_whole_micro_batches(config, parts.grid.data().size());
+}
+
+}  // namespace unisono::experiment
