@@ -98,7 +98,7 @@ std::int64_t GradientWorker::finish_pull(std::int64_t clock) {
 data::Batch GradientWorker::compute() {
   if (!accrues()) run_.gradient = pushes_[0];
   return accumulate_gradient(
-      run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_ranks : MeanOver::own_examples);
+      run_, settings_.consistency == Consistency::synchronous ? MeanOver::all_replicas : MeanOver::own_examples);
 }
 
 /// The factor of g that clips its norm.
