@@ -20,6 +20,18 @@ std::vector<int> cuts_of(const Graph& graph) {
   return cuts;
 }
 
+namespace {
+
+/// The layer of the config that begins with a node; nodes inside a residual block are called "residual1.…".
+std::string beginning_at(const Graph& graph, int node) {
+  const std::string& name = graph.nodes[static_cast<std::size_t>(node)].name;
+  return name.substr(0, name.find('.'));
+}
+
+}  // namespace
+
+std::string Network::first_layer() const { return beginning_at(*graph_, 0); }
+
 std::vector<CutPoint> Network::cut_points() const {
   std::vector<PieceCost> before(1), behind(1);  // cumulative costs from the first node, and from the last one
   const int nodes = static_cast<int>(graph_->nodes.size());
@@ -31,6 +43,7 @@ std::vector<CutPoint> Network::cut_points() const {
   for (const int cut : cuts_of(*graph_)) {
     const Shape& shape = graph_->shape(cut);
     points.push_back({.after = graph_->nodes[static_cast<std::size_t>(cut) - 1].name,
+                      .next = beginning_at(*graph_, cut),
                       .shape = shape,
                       .boundary = shape.extent.size(),
                       .before = before[static_cast<std::size_t>(cut)],

@@ -50,7 +50,7 @@ StrategyKind allreduce_strategy() {
   return {.name = "allreduce",
           .meaning = "all ranks make every step together, with the mean gradient over the global batch",
           .make = make,
-          .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true},
+          .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .trains_replicas = true},
           .relief = relief_of_allreduce};
 }
 

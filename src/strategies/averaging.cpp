@@ -129,7 +129,7 @@ StrategyKind averaging_strategy() {
           .describe = describe,
           .check = check,
           .make = make,
-          .traits = {.has_one_model = true},
+          .traits = {.has_one_model = true, .trains_replicas = true},
           .relief = relief_of_averages};
 }
 

@@ -20,20 +20,18 @@ const std::vector<StrategyKind>& strategy_kinds() {
   return kinds;
 }
 
-namespace {
-
-/// "a, b or c"
-std::string names_of_kinds() {
+std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits)) {
+  std::vector<std::string_view> fitting;
+  for (const StrategyKind& kind : strategy_kinds()) {
+    if (fits(kind.traits)) fitting.push_back(kind.name);
+  }
   std::string names;
-  const auto& kinds = strategy_kinds();
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    if (i > 0) names += i + 1 == kinds.size() ? " or " : ", ";
-    names += kinds[i].name;
+  for (std::size_t i = 0; i < fitting.size(); ++i) {
+    if (i > 0) names += i + 1 == fitting.size() ? " or " : ", ";
+    names += fitting[i];
   }
   return names;
 }
-
-}  // namespace
 
 std::string default_kind() { return std::string(strategy_kinds().front().name); }
 
@@ -42,7 +40,8 @@ const StrategyKind& kind_of(const StrategySettings& settings) {
   const auto found =
       std::find_if(kinds.begin(), kinds.end(), [&](const StrategyKind& kind) { return kind.name == settings.kind; });
   if (found != kinds.end()) return *found;
-  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be {}", settings.kind, names_of_kinds()));
+  throw ConfigError(fmt::format("strategy.kind is '{}'; it must be {}", settings.kind,
+                                names_of_kinds([](const StrategyTraits&) { return true; })));
 }
 
 }  // namespace unisono::strategies

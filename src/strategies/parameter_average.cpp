@@ -93,7 +93,7 @@ void ParameterAverage::count_bytes(std::size_t bytes) {
 void ParameterAverage::average(Index examples) {
   const Phase phase(run_, run_.seconds.exposed_communication);
   if (!touched_) {
-    for (const FloatRange& segment : run_.model.layout().trainable()) {  // a mean of equal numbers would be rounded
+    for (const FloatRange& segment : run_.replica.layout().trainable()) {  // a mean of equal numbers would be rounded
       const MutableView values = part(run_.state.parameters, segment);
       run_.communicator.allreduce_weighted_mean(values, static_cast<double>(examples));
       count_bytes(values.size_bytes());

@@ -12,6 +12,7 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
+#include "unisono/strategies/replica_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
@@ -67,6 +68,7 @@ struct Config {
   optim::OptimizerSettings optimizer;
   optim::ScheduleSettings schedule;
   TrainSettings train;
+  strategies::ReplicaSettings replica;
   strategies::StrategySettings strategy;
   CheckpointSettings checkpoint;
   comm::CommunicationSettings communication;
@@ -75,6 +77,8 @@ struct Config {
 
   void describe(ConfigVisitor& visitor);
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
+  /// How many ranks are the stages of one replica.
+  int stages() const { return static_cast<int>(replica.stages); }
   /// Epochs from the schedule's first step to its last.
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
 };
@@ -96,7 +100,7 @@ std::string value_of_key(const std::string& effective, const std::string& key);
 std::vector<std::string> changed_keys(const std::string& before, const std::string& after);
 /// The keys ("train.batch_size") whose values differ between two effective configs, other than those that may change
 /// when a run is resumed: its length, its schedule's, its end by other reasons, name, place, reports, checkpoints,
-/// threads and communication.
+/// threads, communication, and how the model is divided.
 std::vector<std::string> changes_that_forbid_resuming(const std::string& before, const std::string& after);
 
 }  // namespace unisono::experiment

@@ -45,7 +45,7 @@ struct RunOptions {
   Results results = Results::in_folder;
   /// Called from time to time on every rank; if it returns true on one, all ranks stop. May be empty.
   std::function<bool()> stop = {};
-  /// If not null, it is set to this rank's part of θ at the end of the run.
+  /// If not null, it is set to θ at the end of the run; where the strategy shards θ, to this rank's part.
   std::vector<float>* parameters = nullptr;
 };
 

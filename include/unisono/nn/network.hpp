@@ -23,6 +23,7 @@ struct LayerRow {
 /// between an operation and what was fused into it.
 struct CutPoint {
   std::string after;         ///< the layer whose outputs cross
+  std::string next;          ///< the layer of the config that begins behind it; a residual block as a whole
   Shape shape;               ///< of these, of one example
   Index boundary = 0;        ///< floats of them, of one example
   PieceCost before, behind;  ///< of all layers before it, and of all after it
@@ -52,6 +53,8 @@ class Network {
 
   /// In the order of the layers.
   std::vector<CutPoint> cut_points() const;
+  /// The first layer that computes something; see CutPoint::next.
+  std::string first_layer() const;
   /// The layers from cut point `first` to cut point `last`, counted from 1: 0 is the network's start, and the number of
   /// cut points plus 1 its end. The network must outlive the piece. \throws std::out_of_range
   Piece piece(int first, int last) const;

@@ -14,12 +14,13 @@ class Strategy;
 
 /// Properties of a strategy by which other modules treat it; they never compare its name.
 struct StrategyTraits {
-  bool steps_together = false;  ///< all ranks make every step together: batch statistics can be the global batch's
-  bool needs_gradient = false;  ///< also of a model that could be updated in place
-  bool divides_model = false;   ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
-  bool has_servers = false;     ///< parameter servers hold θ, and workers go at their own pace
-  bool shares_model = false;    ///< `threads` threads of a rank train on the same θ, in the CPU's memory
-  bool has_one_model = false;   ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
+  bool steps_together = false;   ///< all ranks make every step together: batch statistics can be the global batch's
+  bool needs_gradient = false;   ///< also of a model that could be updated in place
+  bool divides_model = false;    ///< θ is sharded: a rank trains on the examples (strata) that touch only its shard
+  bool has_servers = false;      ///< parameter servers hold θ, and workers go at their own pace
+  bool shares_model = false;     ///< `threads` threads of a rank train on the same θ, in the CPU's memory
+  bool has_one_model = false;    ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
+  bool trains_replicas = false;  ///< a replica may consist of several ranks, the stages of a pipeline
 };
 
 /// The values from other sections of the config that a strategy's own checks need.
@@ -48,6 +49,8 @@ const std::vector<StrategyKind>& strategy_kinds();
 
 /// The row of settings.kind. \throws ConfigError for an unknown name
 const StrategyKind& kind_of(const StrategySettings& settings);
+/// "a, b or c": the kinds whose traits satisfy a condition.
+std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits));
 inline const StrategyTraits& traits_of(const StrategySettings& settings) { return kind_of(settings).traits; }
 
 }  // namespace unisono::strategies

@@ -17,6 +17,9 @@ class Replica {
  public:
   virtual ~Replica() = default;
 
+  /// Of this rank's shard of θ, of g and of the optimizer's vectors; and of the running statistics.
+  virtual const ParameterLayout& layout() const = 0;
+  virtual const ParameterLayout& statistics_layout() const = 0;
   /// Gradient accumulation: reads the micro-batches of one step and leaves g = (1/n) Σ w ∇ℓ, summed over this replica's
   /// examples, in their order; each rank of the replica has its shard. n: the step's examples on all replicas, or on
   /// this one. Collective over the replica's ranks.
@@ -31,6 +34,8 @@ class Replica {
 class SingleReplica final : public Replica {
  public:
   explicit SingleReplica(models::Model& model) : model_(model) {}
+  const ParameterLayout& layout() const override { return model_.layout(); }
+  const ParameterLayout& statistics_layout() const override { return model_.statistics_layout(); }
   data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) override;
   void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
 

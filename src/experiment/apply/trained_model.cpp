@@ -21,6 +21,7 @@ Config config_of(const std::string& path, const CheckpointHeader& header, const 
   config.train.threads = options.threads;
   config.device = options.device;
   config.allow_shared_device = true;  // nothing is timed
+  config.replica = {};                // each rank holds the whole model
   config.strategy = {};               // nothing is trained: threads are as many as the line above says
   if (!options.data.empty()) config.data.path = options.data;
   if (header.config.find("split_seed") == std::string::npos) {  // an earlier version, which split by `seed`

@@ -65,7 +65,7 @@ class Trial {
         parts_({world, place_, log}, config, inputs),
         training_(parts_, config),
         source_(inputs, source_options(parts_, config)) {
-    parts_.model->initialise(static_cast<std::uint64_t>(config.seed), parts_.state());
+    parts_.initialise(static_cast<std::uint64_t>(config.seed));
   }
 
   ModelParts& parts() { return parts_; }

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "machine/memory.hpp"
 #include "machine/parts.hpp"
@@ -63,13 +65,65 @@ std::string text_of(const data::Sparsity& sparsity) {
       sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
 }
 
-nlohmann::ordered_json json_of(const models::Model& model, const std::vector<models::LayerSummary>& layers,
-                               const std::vector<MemoryItem>& memory, const std::optional<data::Sparsity>& sparsity) {
-  nlohmann::ordered_json json = {{"parameters", model.layout().parameters()},
-                                 {"flops_per_example", model.flops_per_example()},
-                                 {"peak_memory_bytes", sum(memory)},
-                                 {"layers", nlohmann::ordered_json::array()}};
-  for (const models::LayerSummary& layer : layers) {
+/// The stages of a pipeline, with what each must hold of θ.
+struct StageTable {
+  std::unique_ptr<strategies::Stages> stages;  ///< null: every rank holds the whole model
+  std::int64_t vectors = 0;                    ///< of θ's size: θ, g, the optimizer's, averaged weights
+
+  std::int64_t bytes(int stage) const {
+    return vectors * stages->replica_parameters().local(stage).size() * static_cast<std::int64_t>(sizeof(float));
+  }
+};
+
+/// Of as many replicas as there are ranks for, or of one.
+StageTable stages_of(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
+  const int replicas = ranks % config.stages() == 0 ? ranks / config.stages() : 1;
+  const std::int64_t averages = config.train.weights.average > 0 ? 1 : 0;
+  return {.stages = make_stages(config, model, backend, replicas),
+          .vectors = 2 + optim::optimizer_state_vectors(config.optimizer) + averages};
+}
+
+std::string text_of(const StageTable& table) {
+  std::string text =
+      fmt::format("{:5}  {:>12}  {:>14}  {:>12}  layers\n", "stage", "parameters", "flops/example", "θ, g, state");
+  for (int stage = 0; stage < table.stages->stages(); ++stage) {
+    const nn::PieceCost cost = table.stages->cost_of(stage);
+    text += fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {}\n", stage, grouped(cost.parameters),
+                        grouped(static_cast<std::int64_t>(cost.flops())), bytes_text(table.bytes(stage)),
+                        table.stages->text_of(stage));
+  }
+  return text;
+}
+
+nlohmann::ordered_json json_of(const StageTable& table) {
+  auto json = nlohmann::ordered_json::array();
+  for (int stage = 0; stage < table.stages->stages(); ++stage) {
+    const nn::PieceCost cost = table.stages->cost_of(stage);
+    json.push_back({{"layers", table.stages->text_of(stage)},
+                    {"parameters", cost.parameters},
+                    {"flops_per_example", cost.flops()},
+                    {"vectors_bytes", table.bytes(stage)}});
+  }
+  return json;
+}
+
+/// What is printed.
+struct Findings {
+  const Config& config;
+  const models::Model& model;
+  Index batch;  ///< examples of a micro-batch on a rank
+  std::vector<models::LayerSummary> layers;
+  StageTable stages;
+  std::vector<MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
+  std::optional<data::Sparsity> sparsity;
+};
+
+nlohmann::ordered_json json_of(const Findings& found) {
+  nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
+                                 {"flops_per_example", found.model.flops_per_example()}};
+  if (!found.memory.empty()) json["peak_memory_bytes"] = sum(found.memory);
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const models::LayerSummary& layer : found.layers) {
     json["layers"].push_back({{"name", layer.name},
                               {"kind", layer.kind},
                               {"output", layer.output},
@@ -77,8 +131,9 @@ nlohmann::ordered_json json_of(const models::Model& model, const std::vector<mod
                               {"flops_per_example", layer.flops_per_example},
                               {"activation_bytes", layer.activation_bytes}});
   }
-  for (const MemoryItem& part : memory) json["memory"][part.what] = part.bytes;
-  if (sparsity) {
+  if (found.stages.stages) json["stages"] = json_of(found.stages);
+  for (const MemoryItem& part : found.memory) json["memory"][part.what] = part.bytes;
+  if (const auto& sparsity = found.sparsity) {
     json["sparsity"] = {{"omega", sparsity->omega},
                         {"delta", sparsity->delta},
                         {"rho", sparsity->rho},
@@ -87,17 +142,21 @@ nlohmann::ordered_json json_of(const models::Model& model, const std::vector<mod
   return json;
 }
 
-std::string text_of(const Config& config, const models::Model& model, const std::vector<models::LayerSummary>& layers,
-                    Index batch, const std::vector<MemoryItem>& memory, const std::optional<data::Sparsity>& sparsity) {
-  std::string text = table_text(layers);
+std::string text_of(const Findings& found) {
+  std::string text = table_text(found.layers);
   text += fmt::format("{}, {} flops per example and training step; activations are of a rank's {}\n",
-                      count_of(model.layout().parameters(), "parameter"),
-                      grouped(static_cast<std::int64_t>(model.flops_per_example())), count_of(batch, "example"));
-  for (const std::string& note : model.notes()) text += note + "\n";
-  if (sparsity) text += text_of(*sparsity);
-  text += fmt::format("peak memory of a rank{}, predicted: {}\n", config.device == DeviceChoice::cpu ? "" : " on a CPU",
-                      bytes_text(sum(memory)));
-  for (const MemoryItem& part : memory) text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
+                      count_of(found.model.layout().parameters(), "parameter"),
+                      grouped(static_cast<std::int64_t>(found.model.flops_per_example())),
+                      count_of(found.batch, "example"));
+  for (const std::string& note : found.model.notes()) text += note + "\n";
+  if (found.sparsity) text += text_of(*found.sparsity);
+  if (found.stages.stages) text += text_of(found.stages);
+  if (!found.memory.empty()) {
+    text += fmt::format("peak memory of a rank{}, predicted: {}\n",
+                        found.config.device == DeviceChoice::cpu ? "" : " on a CPU", bytes_text(sum(found.memory)));
+  }
+  for (const MemoryItem& part : found.memory)
+    text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
   text.pop_back();
   return text;
 }
@@ -114,20 +173,29 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   LocalReducer reducer;
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
-  const Index batch = largest_part(config, strategy->workers(world.size()));
-  const auto memory = predict_memory({.config = config,
-                                      .model = *model,
-                                      .backend = *backend,
-                                      .data = data,
-                                      .ranks = world.size(),
-                                      .rank = world.rank(),
-                                      .division = strategy->divide(*model, data, world),
-                                      .strategy = *strategy,
-                                      .process_bytes = world.max(resident_memory_bytes())});
-  const auto layers = model->summary(batch);
-  const auto sparsity = sparsity_for(config, options.data);
-  log.info(options.json ? json_of(*model, layers, memory, sparsity).dump()
-                        : text_of(config, *model, layers, batch, memory, sparsity));
+  StageTable stages = stages_of(config, *model, *backend, world.size());
+  const int replicas = stages.stages ? stages.stages->replicas() : world.size();
+  const Index batch = largest_part(config, strategy->workers(replicas));
+  std::vector<MemoryItem> memory;
+  if (!stages.stages) {
+    memory = predict_memory({.config = config,
+                             .model = *model,
+                             .backend = *backend,
+                             .data = data,
+                             .ranks = world.size(),
+                             .rank = world.rank(),
+                             .division = strategy->divide(*model, data, world),
+                             .strategy = *strategy,
+                             .process_bytes = world.max(resident_memory_bytes())});
+  }
+  const Findings found{.config = config,
+                       .model = *model,
+                       .batch = batch,
+                       .layers = model->summary(batch),
+                       .stages = std::move(stages),
+                       .memory = std::move(memory),
+                       .sparsity = sparsity_for(config, options.data)};
+  log.info(options.json ? json_of(found).dump() : text_of(found));
 }
 
 }  // namespace unisono::experiment

@@ -13,6 +13,7 @@
 #include "unisono/base/text.hpp"
 #include "unisono/comm/device.hpp"
 #include "unisono/optim/catalog.hpp"
+#include "unisono/strategies/pipeline.hpp"
 
 namespace unisono::experiment {
 
@@ -175,19 +176,37 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
   return config;
 }
 
+namespace {
+
+/// \param parts everything up to the stages
+std::unique_ptr<strategies::Replica> make_replica(const ModelParts& parts, const Config& config, const Clock& clock) {
+  if (!parts.stages) return std::make_unique<strategies::SingleReplica>(*parts.model);
+  return strategies::make_pipelined_replica({.model = *parts.model,
+                                             .backend = *parts.backend,
+                                             .stages = *parts.stages,
+                                             .settings = config.replica,
+                                             .pipeline = parts.grid.pipeline(),
+                                             .replicas = parts.grid.data(),
+                                             .clock = clock});
+}
+
+}  // namespace
+
 ModelParts::ModelParts(const ModelPlace& where, const Config& config, const models::ModelInputs& inputs,
                        data::Dataset* data)
     : placement(place_rank(where.group, where.place, wanted_threads(config), where.log, serves_too(config) ? 1 : 0)),
       strategy(strategies::make_strategy(config.strategy)),
       backend(make_backend(where.group, config, {where.place.number(), placement.threads}, where.log)),
       device_world(world_of_device(where.group, *backend, config, where.log)),
-      grid(device_world ? *device_world : where.group, {.data = where.group.size()}),
+      grid(device_world ? *device_world : where.group, grid_shape(config, where.group.size())),
+      squares(grid.pipeline()),
       statistics_group(grid.data().split(0, grid.data().rank())),
       statistics_reducer(*statistics_group, where.clock),
       model(models::make_model(config.model, inputs,
                                model_context(*backend, statistics_reducer, strategy->steps_together(), config, data))),
-      replica(std::make_unique<strategies::SingleReplica>(*model)) {
-  require_same(grid.data(), "order of the parameters", model->layout().hash(),
+      stages(make_stages(config, *model, *backend, grid.data().size())),
+      replica(make_replica(*this, config, where.clock)) {
+  require_same(grid.all(), "order of the parameters", model->layout().hash(),
                "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   if (data != nullptr) class_weights = class_weights_of(config, *model, *data);
   if (data != nullptr) division = strategy->divide(*model, data->info(), grid.data());
@@ -195,28 +214,39 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
     require_same(grid.data(), "division of the parameters", division->map().hash(),
                  "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   }
+  if (stages) {
+    require_same(grid.all(), "division of the parameters", stages->parameters().hash(),
+                 "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
+  }
   parameters =
-      division != nullptr ? Buffer(division->size()) : Buffer(model->layout().size(), grid.data().shared_allocator());
-  statistics = Buffer(model->statistics_layout().size(), backend->memory());
+      division != nullptr ? Buffer(division->size()) : Buffer(replica->layout().size(), grid.data().shared_allocator());
+  statistics = Buffer(replica->statistics_layout().size(), backend->memory());
 }
 
-void ModelParts::initialise(std::uint64_t seed) {
-  if (division != nullptr) return division->initialise(seed, parameters.view());
-  model->initialise(seed, state());
+namespace {
+
+std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim::OptimizerSettings& settings) {
+  if (!parts.stages) return optim::make_optimizer(settings, parts.model->layout(), *parts.backend);
+  // Each replica takes the norms of its own gradient: strategies may let them differ.
+  return optim::make_optimizer(
+      settings,
+      {.map = parts.stages->replica_parameters(), .rank = parts.grid.pipeline().rank(), .ranks = parts.squares},
+      *parts.backend);
 }
+
+}  // namespace
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
   require_divisible_steps(config, *parts.strategy, *parts.model);
   require_reproducible(config, parts);
-  const bool in_place = parts.strategy->updates_in_place(*parts.model);
-  if (!in_place) gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
-  optimizer = optim::make_optimizer(optimizer_settings(config, *parts.strategy, *parts.model), parts.model->layout(),
-                                    *parts.backend);
+  has_gradient = !parts.strategy->updates_in_place(*parts.model);
+  if (has_gradient) gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
+  optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
   for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
     vectors.push_back({vector, Buffer(parts.parameters.size(), parts.backend->memory())});
   }
-  average = make_weight_average(parts, config, in_place);
+  average = make_weight_average(parts, config, !has_gradient);
 }
 
 TrainingParts::~TrainingParts() = default;
@@ -244,7 +274,7 @@ void WorkerParts::add(const WorkerTerms& terms, const data::SourceOptions& optio
                                    model_context(*owned.backend, owned.reducer, false, terms.config, &terms.data));
   owned.source = terms.data.train(options);
   const ParameterLayout& layout = parts.model->layout();
-  const bool in_place = terms.training.gradient.size() == 0;
+  const bool in_place = !terms.training.has_gradient;
   if (workers_.empty()) {
     owned.optimizer = nullptr;  // the rank's
   } else if (!in_place) {

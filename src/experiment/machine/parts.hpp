@@ -10,11 +10,13 @@
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
 #include "unisono/comm/process_grid.hpp"
+#include "unisono/comm/redistribute.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/kernels/backend.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/strategies/stages.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
@@ -59,6 +61,11 @@ struct ModelParts {
              data::Dataset* data = nullptr);
 
   void initialise(std::uint64_t seed);
+  /// All of θ, in its own layout, where no strategy shards it. Collective.
+  std::vector<float> whole_parameters();
+  /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
+  /// the same bits whatever the stages.
+  double squared_norm(View vector);
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many workers train, and whether this rank trains.
   int workers() const { return strategy->workers(grid.data().size()); }
@@ -76,15 +83,17 @@ struct ModelParts {
   std::unique_ptr<kernels::Backend> backend;
   std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
   comm::ProcessGrid grid;                            ///< of all ranks; its groups communicate from the backend's memory
+  comm::CommunicatorSquares squares;                 ///< over the ranks of this replica
   /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
-  std::unique_ptr<models::Model> model;
+  std::unique_ptr<models::Model> model;          ///< all of it, on every rank; it holds no parameters
+  std::unique_ptr<strategies::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
   std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
-  strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every rank holds all of it
+  strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
   Buffer parameters;                             ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;
-  std::vector<float> class_weights;  ///< [K] weights of training losses by class; empty: all are 1
+  Buffer statistics;                             ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;              ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What training needs in addition to ModelParts.
@@ -92,7 +101,8 @@ struct TrainingParts {
   TrainingParts(ModelParts& parts, const Config& config);
   ~TrainingParts();
 
-  Buffer gradient;  ///< g, in the same memory as θ; empty where the model is updated in place
+  bool has_gradient = true;  ///< false: the model is updated in place
+  Buffer gradient;           ///< g, in the same memory as θ; empty where there is none
   std::unique_ptr<optim::Optimizer> optimizer;
   std::vector<strategies::KeptVector> vectors;  ///< the strategy's
   std::unique_ptr<WeightAverage> average;       ///< null: weights are not averaged
@@ -132,6 +142,14 @@ class WorkerParts {
   std::vector<std::unique_ptr<Owned>> owned_;
   std::vector<strategies::Worker> workers_;
 };
+
+/// The process grid that the config asks for. \throws ConfigError if the stages do not divide the ranks
+comm::GridShape grid_shape(const Config& config, int ranks);
+
+/// What the stages of each replica hold; null: a replica is a single rank.
+/// \throws ConfigError if the stages do not suit the model, its device or the other settings
+std::unique_ptr<strategies::Stages> make_stages(const Config& config, const models::Model& model,
+                                                kernels::Backend& backend, int replicas);
 
 /// The context for models::make_model. \param data the set to train on; may be null
 models::ModelContext model_context(kernels::Backend& backend, Reducer& reducer, bool steps_together,

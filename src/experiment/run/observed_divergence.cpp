@@ -28,7 +28,7 @@ void TrainingObserver::note_first_loss() {
                                 context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = header_.unreported;
-  sums += sum_over_ranks(context_.parts.grid.data(), training.sums);
+  sums += sum_over_ranks(context_.parts.grid.all(), training.sums);
   divergence_.offer_first_loss(sums, first_step_, /*last=*/due_.report || due_.epoch || due_.checkpoint);
 }
 
@@ -72,7 +72,7 @@ bool TrainingObserver::parameters_are_finite() {
 
 void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
-  diverged_ = fmt::format("{}: {}", what, way_out(context_.training.gradient.size() > 0));
+  diverged_ = fmt::format("{}: {}", what, way_out(context_.training.has_gradient));
   if (!context_.kept.is_lasting()) return;
   const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
   diverged_ += has_checkpoints ? "; earlier checkpoints are kept" : "; there is no checkpoint yet";

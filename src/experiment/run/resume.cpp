@@ -40,9 +40,16 @@ void require_same_split(const ResumedRun& run, const CheckpointHeader& stored) {
                   run.config.run_folder(), run.config.seed));
 }
 
+/// How many replicas trained the model of a checkpoint.
+int replicas_of(const CheckpointHeader& stored) {
+  const std::string stages = value_of_key(stored.config, "replica.stages");
+  return stored.ranks / (stages.empty() ? 1 : std::stoi(stages));
+}
+
 void require_same_shares(const ResumedRun& run, const CheckpointHeader& stored) {
   const bool at_own_pace = !stored.worker_steps.empty();  // workers do not go through their shares in step anyway
-  if (run.config.data.partition != data::Partition::fixed || stored.ranks == run.header.ranks || at_own_pace) return;
+  if (run.config.data.partition != data::Partition::fixed || at_own_pace) return;
+  if (replicas_of(stored) == run.parts.grid.data().size()) return;
   throw ConfigError(
       fmt::format("{}: the run was started on {}, each with a fixed part of the set (data.partition): resume on the "
                   "same number, not on {}",
@@ -90,11 +97,12 @@ std::vector<std::string> differences(const CheckpointHeader& stored, const Check
 std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
   const ModelParts& parts = run.parts;
   const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
-  if (divided && stored.build == run.header.build && stored.layout == run.header.layout) {
-    return "as if it had not stopped, although these differ";
-  }
+  const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
+  const bool same_replicas = replicas_of(stored) == parts.grid.data().size() && stored.threads == run.header.threads &&
+                             stored.device == run.header.device;  // then steps do not depend on their stages
+  if ((divided || same_replicas) && same_program) return "as if it had not stopped, although these differ";
   const bool together = parts.strategy->steps_together() && !parts.model->statistics_are_local();
-  if (stored.ranks != run.header.ranks && !divided && !together) {
+  if (replicas_of(stored) != parts.grid.data().size() && !divided && !together) {
     return "from there, with different steps or statistics on each rank, because these differ";
   }
   return "as if it had not stopped, up to rounding, not bit for bit, because these differ";

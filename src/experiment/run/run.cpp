@@ -246,10 +246,7 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
   if (compared_ && summary.is_complete()) summary.comparison = compare(parts_, *compared_, log_);
   if (repetition_) require_repeated(summary, config_.run_folder());
   outputs_.write(summary, config_);
-  if (options_.parameters != nullptr) {
-    options_.parameters->resize(parts_.parameters.view().size());
-    parts_.parameters.allocator().copy(parts_.parameters.view(), *options_.parameters);
-  }
+  if (options_.parameters != nullptr) *options_.parameters = parts_.whole_parameters();
   return result_of(summary, observer, name());
 }
 

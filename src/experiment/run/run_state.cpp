@@ -45,25 +45,41 @@ std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& par
   return groups;
 }
 
-/// This rank's part of a vector with θ's layout.
+}  // namespace
+
 HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
   const ParameterLayout& layout = parts.model->layout();
+  const int rank = parts.grid.all().rank();
+  if (parts.stages) return divided_vector(std::move(group), layout, parts.stages->parameters(), rank, values.view());
   if (parts.division == nullptr) return whole_vector(std::move(group), layout, values);
-  return divided_vector(std::move(group), layout, parts.division->map(), parts.grid.data().rank(), values.view(),
+  return divided_vector(std::move(group), layout, parts.division->map(), rank, values.view(),
                         parts.division->offsets());
 }
 
-}  // namespace
-
-HeldVector statistics_of(ModelParts& parts) {
-  return whole_vector("statistics", parts.model->statistics_layout(), parts.statistics);
+HeldVector held_statistics(std::string group, const ModelParts& parts, Buffer& values) {
+  const ParameterLayout& layout = parts.model->statistics_layout();
+  if (!parts.stages) return whole_vector(std::move(group), layout, values);
+  return divided_vector(std::move(group), layout, parts.stages->statistics(), parts.grid.all().rank(), values.view());
 }
+
+HeldVector statistics_of(ModelParts& parts) { return held_statistics("statistics", parts, parts.statistics); }
 
 HeldVector parameters_of(ModelParts& parts) { return held_vector("parameters", parts, parts.parameters); }
 
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored) {
   return states_are_local(parts) && stored.optimizer_states == parts.grid.data().size() && stored.seen_by_all;
 }
+
+namespace {
+
+/// Makes a vector that of one replica: its ranks write it, and the others hold none of it.
+void keep_apart(HeldVector& vector, bool is_own) {
+  vector.common = false;
+  if (!is_own) vector.shards.clear();
+  for (HeldShard& shard : vector.shards) shard.writes = true;
+}
+
+}  // namespace
 
 HeldState state_of(ModelParts& parts, TrainingParts& training) {
   HeldState state = {parameters_of(parts), statistics_of(parts)};
@@ -74,8 +90,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(training)) {
       state.push_back(held_vector(optimizer_group(rank, own.name), parts, *own.values));
-      if (local) state.back().common = false;
-      if (local && rank != parts.grid.data().rank()) state.back().shards.clear();
+      if (local) keep_apart(state.back(), rank == parts.grid.data().rank());
     }
   }
   return state;
@@ -111,7 +126,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(training)) {
-    read_vector(parts.grid.data(), stored, groups_of(own, parts, stored), held_vector(own.name, parts, *own.values));
+    read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held_vector(own.name, parts, *own.values));
   }
   training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -9,6 +9,10 @@
 
 namespace unisono::experiment {
 
+/// This rank's part of a vector that is laid out as θ, or as the running statistics.
+HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values);
+HeldVector held_statistics(std::string group, const ModelParts& parts, Buffer& values);
+
 /// θ, or the part of it that this rank holds.
 HeldVector parameters_of(ModelParts& parts);
 
@@ -26,7 +30,8 @@ HeldState state_of(ModelParts& parts, TrainingParts& training);
 /// optimizer that differs
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored);
 
-/// Whether every rank can restore its own optimizer state: the run has as many ranks as before, and all see the file.
+/// Whether every replica can restore its own optimizer state: the run has as many of them as before, and all ranks see
+/// the file.
 bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored);
 
 /// Restores this rank's vectors from a checkpoint. Collective. If the ranks had different optimizer states and cannot

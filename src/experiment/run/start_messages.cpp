@@ -27,10 +27,14 @@ void say_size(const StartOfRun& run, Log& log) {
 
 void say_ranks(const StartOfRun& run, Log& log) {
   const ModelParts& parts = run.parts;
-  log.info(fmt::format("{} on {} × {} ({}), a rank's batch: {}", run.config.strategy.kind,
-                       ranks_text(parts.grid.all().size(), parts.workers()),
-                       count_of(parts.placement.threads, "thread"), parts.device(),
+  const int stages = parts.grid.shape().stages;
+  log.info(fmt::format("{} on {} × {} ({}), a {}'s batch: {}", run.config.strategy.kind,
+                       ranks_text(parts.grid.all().size(), parts.workers(), stages),
+                       count_of(parts.placement.threads, "thread"), parts.device(), stages > 1 ? "replica" : "rank",
                        local_batch_text(run.config, parts.workers())));
+  for (int stage = 0; stage < stages && parts.stages; ++stage) {
+    log.info(fmt::format("stage {}: {}", stage, parts.stages->text_of(stage)));
+  }
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ void describe_experiment(const EndedRun& run, Summary& summary) {
   summary.steps_per_epoch = run.steps_per_epoch;
   summary.ranks = parts.grid.all().size();
   summary.workers = parts.workers();
+  summary.stages = parts.grid.shape().stages;
   summary.threads = parts.placement.threads;
   summary.parameters = parts.model->layout().parameters();
   summary.resumed_at_step = run.header.step;

@@ -86,8 +86,9 @@ namespace {
 void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
   const strategies::StrategyCounters& counters = summary.counters;
   if (!summary.serving.shards.empty()) json["serving"] = to_json(summary.serving);
-  if (summary.threads * summary.workers > 1) {
-    json["examples_per_second_and_thread"] = summary.examples_per_second() / summary.threads / summary.workers;
+  const int threads = summary.threads * summary.workers * summary.stages;
+  if (threads > 1) {
+    json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
   }
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
@@ -160,8 +161,9 @@ double Summary::examples_per_second() const {
   return static_cast<double>(examples) / std::max(training, 1e-9);
 }
 
-std::string ranks_text(int ranks, int workers) {
+std::string ranks_text(int ranks, int workers, int stages) {
   const std::string all = count_of(ranks, "rank");
+  if (stages > 1) return fmt::format("{} ({} of {})", all, count_of(workers, "replica"), count_of(stages, "stage"));
   if (workers > ranks) return fmt::format("{} that share {}", count_of(workers, "worker"), all);
   if (workers == ranks) return all;
   return fmt::format("{}, of which {} {},", all, workers, workers == 1 ? "trains" : "train");
@@ -245,9 +247,9 @@ std::string to_text(const Summary& summary, const Config& config) {
              "  time        {}\n",
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
              clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
-             config.strategy.kind, ranks_text(summary.ranks, summary.workers), count_of(summary.threads, "thread"),
-             local_batch_text(config, summary.workers), result_line(summary), rate_text(speed),
-             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
+             config.strategy.kind, ranks_text(summary.ranks, summary.workers, summary.stages),
+             count_of(summary.threads, "thread"), local_batch_text(config, summary.workers), result_line(summary),
+             rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") + counters_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +

@@ -26,7 +26,8 @@ struct Summary {
   bool stopped_early = false;  ///< complete before train.epochs, with the weights of best.step
   BestEvaluation best = {};    ///< the evaluation of the best checkpoint, if there is one
   std::int64_t steps_per_epoch = 1;
-  int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train
+  int ranks = 1, workers = 1, threads = 1;  ///< workers: ranks that train, or replicas of several ranks
+  int stages = 1;                           ///< ranks of a replica
   std::int64_t parameters = 0, epochs = 0, steps = 0, resumed_at_step = 0;
   double epochs_made = 0;     ///< since the (re)start
   std::int64_t examples = 0;  ///< trained on since the (re)start, over all ranks
@@ -59,11 +60,11 @@ bool stopped_early_by(const nlohmann::ordered_json& summary, const Config& confi
 /// the part that cost most.
 std::string to_text(const Summary& summary, const Config& config);
 
-/// "4 ranks", "4 ranks, of which 3 train,"
-std::string ranks_text(int ranks, int workers);
+/// "4 ranks", "4 ranks, of which 3 train,", "4 ranks (2 replicas of 2 stages)"
+std::string ranks_text(int ranks, int workers, int stages = 1);
 
-/// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank takes.
-/// \param workers the ranks that train, at least 1
+/// "32 of 64 examples", "12 to 25 of 50 examples": how many of a step's examples a rank (with stages: a replica) takes.
+/// \param workers the ranks, or replicas, that train, at least 1
 std::string local_batch_text(const Config& config, int workers);
 
 }  // namespace unisono::experiment

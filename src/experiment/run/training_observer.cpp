@@ -130,7 +130,7 @@ kernels::LossSums TrainingObserver::collect_losses() {
                                 context_.clock);
   context_.parts.backend->collect(training.sums);
   kernels::LossSums sums = std::exchange(header_.unreported, {});
-  sums += sum_over_ranks(context_.parts.grid.data(), std::exchange(training.sums, {}));
+  sums += sum_over_ranks(context_.parts.grid.all(), std::exchange(training.sums, {}));
   return sums;
 }
 
@@ -180,24 +180,27 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
                                     const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
+  const nlohmann::ordered_json norms = norms_now();
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
   line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
-  add_norms(line);
+  line.update(norms);
   if (!serving.shards.empty()) line["serving"] = brief_json(serving);
   line["seconds"] = to_json(seconds);
   context_.records->metrics->write(line);
 }
 
-/// Adds the norms of g and θ, if there is one gradient per step.
-void TrainingObserver::add_norms(nlohmann::ordered_json& line) const {
-  if (context_.training.gradient.size() == 0) return;
-  kernels::Backend& backend = *context_.parts.backend;
+/// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline.
+nlohmann::ordered_json TrainingObserver::norms_now() const {
+  ModelParts& parts = context_.parts;
+  nlohmann::ordered_json norms;
+  if (!context_.training.has_gradient || (!parts.stages && !writes_metrics())) return norms;
   const double norm = context_.training.optimizer->last_gradient_norm();
-  line["gradient_norm"] = norm >= 0 ? norm : std::sqrt(backend.squared_norm(context_.training.gradient.view()));
-  line["parameter_norm"] = std::sqrt(backend.squared_norm(context_.parts.parameters.view()));
+  norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_norm(context_.training.gradient.view()));
+  norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
+  return norms;
 }
 
 void TrainingObserver::evaluate(data::Split split) {

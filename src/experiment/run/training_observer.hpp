@@ -78,7 +78,7 @@ class TrainingObserver final : public strategies::Observer {
   bool has_diverged() const { return !diverged_.empty(); }
   ServingReport serving_since_report();
   void write_report(const kernels::LossSums& sums, const strategies::Seconds& seconds, const ServingReport& serving);
-  void add_norms(nlohmann::ordered_json& line) const;
+  nlohmann::ordered_json norms_now() const;
   void average_weights();
   void evaluate(data::Split split);
   void evaluate_and_judge();

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "run/run_state.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::experiment {
@@ -24,8 +25,8 @@ double kept_share(double decay, std::int64_t from, std::int64_t to) {
 WeightAverage::WeightAverage(ModelParts& parts, double decay)
     : parts_(parts),
       decay_(decay),
-      parameters_(parts.model->layout().size(), parts.backend->memory()),
-      statistics_(parts.model->statistics_layout().size(), parts.backend->memory()) {}
+      parameters_(parts.parameters.size(), parts.backend->memory()),
+      statistics_(parts.statistics.size(), parts.backend->memory()) {}
 
 std::unique_ptr<WeightAverage> make_weight_average(ModelParts& parts, const Config& config, bool in_place) {
   const double decay = config.train.weights.average;
@@ -42,18 +43,18 @@ void WeightAverage::update(std::int64_t step) {
     backend.memory().copy(parts_.statistics.view(), statistics_.view());
     return;
   }
-  for (const FloatRange& segment : parts_.model->layout().trainable()) {
+  for (const FloatRange& segment : parts_.replica->layout().trainable()) {
     backend.axpby(1 - kept, part(parts_.parameters.view(), segment), kept, part(parameters_.view(), segment));
   }
-  for (const FloatRange& segment : parts_.model->statistics_layout().trainable()) {
+  for (const FloatRange& segment : parts_.replica->statistics_layout().trainable()) {
     backend.axpby(1 - kept, part(parts_.statistics.view(), segment), kept, part(statistics_.view(), segment));
   }
   backend.submit();
 }
 
 HeldState WeightAverage::state() {
-  return {whole_vector(group_of("parameters"), parts_.model->layout(), parameters_),
-          whole_vector(group_of("statistics"), parts_.model->statistics_layout(), statistics_)};
+  return {held_vector(group_of("parameters"), parts_, parameters_),
+          held_statistics(group_of("statistics"), parts_, statistics_)};
 }
 
 void WeightAverage::restore(const StoredCheckpoint& stored) {

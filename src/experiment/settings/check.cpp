@@ -29,6 +29,7 @@ std::string check(const Config& given) {
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
+  make_stages(config, *model, *backend, /*replicas=*/1);
   require_divisible_steps(config, *strategy, *model);
   optimizer_settings(config, *strategy, *model);
   require_class_weights(config, *model, data);

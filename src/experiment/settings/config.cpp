@@ -1,5 +1,7 @@
 #include "unisono/experiment/config.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -24,6 +26,20 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
     {kernels::Precision::fp32, "fp32", "as on the CPU"},
     {kernels::Precision::tf32, "tf32", "inputs of products are rounded to a mantissa of 10 bits"},
     {kernels::Precision::bf16, "bf16", "activations and inputs of products have a mantissa of 7 bits"}};
+
+/// What pipelines need of the rest of the config.
+void require_replica(ConfigVisitor& visitor, const Config& config) {
+  const bool whole = config.replica.stages == 1;
+  visitor.require(
+      "replica", whole || traits_of(config.strategy).trains_replicas,
+      fmt::format(
+          "strategy.kind = \"{}\" trains only models that each rank holds as a whole: remove replica.stages, or "
+          "choose {}",
+          config.strategy.kind, strategies::names_of_kinds([](const auto& traits) { return traits.trains_replicas; })));
+  visitor.require("replica", whole || config.train.accumulate == 1,
+                  "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
+                  "stages as a whole: use train.micro_batches instead");
+}
 
 /// What ends a run before train.epochs.
 void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
@@ -155,6 +171,7 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
   visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
   visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"}, train);
+  visitor.section({.name = "replica", .meaning = "the ranks that hold one copy of the model"}, replica);
   visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
   visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
                   checkpoint);
@@ -167,6 +184,7 @@ void Config::describe(ConfigVisitor& visitor) {
                    .strategy = strategy.kind,
                    .has_one_model = kind.traits.has_one_model,
                    .in_place = updates_in_place(*this)});
+  require_replica(visitor, *this);
   visitor.require("schedule", schedule.warmup_epochs <= static_cast<double>(train.epochs),
                   "schedule.warmup_epochs is larger than train.epochs, so the base learning rate would never be "
                   "reached; lower it, or train for more epochs");
@@ -252,7 +270,8 @@ bool may_change(const std::string& key) {
                                "train.report_every_steps",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
-         key.starts_with("train.early_stopping.") || key.starts_with("communication.") || key.starts_with("fault.");
+         key.starts_with("train.early_stopping.") || key.starts_with("communication.") || key.starts_with("fault.") ||
+         key.starts_with("replica.");
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "unisono/base/clock.hpp"
+#include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
+#include "unisono/models/model.hpp"
+#include "unisono/strategies/replica.hpp"
+#include "unisono/strategies/replica_settings.hpp"
+#include "unisono/strategies/stages.hpp"
+
+namespace unisono::strategies {
+
+/// What a pipeline is made of; all of it must outlive the replica.
+struct PipelineTerms {
+  const models::Model& model;  ///< with a Staged interface
+  kernels::Backend& backend;
+  const Stages& stages;
+  const ReplicaSettings& settings;
+  comm::Communicator& pipeline;  ///< the stages of this replica, in their order
+  comm::Communicator& replicas;  ///< the same stage of all replicas
+  const Clock& clock;
+};
+
+/// A replica whose ranks are the stages of a pipeline.
+std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms);
+
+}  // namespace unisono::strategies
