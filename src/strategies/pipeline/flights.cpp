@@ -1,0 +1,42 @@
+#include "pipeline/flights.hpp"
+
+#include <algorithm>
+
+namespace unisono::strategies {
+namespace {
+
+bool ends_flight(OperationKind kind) {
+  return kind == OperationKind::backward || kind == OperationKind::backward_weights;
+}
+
+bool is_evaluation(const std::vector<Operation>& operations) {
+  return std::none_of(operations.begin(), operations.end(), [](const auto& one) { return ends_flight(one.kind); });
+}
+
+}  // namespace
+
+double peak_of_flights(const Program& program, int stage, std::span<const double> weights) {
+  const auto& operations = program.ranks.at(static_cast<std::size_t>(stage));
+  if (is_evaluation(operations)) return 0;
+  double now = 0, most = 0;
+  for (const Operation& operation : operations) {
+    const double weight = weights[static_cast<std::size_t>(operation.chunk)];
+    if (operation.kind == OperationKind::forward) now += weight;
+    if (ends_flight(operation.kind)) now -= weight;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+int peak_of_flights(const Program& program, int stage) {
+  const std::vector<double> each(static_cast<std::size_t>(program.chunks), 1);
+  return static_cast<int>(peak_of_flights(program, stage, each));
+}
+
+int peak_of_flights(const Program& program, int stage, int chunk) {
+  std::vector<double> one(static_cast<std::size_t>(program.chunks), 0);
+  one.at(static_cast<std::size_t>(chunk)) = 1;
+  return static_cast<int>(peak_of_flights(program, stage, one));
+}
+
+}  // namespace unisono::strategies
