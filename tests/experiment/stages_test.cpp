@@ -88,6 +88,19 @@ std::vector<float> invented(const ParameterLayout& layout, std::int64_t step) {
   return whole;
 }
 
+/// What a rank has of a vector that is `all` where one rank holds everything.
+std::vector<float> part_of(const std::vector<float>& all, const HeldVector& vector, const ModelParts& parts) {
+  std::vector<float> own(vector.values.size());
+  if (!parts.stages) {
+    std::ranges::copy(all, own.begin());
+  } else {
+    const bool statistics = vector.layout.hash() == parts.model->statistics_layout().hash();
+    const ShardMap& map = statistics ? parts.stages->statistics() : parts.stages->parameters();
+    comm::copy_common(ShardMap::whole(map.layout(), 1), 0, all, map, parts.grid.all().rank(), own);
+  }
+  return own;
+}
+
 /// A rank of a run whose gradients are invented.
 class Holder {
  public:
@@ -128,7 +141,7 @@ class Holder {
   bool is_part_of(const Vectors& all) {
     const HeldState state = this->state();
     return std::ranges::all_of(state, [&](const HeldVector& vector) {
-      return std::ranges::equal(vector.values, part_of(all.at(vector.group), vector));
+      return std::ranges::equal(vector.values, part_of(all.at(vector.group), vector, parts_));
     });
   }
 
@@ -142,16 +155,8 @@ class Holder {
   void restore(const std::string& path) { restore_state(parts_, training_, open_checkpoint(world_, path)); }
 
  private:
-  std::vector<float> part_of(const std::vector<float>& all, const HeldVector& vector) {
-    if (!parts_.stages) return all;
-    const bool statistics = vector.group.ends_with("statistics");
-    const ShardMap& map = statistics ? parts_.stages->statistics() : parts_.stages->parameters();
-    std::vector<float> own(vector.values.size());
-    comm::copy_common(ShardMap::whole(map.layout(), 1), 0, all, map, world_.rank(), own);
-    return own;
-  }
   void take(const std::vector<float>& all, const HeldVector& vector) {
-    std::ranges::copy(part_of(all, vector), vector.values.begin());
+    std::ranges::copy(part_of(all, vector, parts_), vector.values.begin());
   }
 
   comm::Communicator& world_;
@@ -242,7 +247,10 @@ TEST_CASE("a pipeline's checkpoint is applied by ranks that hold the whole model
   for (const int ranks : {1, 2, 3}) {
     comm::run_as_threads(ranks, [&](comm::Communicator& world) {
       Log log(world.rank(), false);
-      TrainedModel model(world, {.model = path, .threads = 1}, log, TrainedModel::With::nothing);
+      ApplyOptions options;
+      options.model = path;
+      options.threads = 1;
+      TrainedModel model(world, options, log, TrainedModel::With::nothing);
       EXPECT(model.parts->stages == nullptr);
       EXPECT(std::ranges::equal(model.parts->parameters.view(), expected.at("average/parameters")));
       EXPECT(std::ranges::equal(model.parts->statistics.view(), expected.at("average/statistics")));
@@ -268,23 +276,18 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   const std::vector<std::vector<float>> expected = {state_of_replica(0), state_of_replica(1)};
   REQUIRE(expected[0] != expected[1]);
   const std::vector<Division> pairs = {{2, {}}, {4, {"replica.stages=2"}}, {6, {"replica.stages=3"}}};
-  const auto own = [&](Holder& holder) {  // the vector in this rank's memory
-    const HeldVector vector = held_vector("", holder.parts(), holder.training().optimizer->state()[0].values);
-    const Index all = holder.parts().model->layout().size();
-    std::vector<float> expected_here(vector.values.size());
-    const ShardMap whole = ShardMap::whole(holder.parts().model->layout(), 1);
+  const auto velocity_of = [](Holder& holder) {
+    return held_vector("", holder.parts(), holder.training().optimizer->state()[0].values);
+  };
+  const auto has_own = [&](Holder& holder) {
     const auto& values = expected[static_cast<std::size_t>(replica_of(holder))];
-    if (!holder.parts().stages)
-      return static_cast<Index>(vector.values.size()) == all && std::ranges::equal(vector.values, values);
-    comm::copy_common(whole, 0, values, holder.parts().stages->parameters(), holder.parts().grid.all().rank(),
-                      expected_here);
-    return std::ranges::equal(vector.values, expected_here);
+    return std::ranges::equal(velocity_of(holder).values, part_of(values, velocity_of(holder), holder.parts()));
   };
   for (const Division& writer : pairs) {
     comm::run_as_threads(writer.ranks, [&](comm::Communicator& world) {
       Holder holder(world, network(rule, writer.overrides));
       holder.train(0, kHalf, 100 * replica_of(holder));
-      EXPECT(own(holder));
+      EXPECT(has_own(holder));
       holder.write(path, kHalf);
     });
     CHECK(optimizer_states(path) == 2);
@@ -293,7 +296,7 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
       comm::run_as_threads(reader.ranks, [&](comm::Communicator& world) {
         Holder holder(world, network(rule, reader.overrides));
         holder.restore(path);
-        EXPECT(own(holder));
+        EXPECT(has_own(holder));
       });
     }
   }
@@ -302,10 +305,7 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
   comm::run_as_threads(2, [&](comm::Communicator& world) {  // one replica: it takes the mean
     Holder holder(world, network(rule, {"replica.stages=2"}));
     holder.restore(path);
-    const ShardMap& map = holder.parts().stages->parameters();
-    std::vector<float> here(static_cast<std::size_t>(holder.parts().parameters.size()));
-    comm::copy_common(ShardMap::whole(map.layout(), 1), 0, mean, map, world.rank(), here);
-    EXPECT(std::ranges::equal(holder.training().optimizer->state()[0].values.view(), here));
+    EXPECT(std::ranges::equal(velocity_of(holder).values, part_of(mean, velocity_of(holder), holder.parts())));
   });
 }
 
@@ -378,12 +378,18 @@ TEST_CASE("stages that cannot be are refused by all ranks alike, and each messag
        "'convolution1' does not come after 'convolution1'"},
       {2, {"replica.stages=2", "replica.placement.first_layer=[\"dense1\"]"}, "did you mean 'first_layers'?"},
       {2,
-       {"replica.stages=2", "strategy.kind=hogwild"},
+       {"replica.stages=2", "train.weight_average=0", "strategy.kind=hogwild"},
        "strategy.kind = \"hogwild\" trains only models that each rank holds as a whole: remove replica.stages, or "
        "choose allreduce, averaging or serial"},
-      {2, {"replica.stages=2", "strategy.kind=parameter_server"}, "strategy.kind = \"parameter_server\" trains only"},
-      {2, {"replica.stages=2", "strategy.kind=elastic_averaging"}, "strategy.kind = \"elastic_averaging\" trains only"},
-      {2, {"replica.stages=2", "strategy.kind=stratified"}, "strategy.kind = \"stratified\" trains only"},
+      {2,
+       {"replica.stages=2", "train.weight_average=0", "strategy.kind=parameter_server"},
+       "strategy.kind = \"parameter_server\" trains only"},
+      {2,
+       {"replica.stages=2", "train.weight_average=0", "strategy.kind=elastic_averaging"},
+       "strategy.kind = \"elastic_averaging\" trains only"},
+      {2,
+       {"replica.stages=2", "train.weight_average=0", "strategy.kind=stratified"},
+       "strategy.kind = \"stratified\" trains only"},
   };
   for (const BadSettings& bad : table) {
     INFO(bad.overrides.back());
