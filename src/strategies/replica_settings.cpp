@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "unisono/base/text.hpp"
+
 namespace unisono::strategies {
 
 void PlacementSettings::describe(ConfigVisitor& visitor) {
@@ -31,16 +33,17 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
                                                                  .maximum = 1 << 10},
                                                                 chunks);
                                                   }}});
+  if (schedule != PipelineSchedule::interleaved) chunks = 1;
   visitor.choice({.name = "recompute",
                   .meaning = "activations of a piece that are computed anew before its backward pass, to save memory"},
                  recompute, kRecompute);
   visitor.section({.name = "placement", .meaning = "which layers each stage holds"}, placement);
   const auto named = static_cast<std::int64_t>(placement.first_layers.size());
-  visitor.require(
-      "placement", named == 0 || named == pieces(),
-      fmt::format("first_layers names {} layers, but {} × {} {} {} pieces: name the layer that each piece "
-                  "begins with, or remove first_layers",
-                  named, stages, chunks, chunks == 1 ? "(stages × chunks) is" : "(stages × chunks) are", pieces()));
+  visitor.require("placement", named == 0 || named == pieces(),
+                  fmt::format("first_layers names {}, but there {} {} ({} × {}): name the layer that each piece begins "
+                              "with, or remove first_layers",
+                              count_of(named, "layer"), pieces() == 1 ? "is" : "are", count_of(pieces(), "piece"),
+                              count_of(stages, "stage"), count_of(chunks, "chunk")));
 }
 
 }  // namespace unisono::strategies

@@ -195,7 +195,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
 /// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline.
 nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
-  nlohmann::ordered_json norms;
+  auto norms = nlohmann::ordered_json::object();
   if (!context_.training.has_gradient || (!parts.stages && !writes_metrics())) return norms;
   const double norm = context_.training.optimizer->last_gradient_norm();
   norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_norm(context_.training.gradient.view()));

@@ -51,7 +51,7 @@ std::vector<int> balanced_cuts(std::span<const double> costs, std::span<const In
     for (std::size_t i = j; i <= n; ++i) {
       for (std::size_t h = j - 1; h < i; ++h) {
         const double sum = bound[j - 1][h] + (h == 0 ? 0 : static_cast<double>(boundaries[h - 1]));
-        if (cost(h, i) > most || sum >= bound[j][i]) continue;
+        if (cost(h, i) > most || sum > bound[j][i]) continue;  // of equals the last
         bound[j][i] = sum;
         from[j][i] = h;
       }
