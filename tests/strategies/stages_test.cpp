@@ -7,6 +7,7 @@
 #include "layers.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/strategies/stage_memory.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -233,6 +234,53 @@ TEST_CASE("layers with which no piece can begin are refused, with those that are
   CHECK(message(settings_of(4, 2)) ==
         "replica.stages: 4 stages × 2 chunks make 8 pieces, but this network can be cut into at most 7, since a cut "
         "lies where exactly one tensor passes from layer to layer; lower it, or replica.chunks");
+}
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+/// Four equal layers: stage s of four holds layer s.
+Layers equal_layers() {
+  Layers layers;
+  for (int i = 0; i < 4; ++i) layers.push_back(nn::dense(32, "bias = false"));
+  return layers;
+}
+
+TEST_CASE("a stage has a workspace for each of its flights, and messages to its neighbours", "[stages]") {
+  constexpr Index kBatch = 16, kBoundary = kBatch * 32;
+  const Network network(equal_layers(), {.features = {32, 1, 1}, .classes = 32});
+  ReplicaSettings settings = settings_of(4, 1, {"dense1", "dense2", "dense3", "dense4"});
+  const Stages stages(network.staged(), settings, 1);
+  const auto memory = [&](int stage) { return memory_of(stages, stage, settings, *network.backend, kBatch, 6); };
+  const auto workspace = [&](int stage, nn::PassKind kind) { return stages.piece(stage).plan(kBatch, kind).floats; };
+  for (const auto& [schedule, flights] : {std::pair{PipelineSchedule::naive, std::vector{1, 1, 1, 1}},
+                                          {PipelineSchedule::gpipe, {6, 6, 6, 6}},
+                                          {PipelineSchedule::one_forward_one_backward, {4, 3, 2, 1}}}) {
+    settings.schedule = schedule;
+    for (int stage = 0; stage < 4; ++stage) {
+      CHECK(memory(stage).flights == flights[static_cast<std::size_t>(stage)]);
+      CHECK(memory(stage).activations ==
+            flights[static_cast<std::size_t>(stage)] * workspace(stage, nn::PassKind::training));
+      CHECK(memory(stage).boundaries == (stage == 0 || stage == 3 ? 2 : 4) * kBoundary);
+    }
+  }
+  settings.schedule = PipelineSchedule::zero_bubble;  // whose passes are split
+  CHECK(memory(3).activations == memory(3).flights * workspace(3, nn::PassKind::halves));
+  settings.schedule = PipelineSchedule::gpipe;
+  settings.recompute = Recompute::all;  // only inputs are kept
+  CHECK(memory(1).activations == 6 * kBoundary + workspace(1, nn::PassKind::training));
+}
+
+TEST_CASE("the memory of a stage with several pieces is that of all of them", "[stages]") {
+  constexpr Index kBatch = 16, kBoundary = kBatch * 32;
+  const Network network(equal_layers(), {.features = {32, 1, 1}, .classes = 32});
+  ReplicaSettings settings = settings_of(2, 2, {"dense1", "dense2", "dense3", "dense4"});
+  settings.schedule = PipelineSchedule::interleaved;
+  const Stages stages(network.staged(), settings, 1);
+  const StageMemory memory = memory_of(stages, 0, settings, *network.backend, kBatch, 4);
+  CHECK(memory.flights == 5);                 // (v − 1) S + 2 (S − s) − 1
+  CHECK(memory.boundaries == 6 * kBoundary);  // piece 0 has one neighbour, piece 2 has two
+  const Index of_one = stages.piece(2).plan(kBatch, nn::PassKind::training).floats;
+  CHECK(memory.activations >= memory.flights * of_one / 2);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "run/progress.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
+#include "unisono/strategies/stage_memory.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -67,30 +68,44 @@ std::string text_of(const data::Sparsity& sparsity) {
 
 /// The stages of a pipeline, with what each must hold of θ.
 struct StageTable {
-  std::unique_ptr<strategies::Stages> stages;  ///< null: every rank holds the whole model
-  std::int64_t vectors = 0;                    ///< of θ's size: θ, g, the optimizer's, averaged weights
+  std::unique_ptr<strategies::Stages> stages;        ///< null: every rank holds the whole model
+  std::int64_t vectors = 0;                          ///< of θ's size: θ, g, the optimizer's, averaged weights
+  std::vector<strategies::StageMemory> memory = {};  ///< of each stage
 
-  std::int64_t bytes(int stage) const {
+  std::int64_t vectors_bytes(int stage) const {
     return vectors * stages->replica_parameters().local(stage).size() * static_cast<std::int64_t>(sizeof(float));
   }
+  std::int64_t activation_bytes(int stage) const {
+    return memory[static_cast<std::size_t>(stage)].floats() * static_cast<std::int64_t>(sizeof(float));
+  }
+  int flights(int stage) const { return memory[static_cast<std::size_t>(stage)].flights; }
 };
 
 /// Of as many replicas as there are ranks for, or of one.
 StageTable stages_of(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
   const int replicas = ranks % config.stages() == 0 ? ranks / config.stages() : 1;
   const std::int64_t averages = config.train.weights.average > 0 ? 1 : 0;
-  return {.stages = make_stages(config, model, backend, replicas),
-          .vectors = 2 + optim::optimizer_state_vectors(config.optimizer) + averages};
+  StageTable table{.stages = make_stages(config, model, backend, replicas),
+                   .vectors = 2 + optim::optimizer_state_vectors(config.optimizer) + averages};
+  if (!table.stages) return table;
+  const bool own = micro_batch_sharing(config, replicas) == data::MicroBatchSharing::own;  // each divides its own part
+  const std::int64_t micro_batches = config.train.micro_batches;
+  const auto most = static_cast<int>(own ? micro_batches : (micro_batches + replicas - 1) / replicas);
+  for (int stage = 0; stage < config.stages(); ++stage) {
+    table.memory.push_back(
+        strategies::memory_of(*table.stages, stage, config.replica, backend, largest_part(config, replicas), most));
+  }
+  return table;
 }
 
 std::string text_of(const StageTable& table) {
-  std::string text =
-      fmt::format("{:5}  {:>12}  {:>14}  {:>12}  layers\n", "stage", "parameters", "flops/example", "θ, g, state");
+  std::string text = fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  layers\n", "stage", "parameters",
+                                 "flops/example", "θ, g, state", "flights", "activations");
   for (int stage = 0; stage < table.stages->stages(); ++stage) {
     const nn::PieceCost cost = table.stages->cost_of(stage);
-    text += fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {}\n", stage, grouped(cost.parameters),
-                        grouped(static_cast<std::int64_t>(cost.flops())), bytes_text(table.bytes(stage)),
-                        table.stages->text_of(stage));
+    text += fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  {}\n", stage, grouped(cost.parameters),
+                        grouped(static_cast<std::int64_t>(cost.flops())), bytes_text(table.vectors_bytes(stage)),
+                        table.flights(stage), bytes_text(table.activation_bytes(stage)), table.stages->text_of(stage));
   }
   return text;
 }
@@ -102,7 +117,9 @@ nlohmann::ordered_json json_of(const StageTable& table) {
     json.push_back({{"layers", table.stages->text_of(stage)},
                     {"parameters", cost.parameters},
                     {"flops_per_example", cost.flops()},
-                    {"vectors_bytes", table.bytes(stage)}});
+                    {"vectors_bytes", table.vectors_bytes(stage)},
+                    {"flights", table.flights(stage)},
+                    {"activation_bytes", table.activation_bytes(stage)}});
   }
   return json;
 }

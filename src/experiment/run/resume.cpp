@@ -93,14 +93,25 @@ std::vector<std::string> differences(const CheckpointHeader& stored, const Check
   return different;
 }
 
+/// Whether steps of both are the same on any number of replicas.
+bool sums_are_reproducible(const Config& config, const std::string& before, const std::string& now) {
+  const auto is_same = [&](const std::string& key) { return value_of_key(before, key) == value_of_key(now, key); };
+  return config.communication.tree_leaves() > 0 && is_same("communication.reduction") &&
+         is_same("communication.leaves");
+}
+
 /// How the run continues although something differs.
 std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stored) {
   const ModelParts& parts = run.parts;
   const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
   const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
-  const bool same_replicas = replicas_of(stored) == parts.grid.data().size() && stored.threads == run.header.threads &&
-                             stored.device == run.header.device;  // then steps do not depend on their stages
-  if ((divided || same_replicas) && same_program) return "as if it had not stopped, although these differ";
+  const bool same_replicas = replicas_of(stored) == parts.grid.data().size() ||
+                             sums_are_reproducible(run.config, stored.config, run.header.config);
+  const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device;
+  // Steps do not depend on the stages of replicas.
+  if (same_program && (divided || (same_replicas && same_machine))) {
+    return "as if it had not stopped, although these differ";
+  }
   const bool together = parts.strategy->steps_together() && !parts.model->statistics_are_local();
   if (replicas_of(stored) != parts.grid.data().size() && !divided && !together) {
     return "from there, with different steps or statistics on each rank, because these differ";

@@ -1,0 +1,163 @@
+"""Runs whose replicas are pipelines: each stage holds some layers, and all that a run leaves is the serial run's."""
+
+import json
+import unittest
+
+from harness import CONFIG, BinaryTest, messages
+
+PIPELINE = (
+    CONFIG.replace("threads = 1", "threads = 1\nmicro_batches = 4\nweight_average = 0.9")
+    .replace("learning_rate = 0.01", "learning_rate = 0.01\nclip_norm = 0.5")
+)
+
+
+def settings(*pairs):
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+def stages(number, *more):
+    return settings(f"replica.stages={number}", *more)
+
+
+# What divides the model, and on how many ranks.
+DIVISIONS = (
+    (2, stages(2)),
+    (3, stages(3, "replica.schedule=gpipe")),
+    (4, stages(4, "replica.schedule=zero_bubble")),
+    (2, stages(2, "replica.schedule=interleaved", "replica.chunks=2")),
+    (2, stages(2, 'replica.placement.first_layers=["convolution1", "batch_norm1"]', "replica.schedule=naive")),
+)
+
+
+class Refused(BinaryTest):
+    """Each with exit code 2 and one message, and nothing is written."""
+
+    def refused(self, ranks, message, *pairs):
+        with self.subTest(pairs):
+            self.write("config.toml", PIPELINE)
+            result = self.train("new", *settings(*pairs), ranks=ranks, code=2)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn(message, messages(result)[0])
+            self.assertFalse((self.folder / "new").exists())
+
+    def test_stages_that_cannot_be(self):
+        two = "replica.stages=2"
+        self.refused(2, "3 stages do not divide 2 ranks", "replica.stages=3")
+        self.refused(0, "2 stages do not divide 1 rank", two)
+        self.refused(5, "can be cut into at most 4", "replica.stages=5")
+        self.refused(2, "has no layer 'x'", two, 'replica.placement.first_layers=["convolution1", "x"]')
+        self.refused(2, '"hogwild" trains only models', two, "strategy.kind=hogwild", "train.weight_average=0")
+        self.refused(4, "1 for 2 replicas of 2 stages", two, "train.micro_batches=1")
+
+    def test_the_check_of_a_config_finds_them_too(self):
+        self.write("config.toml", PIPELINE)
+        result = self.unisono("config", "check", "config.toml", *stages(9))
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("can be cut into at most 4", messages(result)[0])
+
+
+class Shown(BinaryTest):
+    def test_info_lists_what_each_stage_holds(self):
+        self.write("config.toml", PIPELINE)
+        text = self.succeed("info", "config.toml", *stages(2)).out
+        self.assertRegex(text, r"(?m)^ +0 .* convolution1 to dropout1$")
+        self.assertRegex(text, r"(?m)^ +1 .* dense1$")
+        shown = json.loads(self.succeed("info", "config.toml", "--json", *stages(2)).out)
+        self.assertEqual(sum(stage["parameters"] for stage in shown["stages"]), shown["parameters"])
+        self.assertEqual(sum(stage["flops_per_example"] for stage in shown["stages"]), shown["flops_per_example"])
+
+
+class Trained(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", PIPELINE)
+        trial = self.unisono("train", "config.toml", "--output", "trial", *stages(2), ranks=2)
+        if "not executed yet" in trial.out + trial.err:
+            self.skipTest("pipelines are not executed yet")
+
+    def figures(self, run):
+        """All that metrics.jsonl says, but for times."""
+        lines = self.metrics(run)
+        for line in lines:
+            line.pop("seconds", None)
+            line.pop("examples_per_second", None)
+        return lines
+
+    def assert_same_run(self, run, other):
+        self.assert_same_bits(run, other)
+        self.assertEqual(self.figures(run), self.figures(other))
+
+    def test_it_leaves_what_the_serial_run_leaves(self):
+        rules = (["optimizer.kind=adam"], ["optimizer.kind=lamb", 'train.class_weights="balanced"'])
+        for number, rule in enumerate(rules):
+            self.train(f"serial{number}", *settings(*rule))
+            for i, (ranks, division) in enumerate(DIVISIONS):
+                with self.subTest(division=division, rule=rule):
+                    run = f"run{number}{i}"
+                    self.train(run, *settings(*rule), *division, ranks=ranks)
+                    self.assert_same_run(run, f"serial{number}")
+
+    def test_replicas_of_stages_are_ranks_that_hold_the_whole_model(self):
+        averaging = settings("strategy.kind=averaging", "strategy.period=3", "strategy.optimizer_state=keep")
+        for name, strategy in (("allreduce", []), ("averaging", averaging)):
+            with self.subTest(name):
+                self.train(name, *strategy, ranks=2)
+                self.train(f"{name}-stages", *strategy, *stages(2), ranks=4)
+                self.assert_same_run(f"{name}-stages", name)
+
+    def test_it_goes_on_in_any_other_division(self):
+        self.train("serial")
+        divisions = [(0, []), *DIVISIONS[:3]]
+        for i, (ranks, division) in enumerate(divisions):
+            run, (other, next_division) = f"run{i}", divisions[(i + 1) % len(divisions)]
+            with self.subTest(first=division, then=next_division):
+                self.train(run, *division, *settings("train.epochs=1"), ranks=ranks)
+                result = self.train(run, "--resume", *next_division, ranks=other)
+                self.assertIn("resumed at step 10", result.out)
+                self.assertNotIn("up to rounding", result.out)
+                self.assert_same_run(run, "serial")
+
+    def test_it_is_applied_on_any_number_of_ranks(self):
+        self.train("serial")
+        for ranks in (0, 3):
+            with self.subTest(ranks=ranks):
+                tested = [self.succeed("evaluate", run, "--json", ranks=ranks).out for run in ("serial", "trial")]
+                for run in ("serial", "trial"):
+                    self.succeed("predict", run, "--output", f"{run}{ranks}.csv", ranks=ranks)
+                serial, trial = (json.loads(text) for text in tested)
+                self.assertEqual(
+                    {key: value for key, value in serial.items() if isinstance(value, float)},
+                    {key: value for key, value in trial.items() if isinstance(value, float)},
+                )
+                first, second = ((self.folder / f"{run}{ranks}.csv").read_text() for run in ("serial", "trial"))
+                self.assertEqual(first, second)
+
+    def test_it_starts_from_another_run_with_frozen_layers(self):
+        self.train("earlier")
+        frozen = 'train.freeze=["convolution1", "batch_norm1"]'
+        more = settings("train.initialise_from=earlier", frozen, "train.epochs=1")
+        self.train("serial", *more)
+        self.train("stages", *more, *stages(3), ranks=3)
+        self.assert_same_run("stages", "serial")
+
+    def test_it_stops_early_with_the_best_weights(self):
+        patience, rate = "train.early_stopping.patience=1", "optimizer.learning_rate=0.2"
+        more = settings(patience, rate, "train.epochs=12", "data.validation_fraction=0.2")
+        self.train("serial", *more)
+        self.train("stages", *more, *stages(2), ranks=2)
+        self.assertLess(self.summary("serial")["epochs"], 12)
+        self.assert_same_run("stages", "serial")
+
+    def test_its_distance_to_another_run_is_that_of_all_stages(self):
+        self.train("serial")
+        other = settings("optimizer.learning_rate=0.02")
+        self.train("far", *other, "--compare-with", "serial")
+        self.train("far-stages", *other, *stages(2), "--compare-with", "serial", ranks=2)
+        expected, found = (self.summary(run)["compared_with"] for run in ("far", "far-stages"))
+        self.assertEqual(found["different_parameters"], expected["different_parameters"])
+        self.assertEqual(found["largest_difference"], expected["largest_difference"])
+        self.assertAlmostEqual(found["relative_distance"], expected["relative_distance"], places=12)
+
+
+if __name__ == "__main__":
+    unittest.main()
