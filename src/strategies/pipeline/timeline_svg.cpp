@@ -15,14 +15,14 @@ constexpr double kAxis = 36;  // height of the axis below the rows
 
 struct KindStyle {
   OperationKind kind;
-  const char* name;
   std::array<int, 3> colour;  // red, green, blue
+  const char* name;
 };
 // Okabe and Ito's sky blue, orange and bluish green; black numbers can be read on all of them.
-constexpr KindStyle kStyles[] = {{OperationKind::forward, "forward", {86, 180, 233}},
-                                 {OperationKind::backward, "backward", {230, 159, 0}},
-                                 {OperationKind::backward_inputs, "backward for inputs", {230, 159, 0}},
-                                 {OperationKind::backward_weights, "backward for weights", {0, 158, 115}}};
+constexpr KindStyle kStyles[] = {{OperationKind::forward, {86, 180, 233}, "forward"},
+                                 {OperationKind::backward, {230, 159, 0}, "backward"},
+                                 {OperationKind::backward_inputs, {230, 159, 0}, "backward for inputs"},
+                                 {OperationKind::backward_weights, {0, 158, 115}, "backward for weights"}};
 
 const KindStyle& style_of(OperationKind kind) {
   return *std::find_if(std::begin(kStyles), std::end(kStyles), [&](const auto& style) { return style.kind == kind; });
