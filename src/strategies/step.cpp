@@ -73,7 +73,7 @@ void update_parameters(TrainContext& run, double learning_rate) {
 void average_local_statistics(TrainContext& run, Index examples) {
   if (!run.model.statistics_are_local()) return;
   const Phase phase(run, run.seconds.exposed_communication);
-  for (const FloatRange& segment : run.model.statistics_layout().trainable()) {
+  for (const FloatRange& segment : run.replica.statistics_layout().trainable()) {
     run.communicator.allreduce_weighted_mean(part(run.state.statistics, segment), static_cast<double>(examples));
   }
 }

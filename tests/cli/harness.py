@@ -56,6 +56,7 @@ PARTS = {
     "compute",
     "exposed_communication",
     "straggler_wait",
+    "bubble",
     "input",
     "optimizer",
     "evaluation",

@@ -116,6 +116,7 @@ data::Batch MemorySource::next() {
                     .epoch = cursor_.epoch,
                     .micro_batch = micro_,
                     .micro_batches = dealing_.options.micro_batches,
+                    .rank_micro_batches = std::max<Index>(1, size_of(own)),
                     .whole = dealing_.options.sharing == data::MicroBatchSharing::whole,
                     .last_of_step = micro_ + 1 >= own.last,
                     .last_of_epoch = cursor_.step + 1 == steps_per_epoch(),

@@ -50,6 +50,7 @@ struct Batch {
   std::int64_t epoch = 0;
   std::int64_t epoch_examples_before = 0;    ///< examples of the epoch, on all ranks, in earlier steps
   Index micro_batch = 0, micro_batches = 1;  ///< number of this micro-batch in the step, and how many it has
+  Index rank_micro_batches = 1;              ///< micro-batches of the step on this rank, an empty one included
   /// Whether this rank has the whole micro-batch, so that batch statistics need no communication.
   bool whole = false;
   bool last_of_step = true;  ///< this rank's last micro-batch of its step

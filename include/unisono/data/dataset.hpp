@@ -61,6 +61,7 @@ struct DatasetInfo {
 /// How batches reach the device that computes on them.
 struct Delivery {
   Allocator* memory = &plain_allocator();  ///< holds features and targets of batches; must outlive the sources
+  bool inputs = true;      ///< whether batches need features, or only examples' indices, labels and targets
   KeepFeatures keep = {};  ///< gives the features of a resident set to a device to keep; empty: batches have features
 };
 

@@ -20,6 +20,7 @@ struct PipelineTerms {
   const ReplicaSettings& settings;
   comm::Communicator& pipeline;  ///< the stages of this replica, in their order
   comm::Communicator& replicas;  ///< the same stage of all replicas
+  Reducer& statistics;           ///< sums batch statistics over `replicas`, by messages of its own
   const Clock& clock;
 };
 

@@ -81,6 +81,7 @@ MicroBatch Schedule::current() const {
   batch.step = step_;
   batch.number = own.first + micro_;
   batch.count = micro_batches();
+  batch.own = std::max<Index>(1, own.size());
   batch.whole = is_shared(MicroBatchSharing::whole);
   batch.step_places = step_places(options_.rank, step_);
   if (own.size() > 0) batch.places = places_of(options_.rank, batch.number);

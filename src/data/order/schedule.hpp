@@ -14,6 +14,7 @@ struct MicroBatch {
   Range places;       ///< this rank's slice of this micro-batch, counted from step_places.first
   Index micro_batch_size = 0, global_size = 0, rank_step_size = 0;
   Index number = 0, count = 1;  ///< of the step's micro-batches
+  Index own = 1;                ///< how many of them this rank has, or 1 where it has none
   bool whole = false;           ///< no other rank has examples of this micro-batch
   bool last_of_step = true, last_of_epoch = false;
 };

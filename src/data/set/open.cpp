@@ -172,6 +172,7 @@ std::unique_ptr<BatchSource> OpenSet::train(const SourceOptions& options) {
   BatchStyle with = training_style(*group, options.class_weights);
   with.seed = options.seed;
   with.augmentation = settings_.augmentation;
+  with.inputs = options.delivery.inputs;
   BatchWriter writer(*group, normalization(), with);
   if (plan_.info.resident) {
     writer.deliver_kept(resident_rows(Split::train, schedule.share()), options.delivery.keep);
@@ -200,7 +201,9 @@ std::unique_ptr<EvaluationSource> OpenSet::sequential(const Pass& pass, const Ba
   const GroupSchema& group = *plan_.group(pass.split);
   const RowRuns& positions = plan_.rows(pass.split);
   const Range part = part_of(positions.size(), pass.part, pass.parts);
-  BatchWriter writer(group, normalization(), style);
+  BatchStyle with = style;
+  with.inputs = delivery.inputs;
+  BatchWriter writer(group, normalization(), with);
   std::unique_ptr<SequentialReader> reader;
   if (plan_.info.resident) {
     const RowBlock& rows = resident_rows(pass.split, part);

@@ -8,11 +8,11 @@ BatchWriter::BatchWriter(const GroupSchema& group, const Normalization& normaliz
     : writer_(group, normalization),
       style_(style),
       augments_(has_effect(style.augmentation)),
-      feature_size_(static_cast<std::size_t>(group.features.size())),
+      feature_size_(static_cast<std::size_t>(style.inputs || style.features_are_targets ? group.features.size() : 0)),
       target_size_(static_cast<std::size_t>(style.features_are_targets ? 0 : style.target_size)) {}
 
 void BatchWriter::deliver_kept(const RowBlock& rows, const KeepFeatures& keep) {
-  if (!keep || style_.features_are_targets) return;  // the loss reads the features as targets
+  if (!keep || !style_.inputs || style_.features_are_targets) return;  // the loss reads the features as targets
   const Range range = rows.rows();
   if (range.size() == 0) return;
   kept_ = keep(writer_.describe(rows.features(range.first), static_cast<std::uint64_t>(range.first), range.size()));
@@ -35,6 +35,7 @@ PreparedBatch BatchWriter::make(Index largest, Allocator& memory) const {
 
 void BatchWriter::write_features(const RawExample& example, std::int64_t epoch, std::size_t i,
                                  PreparedBatch& prepared) {
+  if (!style_.inputs && feature_size_ == 0) return;
   float* const out = prepared.features.data() + i * feature_size_;
   if (!augments_) {
     if (kept_ == nullptr) writer_.write(example.features, out);

@@ -23,6 +23,7 @@ struct BatchStyle {
   bool labels = false;
   Index target_size = 0;  ///< 0: no targets
   bool features_are_targets = false;
+  bool inputs = true;  ///< false: batches have no features, unless these are targets, too
   AugmentationSettings augmentation;
   std::uint64_t seed = 0;
   std::vector<float> class_weights = {};  ///< by label; empty: all are 1

@@ -47,6 +47,7 @@ bool TrainSource::prepare(PreparedBatch& prepared) {
   header.epoch_examples_before = micro.step_places.first;
   header.micro_batch = micro.number;
   header.micro_batches = micro.count;
+  header.rank_micro_batches = micro.own;
   header.whole = micro.whole;
   header.last_of_step = micro.last_of_step;
   header.last_of_epoch = micro.last_of_epoch;

@@ -179,7 +179,7 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
 namespace {
 
 /// \param parts everything up to the stages
-std::unique_ptr<strategies::Replica> make_replica(const ModelParts& parts, const Config& config, const Clock& clock) {
+std::unique_ptr<strategies::Replica> make_replica(ModelParts& parts, const Config& config, const Clock& clock) {
   if (!parts.stages) return std::make_unique<strategies::SingleReplica>(*parts.model);
   return strategies::make_pipelined_replica({.model = *parts.model,
                                              .backend = *parts.backend,
@@ -187,6 +187,7 @@ std::unique_ptr<strategies::Replica> make_replica(const ModelParts& parts, const
                                              .settings = config.replica,
                                              .pipeline = parts.grid.pipeline(),
                                              .replicas = parts.grid.data(),
+                                             .statistics = parts.statistics_reducer,
                                              .clock = clock});
 }
 

@@ -85,32 +85,30 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
 }
 
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {
-  std::array<double, 9> parts = {seconds.compute,
-                                 seconds.exposed_communication,
-                                 seconds.straggler_wait,
-                                 seconds.input,
-                                 seconds.optimizer,
-                                 seconds.evaluation,
-                                 seconds.checkpoint,
-                                 seconds.other,
-                                 1};
+  std::array<double, 10> parts = {seconds.compute,        seconds.exposed_communication,
+                                  seconds.straggler_wait, seconds.bubble,
+                                  seconds.input,          seconds.optimizer,
+                                  seconds.evaluation,     seconds.checkpoint,
+                                  seconds.other,          1};
   if (!trains) parts.fill(0);
   group.allreduce_sum(std::span<double>(parts));
   for (double& part : parts) part /= parts.back();
   return {.compute = parts[0],
           .exposed_communication = parts[1],
           .straggler_wait = parts[2],
-          .input = parts[3],
-          .optimizer = parts[4],
-          .evaluation = parts[5],
-          .checkpoint = parts[6],
-          .other = parts[7]};
+          .bubble = parts[3],
+          .input = parts[4],
+          .optimizer = parts[5],
+          .evaluation = parts[6],
+          .checkpoint = parts[7],
+          .other = parts[8]};
 }
 
 strategies::Seconds difference(const strategies::Seconds& after, const strategies::Seconds& before) {
   return {.compute = after.compute - before.compute,
           .exposed_communication = after.exposed_communication - before.exposed_communication,
           .straggler_wait = after.straggler_wait - before.straggler_wait,
+          .bubble = after.bubble - before.bubble,
           .input = after.input - before.input,
           .optimizer = after.optimizer - before.optimizer,
           .evaluation = after.evaluation - before.evaluation,

@@ -40,6 +40,7 @@ nlohmann::ordered_json to_json(const strategies::Seconds& seconds) {
           {"compute", seconds.compute},
           {"exposed_communication", seconds.exposed_communication},
           {"straggler_wait", seconds.straggler_wait},
+          {"bubble", seconds.bubble},
           {"input", seconds.input},
           {"optimizer", seconds.optimizer},
           {"evaluation", seconds.evaluation},

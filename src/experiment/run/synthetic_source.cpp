@@ -74,6 +74,7 @@ data::Batch SyntheticSource::next() {
                     .epoch = step_ / kStepsPerEpoch,
                     .micro_batch = number,
                     .micro_batches = options_.micro_batches,
+                    .rank_micro_batches = std::max<Index>(1, own.last - own.first),
                     .whole = options_.sharing == data::MicroBatchSharing::whole,
                     .last_of_step = number + 1 >= own.last,
                     .last_of_epoch = (step_ + 1) % kStepsPerEpoch == 0,

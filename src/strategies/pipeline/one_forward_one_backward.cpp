@@ -16,6 +16,7 @@ namespace {
 std::vector<Operation> operations_of(int stages, int micro_batches, int stage) {
   const int ahead = std::min(micro_batches, stages - stage - 1);
   std::vector<Operation> operations;
+  operations.reserve(2 * static_cast<std::size_t>(micro_batches));
   for (int i = 0; i < ahead; ++i) operations.push_back({OperationKind::forward, 0, i});
   for (int i = 0; i < micro_batches; ++i) {
     if (i + ahead < micro_batches) operations.push_back({OperationKind::forward, 0, i + ahead});

@@ -1,28 +1,80 @@
-#include <stdexcept>
+// A replica whose ranks are the stages of a pipeline.
+//   A step:  every stage runs its operations of the schedule's program, for all micro-batches of the replica
+//            running statistics ← batch statistics of all micro-batches, in their order
+//   Stage 0 reads inputs, the last stage labels; the others only how many examples there are, and which.
+#include <algorithm>
+#include <map>
 
-#include "unisono/strategies/pipeline.hpp"
+#include "pipeline/schedules.hpp"
+#include "pipeline/stage.hpp"
+#include "unisono/strategies/phase.hpp"
 
 namespace unisono::strategies {
 namespace {
 
 class PipelinedReplica final : public Replica {
  public:
-  explicit PipelinedReplica(const PipelineTerms& terms) : terms_(terms) {}
+  explicit PipelinedReplica(const PipelineTerms& terms) : terms_(terms), stage_(terms) {}
 
   const ParameterLayout& layout() const override { return terms_.stages.parameters().local(rank()); }
   const ParameterLayout& statistics_layout() const override { return terms_.stages.statistics().local(rank()); }
-  data::Batch gradient_of_step(TrainContext&, MeanOver, GradientExchange*) override {
-    throw std::logic_error("pipelines are not executed yet");
-  }
-  void evaluate(data::EvaluationSource&, models::ModelState, kernels::LossSums&) override {
-    throw std::logic_error("pipelines are not executed yet");
-  }
+  data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) override;
+  void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
 
  private:
+  /// Of all ranks.
   int rank() const { return terms_.replicas.rank() * terms_.stages.stages() + terms_.pipeline.rank(); }
+  const Program& program_of(int micro_batches);
+  void apply_moments(TrainContext& run, const data::Batch& batch);
 
   PipelineTerms terms_;
+  Stage stage_;
+  std::map<int, Program> programs_;  ///< by the number of micro-batches
 };
+
+const Program& PipelinedReplica::program_of(int micro_batches) {
+  const auto [entry, is_new] = programs_.try_emplace(micro_batches);
+  if (is_new) {
+    entry->second =
+        make_program(terms_.settings.schedule, terms_.stages.stages(), terms_.stages.chunks(), micro_batches);
+  }
+  return entry->second;
+}
+
+data::Batch PipelinedReplica::gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
+  MicroBatches batches([&run] { return next_batch(run); });
+  const int own = static_cast<int>(batches[0].rank_micro_batches);
+  if (batches[0].size > 0) {
+    stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
+  } else {  // all examples of the step are on other replicas
+    run.backend.clear(target_of(run, place_of(batches[0], true), exchange).gradient);
+  }
+  const data::Batch& last = batches[own - 1];
+  apply_moments(run, last);
+  data::Batch counts = last;
+  counts.examples = {};
+  counts.features = counts.targets = counts.weights = {};
+  counts.labels = {};
+  return counts;
+}
+
+void PipelinedReplica::apply_moments(TrainContext& run, const data::Batch& batch) {
+  const Phase phase(run, run.seconds.exposed_communication);
+  stage_.apply_moments(batch.micro_batches, batch.whole && terms_.replicas.size() > 1, run.state);
+}
+
+void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
+  constexpr Index kMostAtOnce = 64;
+  Index left = source.last() - source.first();
+  while (left > 0) {
+    MicroBatches batches([&source] { return source.next().value(); });
+    const Index size = batches[0].size;
+    const Index count = std::min(kMostAtOnce, (left + size - 1) / size);
+    stage_.run(forward_program(terms_.stages.stages(), terms_.stages.chunks(), static_cast<int>(count)), batches,
+               {state, sums});
+    left -= count * size;
+  }
+}
 
 }  // namespace
 

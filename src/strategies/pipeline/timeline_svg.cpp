@@ -10,19 +10,19 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr double kLeft = 70, kRight = 20, kTop = 40, kRow = 30, kBlock = 26, kFont = 11, kDigit = 7;
+constexpr double kLeft = 70, kRight = 20, kTop = 40, kRow = 30, kBlock = 26, kFont = 10, kDigit = 6;
 constexpr double kAxis = 36;  // height of the axis below the rows
 
 struct KindStyle {
   OperationKind kind;
-  const char* name;
   std::array<int, 3> colour;  // red, green, blue
+  const char* name;
 };
 // Okabe and Ito's sky blue, orange and bluish green; black numbers can be read on all of them.
-constexpr KindStyle kStyles[] = {{OperationKind::forward, "forward", {86, 180, 233}},
-                                 {OperationKind::backward, "backward", {230, 159, 0}},
-                                 {OperationKind::backward_inputs, "backward for inputs", {230, 159, 0}},
-                                 {OperationKind::backward_weights, "backward for weights", {0, 158, 115}}};
+constexpr KindStyle kStyles[] = {{OperationKind::forward, {86, 180, 233}, "forward"},
+                                 {OperationKind::backward, {230, 159, 0}, "backward"},
+                                 {OperationKind::backward_inputs, {230, 159, 0}, "backward for inputs"},
+                                 {OperationKind::backward_weights, {0, 158, 115}, "backward for weights"}};
 
 const KindStyle& style_of(OperationKind kind) {
   return *std::find_if(std::begin(kStyles), std::end(kStyles), [&](const auto& style) { return style.kind == kind; });
@@ -56,17 +56,18 @@ class TimelineDrawing {
 
   std::string draw() {
     draw_legend();
+    draw_length();
     for (int stage = 0; stage < program_.stages; ++stage) draw_stage(stage);
     draw_axis();
     return drawing_.str();
   }
 
  private:
-  /// Some 12 pixels an operation, within what a screen shows.
+  /// Some 16 pixels an operation, within what a screen shows.
   static double plot_width(const Program& program) {
     std::size_t most = 0;
     for (const auto& operations : program.ranks) most = std::max(most, operations.size());
-    return std::clamp(12.0 * static_cast<double>(most), 700.0, 3000.0);
+    return std::clamp(16.0 * static_cast<double>(most), 700.0, 3000.0);
   }
   double x_of(double seconds) const {
     return kLeft + (simulation_.seconds > 0 ? plot_width_ * seconds / simulation_.seconds : 0);
@@ -84,8 +85,13 @@ class TimelineDrawing {
                            fmt::format("chunk {}", chunk));
       }
       drawing_.text({x + 4, 22}, style.name);
-      x += 24 + kDigit * static_cast<double>(std::string_view(style.name).size());
+      x += 24 + 7 * static_cast<double>(std::string_view(style.name).size());
     }
+  }
+
+  void draw_length() {
+    drawing_.text({kLeft + plot_width_, 22}, fmt::format("{:.4g} s in all", simulation_.seconds),
+                  {.anchor = SvgDrawing::Anchor::end});
   }
 
   void draw_stage(int stage) {

@@ -1,5 +1,7 @@
 #include "pipeline/formula.hpp"
 
+#include <algorithm>
+
 #include "all_schedules.hpp"
 #include "pipeline/flights.hpp"
 

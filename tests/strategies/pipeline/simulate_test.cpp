@@ -1,6 +1,8 @@
 #include "pipeline/simulate.hpp"
 
-#include <numeric>
+#include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "all_schedules.hpp"
 #include "pipeline/flights.hpp"

@@ -58,6 +58,7 @@ TEST_CASE("a drawn timeline has a block for each operation, an axis and a legend
   CHECK_THAT(drawing, Contains(">stage 1</text>"));
   CHECK_THAT(drawing, Contains(">backward for inputs</text>"));
   CHECK_THAT(drawing, Contains(">7 s</text>"));
+  CHECK_THAT(drawing, Contains(">7 s in all</text>"));
   CHECK_THAT(drawing, !Contains(">backward</text>"));
   std::size_t blocks = 0;
   for (std::size_t at = 0; (at = drawing.find(" of micro-batch ", at)) != std::string::npos; ++at) ++blocks;

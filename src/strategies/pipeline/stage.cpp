@@ -1,0 +1,269 @@
+#include "pipeline/stage.hpp"
+
+#include <algorithm>
+
+namespace unisono::strategies {
+namespace {
+
+nn::PassKind kind_of(const Program& program, const StageWork& work) {
+  if (work.run == nullptr) return nn::PassKind::inference;
+  const auto& operations = program.ranks.front();
+  const bool halves = std::ranges::any_of(
+      operations, [](const Operation& operation) { return operation.kind == OperationKind::backward_weights; });
+  return halves ? nn::PassKind::halves : nn::PassKind::training;
+}
+
+/// Where a piece's part begins in g as the piece counts, and in the stage's shard of it.
+struct Offsets {
+  Index piece = 0, shard = 0;
+  Index in_shard(Index offset) const { return offset - piece + shard; }
+};
+
+}  // namespace
+
+/// The program that runs.
+struct Stage::Now {
+  const Program& program;
+  const std::vector<Operation>& operations;  ///< of this stage
+  MicroBatches& batches;
+  const StageWork& work;
+  nn::PassKind kind;
+  std::size_t expected = 0;  ///< operations before this one have got their messages, or need none
+};
+
+Stage::Stage(const PipelineTerms& terms)
+    : terms_(terms),
+      model_(*terms.model.staged()),
+      boundaries_(terms.pipeline, terms.clock),
+      workspaces_(terms.backend.memory()) {}
+
+void Stage::run(const Program& program, MicroBatches& batches, const StageWork& work) {
+  Now now{program, program.ranks[static_cast<std::size_t>(number())], batches, work, kind_of(program, work)};
+  now_ = &now;
+  expect_next();
+  for (const Operation& operation : now.operations) {
+    execute({operation, program.piece_of(number(), operation.chunk), batches[operation.micro_batch]});
+  }
+  boundaries_.finish();
+  now_ = nullptr;
+}
+
+void Stage::execute(const Task& task) {
+  switch (task.operation.kind) {
+    case OperationKind::forward:
+      return forward(task);
+    case OperationKind::backward:
+    case OperationKind::backward_inputs:
+    case OperationKind::backward_weights:
+      return backward(task);
+  }
+}
+
+// Messages ------------------------------------------------------------------------------------------------------------
+
+Stage::Message Stage::message_of(int made_by, bool gradient, int peer, const data::Batch& batch) const {
+  const nn::Shape& shape = gradient ? piece(made_by).in() : piece(made_by).out();
+  return {peer, made_by, gradient, round_up_to_line(terms_.backend.activation_size(shape.extent, batch.size))};
+}
+
+/// What an operation needs from another stage.
+std::optional<Stage::Message> Stage::message_from(const Operation& operation, const data::Batch& batch) const {
+  const int own = now_->program.piece_of(number(), operation.chunk);
+  const std::optional<int> source = now_->program.source_of(own, operation.kind);
+  if (!source) return {};
+  const bool gradient = operation.kind != OperationKind::forward;
+  if (gradient && !piece(*source).gives_input_gradient()) return {};
+  return message_of(*source, gradient, now_->program.stage_of(*source), batch);
+}
+
+/// What another stage needs of an operation.
+std::optional<Stage::Message> Stage::message_to(const Operation& operation, const data::Batch& batch) const {
+  const int own = now_->program.piece_of(number(), operation.chunk);
+  const std::optional<int> target = now_->program.target_of(own, operation.kind);
+  if (!target) return {};
+  const bool gradient = operation.kind != OperationKind::forward;
+  if (gradient && !piece(own).gives_input_gradient()) return {};
+  return message_of(own, gradient, now_->program.stage_of(*target), batch);
+}
+
+/// Starts to receive the message of the next operation that needs one.
+void Stage::expect_next() {
+  for (std::size_t& i = now_->expected; i < now_->operations.size();) {
+    const Operation& operation = now_->operations[i++];
+    if (const auto message = message_from(operation, now_->batches[operation.micro_batch])) {
+      return boundaries_.expect(*message);
+    }
+  }
+}
+
+void Stage::receive(MutableView values) {
+  const double before = boundaries_.waited_seconds();
+  boundaries_.receive(values);
+  if (now_->work.run != nullptr) now_->work.run->seconds.bubble += boundaries_.waited_seconds() - before;
+  expect_next();
+}
+
+// Passes --------------------------------------------------------------------------------------------------------------
+
+/// \param again whether the forward pass is made anew, for the backward pass
+nn::Pass Stage::pass_of(const Task& task, bool again) const {
+  const StageWork& work = now_->work;
+  const nn::Piece& piece = this->piece(task.piece);
+  const auto from = [](MutableView vector, Index first) { return vector.subspan(static_cast<std::size_t>(first)); };
+  const bool training = work.run != nullptr;
+  return {.backend = terms_.backend,
+          .reducer = alone_,
+          .parameters = from(work.state.parameters, terms_.stages.local_parameter(task.piece)),
+          .statistics = from(work.state.statistics, terms_.stages.local_statistic(task.piece)),
+          .training = training,
+          .batch = task.batch.size,
+          .examples = task.batch.examples,
+          .epoch = task.batch.epoch,
+          .seed = model_.mask_seed(),
+          .first_parameter = piece.parameters().first,
+          .first_statistic = piece.statistics().first,
+          .updates_statistics = !again,
+          .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{}};
+}
+
+nn::Workspace Stage::begin(const Task& task) {
+  return workspaces_.begin(task.piece, task.operation.micro_batch, piece(task.piece), task.batch.size, now_->kind);
+}
+
+void Stage::forward(const Task& task) {
+  const bool training = now_->work.run != nullptr;
+  const nn::Workspace workspace = begin(task);
+  if (task.piece > 0) receive(piece(task.piece).input(workspace));
+  if (recomputes() && training) keep_input(task, workspace);
+  if (training && task.batch.micro_batches > 0) make_room_for_moments(task.piece, task.batch.micro_batches);
+  const View outputs = run_forward(task, workspace, /*again=*/false);
+  if (const auto message = message_to(task.operation, task.batch)) boundaries_.send(*message, outputs);
+  if (!training || recomputes()) workspaces_.end(task.piece, task.operation.micro_batch);
+}
+
+/// \return the outputs
+View Stage::run_forward(const Task& task, const nn::Workspace& workspace, bool again) {
+  std::optional<ComputeScope> computes;
+  if (now_->work.run != nullptr) computes.emplace(*now_->work.run);
+  const nn::Pass pass = pass_of(task, again);
+  const nn::Piece& piece = this->piece(task.piece);
+  const View outputs =
+      task.piece == 0 ? piece.forward(pass, inputs_of(task, again), workspace) : piece.forward(pass, workspace);
+  if (task.piece + 1 == terms_.stages.pieces()) add_losses(task, outputs, workspace, again);
+  return outputs;
+}
+
+Inputs Stage::inputs_of(const Task& task, bool again) {
+  if (again) return {.values = inputs_.at({task.piece, task.operation.micro_batch}).view()};
+  return {.values = task.batch.features, .kept = task.batch.kept, .movements = task.batch.movements};
+}
+
+/// Adds the losses of the last piece's outputs and, where training, writes the gradient with respect to these.
+void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again) {
+  const data::Batch& batch = task.batch;
+  const nn::Targets wanted{batch.labels, batch.targets};
+  const StageWork& work = now_->work;
+  if (work.run == nullptr) {
+    model_.loss_function().apply(terms_.backend, batch.size, outputs, wanted, 0, {}, work.sums);
+    terms_.backend.collect(work.sums);
+    return;
+  }
+  kernels::LossSums counted_before;
+  kernels::LossSums& sums = again ? counted_before : work.sums;
+  model_.loss_function().apply(terms_.backend, batch.size, outputs, wanted,
+                               {scale_of(batch, work.mean_over), batch.weights},
+                               piece(task.piece).output_gradient(workspace), sums);
+  if (work.run->leaves > 0) sums.settle();
+}
+
+void Stage::backward(const Task& task) {
+  const bool first_half = task.operation.kind != OperationKind::backward_weights;
+  const nn::Workspace workspace = first_half ? revive(task) : workspaces_.of(task.piece, task.operation.micro_batch);
+  if (first_half && message_from(task.operation, task.batch)) receive(piece(task.piece).output_gradient(workspace));
+  run_backward(task, workspace);
+  if (const auto message = message_to(task.operation, task.batch); first_half && message) {
+    boundaries_.send(*message, piece(task.piece).input_gradient(workspace));
+  }
+  if (task.operation.kind != OperationKind::backward_inputs) {
+    workspaces_.end(task.piece, task.operation.micro_batch);
+  }
+}
+
+void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
+  const ComputeScope computes(*now_->work.run);
+  const nn::Pass pass = pass_of(task, /*again=*/true);
+  const nn::Piece& piece = this->piece(task.piece);
+  if (task.operation.kind == OperationKind::backward_inputs) return piece.backward_inputs(pass, workspace);
+  const StageWork& work = now_->work;
+  const MicroBatchPlace place = place_of(task.batch, task.operation.micro_batch == 0);
+  const GradientTarget target = target_of(*work.run, place, work.exchange);
+  const Offsets offsets{piece.parameters().first, terms_.stages.local_parameter(task.piece)};
+  models::GradientReady ready;
+  if (target.announced) {
+    ready = [&](Index first, Index last) {
+      work.exchange->ready(place, offsets.in_shard(first), offsets.in_shard(last));
+    };
+  }
+  const MutableView gradient = target.gradient.subspan(static_cast<std::size_t>(offsets.shard));
+  if (task.operation.kind == OperationKind::backward) {
+    piece.backward(pass, workspace, gradient, target.write, ready);
+  } else {
+    piece.backward_weights(pass, workspace, gradient, target.write, ready);
+  }
+}
+
+// Activations that are made anew --------------------------------------------------------------------------------------
+
+bool Stage::recomputes() const { return terms_.settings.recompute == Recompute::all; }
+
+void Stage::keep_input(const Task& task, const nn::Workspace& workspace) {
+  const View input = task.piece == 0 ? task.batch.features : View(piece(task.piece).input(workspace));
+  Buffer& kept = inputs_[{task.piece, task.operation.micro_batch}];
+  kept = Buffer(static_cast<Index>(input.size()));
+  std::ranges::copy(input, kept.data());
+}
+
+/// The workspace of a flight whose backward pass begins, with all activations in it.
+nn::Workspace Stage::revive(const Task& task) {
+  if (!recomputes()) return workspaces_.of(task.piece, task.operation.micro_batch);
+  const nn::Workspace workspace = begin(task);
+  const auto kept = inputs_.find({task.piece, task.operation.micro_batch});
+  if (task.piece > 0) std::ranges::copy(kept->second.view(), piece(task.piece).input(workspace).begin());
+  run_forward(task, workspace, /*again=*/true);
+  inputs_.erase(kept);
+  return workspace;
+}
+
+// Batch statistics ----------------------------------------------------------------------------------------------------
+
+/// [floats] those of one micro-batch; zero where it is on another replica.
+MutableView Stage::moments_of(int number, Index micro_batch) const {
+  const auto size = static_cast<std::size_t>(piece(number).moments_size());
+  return moments_.at(number).view().subspan(static_cast<std::size_t>(micro_batch) * size, size);
+}
+
+void Stage::make_room_for_moments(int number, Index micro_batches) {
+  Buffer& moments = moments_[number];
+  const Index floats = micro_batches * piece(number).moments_size();
+  if (moments.size() < floats) moments = Buffer(floats, terms_.backend.memory());
+}
+
+void Stage::apply_moments(Index count, bool on_all_replicas, models::ModelState state) {
+  for (int number = this->number(); number < terms_.stages.pieces(); number += terms_.stages.stages()) {
+    if (piece(number).moments_size() == 0) continue;
+    make_room_for_moments(number, count);
+    const auto floats = static_cast<std::size_t>(count * piece(number).moments_size());
+    const MutableView all = moments_.at(number).view().first(floats);
+    if (on_all_replicas) terms_.statistics.sum(as_doubles(all));
+    const nn::Pass pass{
+        .backend = terms_.backend,
+        .reducer = alone_,
+        .parameters = {},
+        .statistics = state.statistics.subspan(static_cast<std::size_t>(terms_.stages.local_statistic(number))),
+        .first_statistic = piece(number).statistics().first};
+    for (Index i = 0; i < count; ++i) piece(number).apply_moments(pass, moments_of(number, i));
+    terms_.backend.clear(all);
+  }
+}
+
+}  // namespace unisono::strategies
