@@ -32,7 +32,7 @@ std::vector<models::Metric> evaluate_split(ModelParts& parts, data::Dataset& dat
     }
     if (config.communication.tree_leaves() > 0) sums.settle();
   }
-  return parts.model->metrics(sum_over_ranks(replicas, sums));
+  return parts.model->metrics(sum_over_ranks(parts.grid.all(), sums));
 }
 
 std::int64_t examples_of(const data::DatasetInfo& info, data::Split split) {

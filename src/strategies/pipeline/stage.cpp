@@ -67,32 +67,30 @@ Stage::Message Stage::message_of(int made_by, bool gradient, int peer, const dat
 }
 
 /// What an operation needs from another stage.
-std::optional<Stage::Message> Stage::message_from(const Operation& operation, const data::Batch& batch) const {
+std::optional<Stage::Message> Stage::message_from(const Operation& operation) const {
   const int own = now_->program.piece_of(number(), operation.chunk);
   const std::optional<int> source = now_->program.source_of(own, operation.kind);
   if (!source) return {};
   const bool gradient = operation.kind != OperationKind::forward;
   if (gradient && !piece(*source).gives_input_gradient()) return {};
-  return message_of(*source, gradient, now_->program.stage_of(*source), batch);
+  return message_of(*source, gradient, now_->program.stage_of(*source), now_->batches[operation.micro_batch]);
 }
 
 /// What another stage needs of an operation.
-std::optional<Stage::Message> Stage::message_to(const Operation& operation, const data::Batch& batch) const {
+std::optional<Stage::Message> Stage::message_to(const Operation& operation) const {
   const int own = now_->program.piece_of(number(), operation.chunk);
   const std::optional<int> target = now_->program.target_of(own, operation.kind);
   if (!target) return {};
   const bool gradient = operation.kind != OperationKind::forward;
   if (gradient && !piece(own).gives_input_gradient()) return {};
-  return message_of(own, gradient, now_->program.stage_of(*target), batch);
+  return message_of(own, gradient, now_->program.stage_of(*target), now_->batches[operation.micro_batch]);
 }
 
-/// Starts to receive the message of the next operation that needs one.
+/// Starts to receive the message of the next operation that needs one. It reads no batch ahead of its first forward
+/// pass, which needs its features: where the first piece waits for a gradient, the batch has been read.
 void Stage::expect_next() {
   for (std::size_t& i = now_->expected; i < now_->operations.size();) {
-    const Operation& operation = now_->operations[i++];
-    if (const auto message = message_from(operation, now_->batches[operation.micro_batch])) {
-      return boundaries_.expect(*message);
-    }
+    if (const auto message = message_from(now_->operations[i++])) return boundaries_.expect(*message);
   }
 }
 
@@ -137,7 +135,7 @@ void Stage::forward(const Task& task) {
   if (recomputes() && training) keep_input(task, workspace);
   if (training && task.batch.micro_batches > 0) make_room_for_moments(task.piece, task.batch.micro_batches);
   const View outputs = run_forward(task, workspace, /*again=*/false);
-  if (const auto message = message_to(task.operation, task.batch)) boundaries_.send(*message, outputs);
+  if (const auto message = message_to(task.operation)) boundaries_.send(*message, outputs);
   if (!training || recomputes()) workspaces_.end(task.piece, task.operation.micro_batch);
 }
 
@@ -179,9 +177,9 @@ void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& work
 void Stage::backward(const Task& task) {
   const bool first_half = task.operation.kind != OperationKind::backward_weights;
   const nn::Workspace workspace = first_half ? revive(task) : workspaces_.of(task.piece, task.operation.micro_batch);
-  if (first_half && message_from(task.operation, task.batch)) receive(piece(task.piece).output_gradient(workspace));
+  if (first_half && message_from(task.operation)) receive(piece(task.piece).output_gradient(workspace));
   run_backward(task, workspace);
-  if (const auto message = message_to(task.operation, task.batch); first_half && message) {
+  if (const auto message = message_to(task.operation); first_half && message) {
     boundaries_.send(*message, piece(task.piece).input_gradient(workspace));
   }
   if (task.operation.kind != OperationKind::backward_inputs) {
@@ -260,6 +258,7 @@ void Stage::apply_moments(Index count, bool on_all_replicas, models::ModelState 
         .reducer = alone_,
         .parameters = {},
         .statistics = state.statistics.subspan(static_cast<std::size_t>(terms_.stages.local_statistic(number))),
+        .examples = {},
         .first_statistic = piece(number).statistics().first};
     for (Index i = 0; i < count; ++i) piece(number).apply_moments(pass, moments_of(number, i));
     terms_.backend.clear(all);

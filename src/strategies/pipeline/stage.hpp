@@ -61,8 +61,8 @@ class Stage {
   bool recomputes() const;
   void keep_input(const Task& task, const nn::Workspace& workspace);
 
-  std::optional<Message> message_to(const Operation& operation, const data::Batch& batch) const;
-  std::optional<Message> message_from(const Operation& operation, const data::Batch& batch) const;
+  std::optional<Message> message_to(const Operation& operation) const;
+  std::optional<Message> message_from(const Operation& operation) const;
   Message message_of(int piece, bool gradient, int peer, const data::Batch& batch) const;
   void expect_next();
   void receive(MutableView values);
