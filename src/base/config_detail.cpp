@@ -76,8 +76,10 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
-std::string toml_text(std::int64_t value, const Choice& word) {
-  return value == 0 ? toml_text(std::string(word.name)) : toml_text(value);
+std::int64_t value_of_word(const Field& field) { return field.minimum == 0 ? -1 : 0; }
+
+std::string toml_text(std::int64_t value, const Field& field, const Choice& word) {
+  return value == value_of_word(field) ? toml_text(std::string(word.name)) : toml_text(value);
 }
 std::string toml_text(bool value) { return value ? "true" : "false"; }
 

@@ -23,8 +23,10 @@ std::string range_text(const Field& field);
 /// "'a', 'b', 'c'"
 std::string quoted(const std::vector<std::string>& names);
 
-/// As TOML: a number, or the word that stands for 0.
-std::string toml_text(std::int64_t value, const Choice& word);
+/// The number for which a word stands, see ConfigVisitor::number_or.
+std::int64_t value_of_word(const Field& field);
+/// As TOML: a number, or the word that stands for one.
+std::string toml_text(std::int64_t value, const Field& field, const Choice& word);
 
 /// As TOML: "0.001", "3.0", "\"text\"", "[1, 2]".
 std::string toml_text(bool value);

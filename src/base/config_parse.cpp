@@ -170,7 +170,7 @@ void Parser::number_or(const Field& field, std::int64_t& value, const Choice& wo
   if (text && *text != word.name) {
     fail(*node, field, fmt::format("is '{}', but must be an integer or '{}'", *text, word.name));
   }
-  value = text ? 0 : read<std::int64_t>(field, *node);
+  value = text ? value_of_word(field) : read<std::int64_t>(field, *node);
 }
 
 void Parser::numbers_or(const Field& field, std::vector<double>& values, std::string& word,

@@ -41,7 +41,7 @@ class Collector final : public UniformVisitor<Collector> {
     add(make_key(field, type_of(value), toml_text(value)));
   }
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
-    ReferenceKey key = make_key(field, "integer or string", toml_text(value, word));
+    ReferenceKey key = make_key(field, "integer or string", toml_text(value, field, word));
     key.choices.emplace_back(word.name, word.meaning);
     add(std::move(key));
   }

@@ -20,7 +20,7 @@ class Writer final : public UniformVisitor<Writer> {
     values_.emplace_back(field.name, toml_text(value));
   }
   void number_or(const Field& field, std::int64_t& value, const Choice& word) override {
-    values_.emplace_back(field.name, toml_text(value, word));
+    values_.emplace_back(field.name, toml_text(value, field, word));
   }
   void numbers_or(const Field& field, std::vector<double>& values, std::string& word,
                   const std::vector<Choice>&) override {

@@ -32,6 +32,10 @@ void add_info(Command app, Chosen& chosen) {
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
+  command
+      .add_option("--timeline", arguments->options.timeline,
+                  "draw a step of the pipeline into this file (SVG): what each stage does when")
+      .type_name("FILE");
   command.callback([arguments, &chosen] {
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);

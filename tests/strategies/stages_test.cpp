@@ -268,6 +268,7 @@ TEST_CASE("a stage has a workspace for each of its flights, and messages to its 
   settings.schedule = PipelineSchedule::gpipe;
   settings.recompute = Recompute::all;  // only inputs are kept
   CHECK(memory(1).activations == 6 * kBoundary + workspace(1, nn::PassKind::training));
+  CHECK(memory(0).activations == 6 * kBatch * 32 + workspace(0, nn::PassKind::training));
 }
 
 TEST_CASE("the memory of a stage with several pieces is that of all of them", "[stages]") {

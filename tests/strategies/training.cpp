@@ -112,6 +112,7 @@ class Rank {
     strategy_->require(*model_, communicator_.size());
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
+    outcome.workspace_bytes = replica_->workspace_bytes();
     outcome.parameters = stages_ ? whole(stages_->parameters(), theta_.view()) : copy(theta_.view());
     outcome.statistics = stages_ ? whole(stages_->statistics(), statistics_.view()) : copy(statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();

@@ -68,6 +68,7 @@ struct Outcome {
   Seconds seconds{};
   StrategyCounters counters{};
   double total_seconds = 0;
+  std::int64_t workspace_bytes = 0;  ///< see Replica
   std::vector<RecordedSegment> events{};
 };
 

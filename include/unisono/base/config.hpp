@@ -95,7 +95,7 @@ class ConfigVisitor {
   virtual void field(const Field& field, std::vector<double>& value) = 0;
   virtual void field(const Field& field, std::vector<std::string>& value) = 0;
 
-  /// A number of 1 or more, or a word that stands for 0.
+  /// A number, or a word that stands for 0; for −1 where 0 is one of the numbers (field.minimum is 0).
   virtual void number_or(const Field& field, std::int64_t& value, const Choice& word) = 0;
 
   /// A list of numbers, or a word out of a fixed set. The word applies if the list is empty.

@@ -22,9 +22,10 @@ enum class ClassWeights { none, balanced };
 /// `[train]`
 struct TrainSettings {
   std::int64_t epochs = 10;
-  std::int64_t batch_size = 0;     ///< examples per optimizer step, over all ranks; 0: what the data decide
+  /// Examples per optimizer step, over all ranks; 0: what the data decide; −1: the most that memory allows.
+  std::int64_t batch_size = 0;
   std::int64_t accumulate = 1;     ///< micro-batches per step, each cut over all ranks
-  std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's
+  std::int64_t micro_batches = 1;  ///< per step; where there are enough, each is one rank's; 0: chosen automatically
   std::int64_t evaluate_every_epochs = 1;
   std::int64_t evaluation_batch_size = 256;  ///< examples that a rank evaluates or predicts at once
   std::int64_t report_every_steps = 100;
@@ -81,6 +82,8 @@ struct Config {
   int stages() const { return static_cast<int>(replica.stages); }
   /// Epochs from the schedule's first step to its last.
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
+  /// Whether settings are left to the placement of the model on the ranks (placed_config).
+  bool is_placed_automatically() const;
 };
 
 /// Whether the model is one of the built-in ones that are updated in place by such a strategy.

@@ -16,10 +16,11 @@ namespace unisono::experiment {
 struct InfoOptions {
   std::optional<SyntheticShape> data;  ///< used instead of the config's set
   bool json = false;
+  std::string timeline = {};  ///< file for a drawing of a pipeline's step, as SVG; empty: none
 };
 
-/// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks. Trains nothing
-/// and reads no examples. Collective.
+/// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks; of a pipeline,
+/// each stage's, and how a step goes. Trains nothing and reads no examples. Collective.
 void info(comm::Communicator& world, const Config& config, const InfoOptions& options, Log& log);
 
 }  // namespace unisono::experiment

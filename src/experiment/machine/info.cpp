@@ -7,12 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "machine/abilities.hpp"
 #include "machine/memory.hpp"
 #include "machine/parts.hpp"
+#include "machine/stage_report.hpp"
 #include "run/progress.hpp"
+#include "run/run_folder.hpp"
+#include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
-#include "unisono/strategies/stage_memory.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -28,11 +31,6 @@ data::DatasetInfo data_info(const Config& config, const std::optional<SyntheticS
   return info;
 }
 
-std::string bytes_text(std::int64_t bytes) {
-  const double mebi = static_cast<double>(bytes) / (1 << 20);
-  return mebi < 1 ? fmt::format("{:.1f} KiB", mebi * 1024) : fmt::format("{:.1f} MiB", mebi);
-}
-
 std::string table_text(const std::vector<models::LayerSummary>& layers) {
   std::size_t name = 5, kind = 4, output = 6;
   for (const models::LayerSummary& layer : layers) {
@@ -46,7 +44,7 @@ std::string table_text(const std::vector<models::LayerSummary>& layers) {
     text +=
         fmt::format("{:{}}  {:{}}  {:{}}  {:>12}  {:>14}  {:>12}\n", layer.name, name, layer.kind, kind, layer.output,
                     output, grouped(layer.parameters), grouped(static_cast<std::int64_t>(layer.flops_per_example)),
-                    bytes_text(layer.activation_bytes));
+                    bytes_text(static_cast<double>(layer.activation_bytes)));
   }
   return text;
 }
@@ -66,63 +64,33 @@ std::string text_of(const data::Sparsity& sparsity) {
       sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
 }
 
-/// The stages of a pipeline, with what each must hold of θ.
-struct StageTable {
-  std::unique_ptr<strategies::Stages> stages;        ///< null: every rank holds the whole model
-  std::int64_t vectors = 0;                          ///< of θ's size: θ, g, the optimizer's, averaged weights
-  std::vector<strategies::StageMemory> memory = {};  ///< of each stage
+/// How the ranks hold the model, where replicas are pipelines or something is left to the placement; else nothing.
+struct Placing {
+  struct Parts {
+    const models::Model& model;
+    kernels::Backend& backend;
+    const data::DatasetInfo& data;
+    const strategies::Strategy& strategy;
+  };
+  Placing(comm::Communicator& world, const Config& config, const Parts& parts) {
+    if (config.replica.stages == 1 && !config.is_placed_automatically()) return;
+    const int ranks = ranks_of(config, world.size());
+    require_placeable(config, parts.model, parts.backend);
+    if (config.replica.stages > 0 && config.train.micro_batches > 0) {
+      make_stages(config, parts.model, parts.backend, ranks / config.stages());
+    }
+    plan.emplace(config, parts.model, parts.backend, parts.data, parts.strategy,
+                 abilities_of(world, config, parts.model, parts.backend, ranks));
+    placed = place_model(*plan, config);
+    if (!placed->fits()) refusal = experiment::refusal(*plan, config, *placed);
+    if (placed->sizes.stages > 1) report = std::make_unique<StageReport>(*plan, *placed);
+  }
 
-  std::int64_t vectors_bytes(int stage) const {
-    return vectors * stages->replica_parameters().local(stage).size() * static_cast<std::int64_t>(sizeof(float));
-  }
-  std::int64_t activation_bytes(int stage) const {
-    return memory[static_cast<std::size_t>(stage)].floats() * static_cast<std::int64_t>(sizeof(float));
-  }
-  int flights(int stage) const { return memory[static_cast<std::size_t>(stage)].flights; }
+  std::optional<StagePlan> plan;
+  std::optional<PlacedModel> placed;
+  std::string refusal = {};
+  std::unique_ptr<StageReport> report = {};
 };
-
-/// Of as many replicas as there are ranks for, or of one.
-StageTable stages_of(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
-  const int replicas = ranks % config.stages() == 0 ? ranks / config.stages() : 1;
-  const std::int64_t averages = config.train.weights.average > 0 ? 1 : 0;
-  StageTable table{.stages = make_stages(config, model, backend, replicas),
-                   .vectors = 2 + optim::optimizer_state_vectors(config.optimizer) + averages};
-  if (!table.stages) return table;
-  const bool own = micro_batch_sharing(config, replicas) == data::MicroBatchSharing::own;  // each divides its own part
-  const std::int64_t micro_batches = config.train.micro_batches;
-  const auto most = static_cast<int>(own ? micro_batches : (micro_batches + replicas - 1) / replicas);
-  for (int stage = 0; stage < config.stages(); ++stage) {
-    table.memory.push_back(
-        strategies::memory_of(*table.stages, stage, config.replica, backend, largest_part(config, replicas), most));
-  }
-  return table;
-}
-
-std::string text_of(const StageTable& table) {
-  std::string text = fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  layers\n", "stage", "parameters",
-                                 "flops/example", "θ, g, state", "flights", "activations");
-  for (int stage = 0; stage < table.stages->stages(); ++stage) {
-    const nn::PieceCost cost = table.stages->cost_of(stage);
-    text += fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  {}\n", stage, grouped(cost.parameters),
-                        grouped(static_cast<std::int64_t>(cost.flops())), bytes_text(table.vectors_bytes(stage)),
-                        table.flights(stage), bytes_text(table.activation_bytes(stage)), table.stages->text_of(stage));
-  }
-  return text;
-}
-
-nlohmann::ordered_json json_of(const StageTable& table) {
-  auto json = nlohmann::ordered_json::array();
-  for (int stage = 0; stage < table.stages->stages(); ++stage) {
-    const nn::PieceCost cost = table.stages->cost_of(stage);
-    json.push_back({{"layers", table.stages->text_of(stage)},
-                    {"parameters", cost.parameters},
-                    {"flops_per_example", cost.flops()},
-                    {"vectors_bytes", table.vectors_bytes(stage)},
-                    {"flights", table.flights(stage)},
-                    {"activation_bytes", table.activation_bytes(stage)}});
-  }
-  return json;
-}
 
 /// What is printed.
 struct Findings {
@@ -130,7 +98,8 @@ struct Findings {
   const models::Model& model;
   Index batch;  ///< examples of a micro-batch on a rank
   std::vector<models::LayerSummary> layers;
-  StageTable stages;
+  const StageReport* stages;       ///< null: every rank holds the whole model
+  std::string refusal;             ///< why it does not fit into the ranks' memory; empty: it fits
   std::vector<MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
   std::optional<data::Sparsity> sparsity;
 };
@@ -148,7 +117,11 @@ nlohmann::ordered_json json_of(const Findings& found) {
                               {"flops_per_example", layer.flops_per_example},
                               {"activation_bytes", layer.activation_bytes}});
   }
-  if (found.stages.stages) json["stages"] = json_of(found.stages);
+  if (found.stages != nullptr) {
+    json["stages"] = found.stages->stages_json();
+    json["step"] = found.stages->step_json();
+  }
+  if (!found.refusal.empty()) json["refusal"] = found.refusal;
   for (const MemoryItem& part : found.memory) json["memory"][part.what] = part.bytes;
   if (const auto& sparsity = found.sparsity) {
     json["sparsity"] = {{"omega", sparsity->omega},
@@ -167,13 +140,15 @@ std::string text_of(const Findings& found) {
                       count_of(found.batch, "example"));
   for (const std::string& note : found.model.notes()) text += note + "\n";
   if (found.sparsity) text += text_of(*found.sparsity);
-  if (found.stages.stages) text += text_of(found.stages);
+  if (found.stages != nullptr) text += found.stages->text();
+  if (!found.refusal.empty()) text += found.refusal + "\n";
   if (!found.memory.empty()) {
     text += fmt::format("peak memory of a rank{}, predicted: {}\n",
-                        found.config.device == DeviceChoice::cpu ? "" : " on a CPU", bytes_text(sum(found.memory)));
+                        found.config.device == DeviceChoice::cpu ? "" : " on a CPU",
+                        bytes_text(static_cast<double>(sum(found.memory))));
   }
   for (const MemoryItem& part : found.memory)
-    text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
+    text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(static_cast<double>(part.bytes)));
   text.pop_back();
   return text;
 }
@@ -190,16 +165,17 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   LocalReducer reducer;
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
-  StageTable stages = stages_of(config, *model, *backend, world.size());
-  const int replicas = stages.stages ? stages.stages->replicas() : world.size();
-  const Index batch = largest_part(config, strategy->workers(replicas));
+  const Placing placing(world, config, {*model, *backend, data, *strategy});
+  if (placing.placed) config = chosen(*placing.plan, config, *placing.placed);
+  const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
+  const Index batch = largest_part(config, strategy->workers(ranks / config.stages()));
   std::vector<MemoryItem> memory;
-  if (!stages.stages) {
+  if (config.stages() == 1) {
     memory = predict_memory({.config = config,
                              .model = *model,
                              .backend = *backend,
                              .data = data,
-                             .ranks = world.size(),
+                             .ranks = ranks,
                              .rank = world.rank(),
                              .division = strategy->divide(*model, data, world),
                              .strategy = *strategy,
@@ -209,10 +185,14 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                        .model = *model,
                        .batch = batch,
                        .layers = model->summary(batch),
-                       .stages = std::move(stages),
+                       .stages = placing.report.get(),
+                       .refusal = placing.refusal,
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data)};
   log.info(options.json ? json_of(found).dump() : text_of(found));
+  if (options.timeline.empty() || !world.is_root()) return;
+  if (!placing.report) throw ConfigError("--timeline: every rank holds the whole model, so that there is none");
+  write_text_file(options.timeline, placing.report->svg());
 }
 
 }  // namespace unisono::experiment

@@ -16,10 +16,6 @@ constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 constexpr Index kPrefetchedBatches = 3;  ///< per source: one in use, two prepared
 
-/// What a run adds to a process that has only read its config, measured on small models: code pages, the stacks of
-/// threads, HDF5's caches.
-constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
-
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
 /// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
 std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
@@ -92,18 +88,6 @@ std::int64_t tried_scratch_bytes(const MemoryContext& context, Index batch) {
   return whole + (whole - half) * (batch - kTriedExamples) / (kTriedExamples / 2);
 }
 
-/// An estimate of its maximum without a pass: a layer's transposed inputs, and for a convolution the gradients of parts
-/// of the batch.
-std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
-  constexpr Index kGradients = 9;
-  std::int64_t most = 0;
-  for (const models::LayerSummary& layer : model.summary(batch)) {
-    const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
-    most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
-  }
-  return most;
-}
-
 /// Measured by a pass if that takes little memory, else estimated: a prediction must not need the memory that it
 /// predicts.
 std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
@@ -121,6 +105,16 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
 }
 
 }  // namespace
+
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
+  constexpr Index kGradients = 9;
+  std::int64_t most = 0;
+  for (const models::LayerSummary& layer : model.summary(batch)) {
+    const Index gradients = layer.kind == "convolution" ? kGradients * layer.parameters : 0;
+    most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
+  }
+  return most;
+}
 
 Index largest_part(const Config& config, int ranks) {
   const auto divided = [](Index examples, Index parts) { return (examples + parts - 1) / parts; };

@@ -36,6 +36,14 @@ Index largest_part(const Config& config, int ranks);
 /// reduces over several ranks.
 std::vector<MemoryItem> predict_memory(const MemoryContext& context);
 
+/// What a run adds to a process that has only read its config, measured on small models: code pages, the stacks of
+/// threads, HDF5's caches.
+inline constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
+
+/// An estimate of the kernels' own memory without a pass: a layer's transposed inputs, and for a convolution the
+/// gradients of parts of the batch.
+std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch);
+
 /// Total bytes.
 std::int64_t sum(const std::vector<MemoryItem>& parts);
 

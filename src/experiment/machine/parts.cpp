@@ -169,7 +169,8 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
         fmt::format("train.{}: {} holds {}, for which steps are not divided into micro-batches; set it to 1", key,
                     config.data.path, data::name_of(data.kind)));
   }
-  if (std::max(config.train.accumulate, config.train.micro_batches) > config.train.batch_size) {
+  const bool is_chosen = config.train.batch_size < 0;  // when the model is placed
+  if (!is_chosen && std::max(config.train.accumulate, config.train.micro_batches) > config.train.batch_size) {
     throw ConfigError(fmt::format("train.{} is larger than the batch, which has {}; lower it, or set train.batch_size",
                                   dividing_key(config.train), count_of(config.train.batch_size, "example")));
   }

@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/shared_file.hpp"
+#include "machine/abilities.hpp"
 #include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
@@ -254,7 +255,11 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
 
 RunResult run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options) {
   require_same_experiment(group, config);
-  return Run(job, group, config, options).train();
+  const PlacedConfig placed = placed_config(group, job.place(), config, job.log());
+  if (placed.order.empty()) return Run(job, group, placed.config, options).train();
+  const auto place = std::ranges::find(placed.order, group.rank()) - placed.order.begin();
+  const auto ordered = group.split(0, static_cast<int>(place));
+  return Run(job, *ordered, placed.config, options).train();
 }
 
 }  // namespace unisono::experiment

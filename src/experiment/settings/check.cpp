@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/stored_checkpoint.hpp"
+#include "machine/abilities.hpp"
 #include "machine/device.hpp"
 #include "machine/parts.hpp"
 #include "run/class_weights.hpp"
@@ -29,7 +30,8 @@ std::string check(const Config& given) {
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
-  make_stages(config, *model, *backend, /*replicas=*/1);
+  require_placeable(config, *model, *backend);
+  if (!config.is_placed_automatically()) make_stages(config, *model, *backend, /*replicas=*/1);
   require_divisible_steps(config, *strategy, *model);
   optimizer_settings(config, *strategy, *model);
   require_class_weights(config, *model, data);

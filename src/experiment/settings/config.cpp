@@ -29,7 +29,7 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
 
 /// What pipelines need of the rest of the config.
 void require_replica(ConfigVisitor& visitor, const Config& config) {
-  const bool whole = config.replica.stages == 1;
+  const bool whole = config.replica.stages == 1 && !config.is_placed_automatically();
   visitor.require(
       "replica", whole || traits_of(config.strategy).trains_replicas,
       fmt::format(
@@ -63,7 +63,7 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
 void TrainSettings::describe(ConfigVisitor& visitor) {
   visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
                 epochs);
-  visitor.field(
+  visitor.number_or(
       {.name = "batch_size",
        .meaning = "examples per optimizer step, over all ranks together. Models that are updated in place make a step "
                   "for each example; for them, the number of examples between two reports, averages or possible stops. "
@@ -71,15 +71,15 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
        .unit = "examples",
        .minimum = 0,
        .maximum = 1 << 30},
-      batch_size);
+      batch_size, {"largest", "as many as the ranks' memory allows (replica.placement.memory), for models of layers"});
   visitor.field({.name = "accumulate",
                  .meaning = "gradient accumulation: number of micro-batches that the batch of a step is divided into, "
                             "one after another; saves memory",
                  .minimum = 1},
                 accumulate);
-  visitor.require("accumulate", batch_size == 0 || accumulate <= batch_size,
+  visitor.require("accumulate", batch_size <= 0 || accumulate <= batch_size,
                   "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
-  visitor.field(
+  visitor.number_or(
       {.name = "micro_batches",
        .meaning =
            "number of micro-batches that the batch of a step is divided into, in a fixed order; batch statistics "
@@ -87,8 +87,11 @@ void TrainSettings::describe(ConfigVisitor& visitor) {
            "consecutive ones, so that the result does not depend on the number of ranks, up to rounding; with "
            "fewer, each is divided among the ranks. Not together with accumulate",
        .minimum = 1},
-      micro_batches);
-  visitor.require("micro_batches", batch_size == 0 || micro_batches <= batch_size,
+      micro_batches,
+      {"auto",
+       "the fewest with which a step is at most 5 % longer than with any number, and fits into "
+       "memory; for models of layers"});
+  visitor.require("micro_batches", batch_size <= 0 || micro_batches <= batch_size,
                   "micro_batches is larger than batch_size, so some micro-batches would be empty; lower it");
   visitor.require("micro_batches", micro_batches == 1 || accumulate == 1,
                   "accumulate and micro_batches both divide the batch of a step; remove one of them");
@@ -198,6 +201,10 @@ void Config::describe(ConfigVisitor& visitor) {
   if (kind.check != nullptr) {
     kind.check(strategy, {.epochs = train.epochs, .shuffle = data.shuffle, .clip_norm = optimizer.clip_norm}, visitor);
   }
+}
+
+bool Config::is_placed_automatically() const {
+  return train.batch_size < 0 || train.micro_batches == 0 || replica.asks_for_placement();
 }
 
 bool updates_in_place(const Config& config) {

@@ -39,4 +39,23 @@ int peak_of_flights(const Program& program, int stage, int chunk) {
   return static_cast<int>(peak_of_flights(program, stage, one));
 }
 
+RecomputedFlights recomputed_flights(const Program& program, int stage, int chunk) {
+  RecomputedFlights most;
+  int inputs = 0, workspaces = 0;
+  for (const Operation& operation : program.ranks.at(static_cast<std::size_t>(stage))) {
+    if (operation.chunk != chunk) continue;
+    if (operation.kind == OperationKind::forward) {
+      most.inputs = std::max(most.inputs, ++inputs);
+      most.workspaces = std::max(most.workspaces, workspaces + 1);
+    } else if (operation.kind == OperationKind::backward_weights) {
+      --workspaces;
+    } else {
+      --inputs;
+      most.workspaces = std::max(most.workspaces, workspaces + 1);
+      if (operation.kind == OperationKind::backward_inputs) ++workspaces;
+    }
+  }
+  return most;
+}
+
 }  // namespace unisono::strategies

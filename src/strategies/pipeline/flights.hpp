@@ -21,4 +21,13 @@ int peak_of_flights(const Program& program, int stage);
 /// The most flights of one chunk of a stage at a time: how many places its activations need.
 int peak_of_flights(const Program& program, int stage, int chunk);
 
+/// What a chunk of a stage has in memory at a time where activations are computed anew: only the input of a flight is
+/// kept until its backward pass begins; its activations are there in its forward pass, and from the start of its
+/// backward pass to the end of the flight.
+struct RecomputedFlights {
+  int inputs = 0;      ///< the most that are kept
+  int workspaces = 0;  ///< the most flights whose activations are there
+};
+RecomputedFlights recomputed_flights(const Program& program, int stage, int chunk);
+
 }  // namespace unisono::strategies

@@ -1,26 +1,11 @@
 #pragma once
 
-#include <limits>
 #include <vector>
 
 #include "pipeline/program.hpp"
+#include "unisono/strategies/pipeline_costs.hpp"
 
 namespace unisono::strategies {
-
-/// Seconds of the passes of one micro-batch. A backward pass in one operation takes the sum of its halves. Where
-/// activations are computed anew, the caller adds the forward pass to `backward_inputs`.
-struct PassSeconds {
-  double forward = 0, backward_inputs = 0, backward_weights = 0;
-  double sum() const { return forward + backward_inputs + backward_weights; }
-};
-
-/// What goes from a piece to the next for one micro-batch; the gradients that come back have the same size. Free
-/// between two pieces of one rank.
-struct BoundaryCost {
-  double bytes = 0;
-  double latency = 0;                                          ///< seconds
-  double bandwidth = std::numeric_limits<double>::infinity();  ///< bytes a second
-};
 
 /// What a program's operations cost, for micro-batches of full size.
 struct SimulatedCosts {

@@ -220,6 +220,8 @@ void Stage::keep_input(const Task& task, const nn::Workspace& workspace) {
   Buffer& kept = inputs_[{task.piece, task.operation.micro_batch}];
   kept = Buffer(static_cast<Index>(input.size()));
   std::ranges::copy(input, kept.data());
+  kept_inputs_ += kept.size();
+  most_inputs_ = std::max(most_inputs_, kept_inputs_);
 }
 
 /// The workspace of a flight whose backward pass begins, with all activations in it.
@@ -229,6 +231,7 @@ nn::Workspace Stage::revive(const Task& task) {
   const auto kept = inputs_.find({task.piece, task.operation.micro_batch});
   if (task.piece > 0) std::ranges::copy(kept->second.view(), piece(task.piece).input(workspace).begin());
   run_forward(task, workspace, /*again=*/true);
+  kept_inputs_ -= kept->second.size();
   inputs_.erase(kept);
   return workspace;
 }

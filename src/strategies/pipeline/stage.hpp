@@ -38,6 +38,8 @@ class Stage {
   int number() const { return terms_.pipeline.rank(); }
   double waited_seconds() const { return boundaries_.waited_seconds(); }
   std::int64_t sent_bytes() const { return boundaries_.sent_bytes(); }
+  /// The most memory that activations have taken so far, and inputs that are kept to compute them anew.
+  Index most_floats() const { return workspaces_.floats() + most_inputs_; }
 
  private:
   /// One operation and what it works on.
@@ -80,6 +82,7 @@ class Stage {
   Workspaces workspaces_;
   mutable std::map<int, Buffer> moments_;         ///< by piece: batch statistics of the step's micro-batches
   std::map<std::pair<int, int>, Buffer> inputs_;  ///< by (piece, micro-batch): kept where activations are not
+  Index kept_inputs_ = 0, most_inputs_ = 0;       ///< floats of these
   Now* now_ = nullptr;
 };
 

@@ -1,5 +1,5 @@
 // Each chunk has as many workspaces as it has flights at a time. Where activations are computed anew, a flight keeps
-// only the chunk's inputs, and one workspace, large enough for any chunk, serves all backward passes.
+// only the chunk's inputs between its forward and its backward pass, and workspaces serve the passes that run.
 #include "unisono/strategies/stage_memory.hpp"
 
 #include <algorithm>
@@ -10,14 +10,6 @@
 namespace unisono::strategies {
 namespace {
 
-/// What the workspaces of a program's passes are laid out for.
-nn::PassKind kind_of(const Program& program) {
-  const auto is_half = [](const Operation& operation) { return operation.kind == OperationKind::backward_weights; };
-  const bool halves =
-      std::ranges::any_of(program.ranks, [&](const auto& list) { return std::ranges::any_of(list, is_half); });
-  return halves ? nn::PassKind::halves : nn::PassKind::training;
-}
-
 /// Of what crosses a cut, as messages carry it.
 Index boundary(const nn::Shape& shape, const kernels::Backend& backend, Index batch) {
   return round_up_to_line(backend.activation_size(shape.extent, batch));
@@ -25,22 +17,47 @@ Index boundary(const nn::Shape& shape, const kernels::Backend& backend, Index ba
 
 }  // namespace
 
+FlightMemory memory_of(const nn::Piece& piece, bool first, bool last, PipelineSchedule schedule,
+                       const kernels::Backend& backend, Index batch, Index evaluated) {
+  const bool halves = schedule == PipelineSchedule::zero_bubble;
+  const Index input = boundary(piece.in(), backend, batch), output = boundary(piece.out(), backend, batch);
+  return {.workspace = piece.plan(batch, halves ? nn::PassKind::halves : nn::PassKind::training).floats,
+          .input = first ? batch * piece.in().extent.size() : input,
+          .messages = (first ? 0 : 2 * input) + (last ? 0 : 2 * output),
+          .evaluation = evaluated > 0 ? piece.plan(evaluated, nn::PassKind::inference).floats : 0};
+}
+
+StageFlights flights_of(const ReplicaSettings& settings, int stage, int micro_batches) {
+  const Program program = make_program(settings.schedule, static_cast<int>(settings.stages),
+                                       static_cast<int>(settings.chunks), micro_batches);
+  StageFlights flights{.chunks = {}, .most = peak_of_flights(program, stage)};
+  for (int chunk = 0; chunk < program.chunks; ++chunk) {
+    if (settings.recompute == Recompute::all) {
+      const RecomputedFlights most = recomputed_flights(program, stage, chunk);
+      flights.chunks.push_back({most.workspaces, most.inputs});
+    } else {
+      flights.chunks.push_back({peak_of_flights(program, stage, chunk), 0});
+    }
+  }
+  return flights;
+}
+
+void StageMemory::add(const FlightMemory& piece, const StageFlights::Chunk& chunk) {
+  activations += chunk.workspaces * piece.workspace + chunk.inputs * piece.input;
+  activations += std::max<Index>(0, piece.evaluation - piece.workspace);  // one of them grows
+  boundaries += piece.messages;
+}
+
 StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& settings, const kernels::Backend& backend,
-                      Index batch, int micro_batches) {
-  const Program program = make_program(settings.schedule, stages.stages(), stages.chunks(), micro_batches);
-  StageMemory memory{.flights = peak_of_flights(program, stage)};
-  Index largest = 0;
+                      Index batch, int micro_batches, Index evaluated) {
+  const StageFlights flights = flights_of(settings, stage, micro_batches);
+  StageMemory memory{.flights = flights.most};
   for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
     const int number = stages.piece_of(stage, chunk);
-    const nn::Piece& piece = stages.piece(number);
-    const Index workspace = piece.plan(batch, kind_of(program)).floats,
-                flights = peak_of_flights(program, stage, chunk);
-    const Index input = boundary(piece.in(), backend, batch), output = boundary(piece.out(), backend, batch);
-    memory.activations += flights * (settings.recompute == Recompute::all ? input : workspace);
-    memory.boundaries += (number > 0 ? 2 * input : 0) + (number + 1 < stages.pieces() ? 2 * output : 0);
-    largest = std::max(largest, workspace);
+    memory.add(memory_of(stages.piece(number), number == 0, number + 1 == stages.pieces(), settings.schedule, backend,
+                         batch, evaluated),
+               flights.chunks[static_cast<std::size_t>(chunk)]);
   }
-  if (settings.recompute == Recompute::all) memory.activations += largest;
   return memory;
 }
 

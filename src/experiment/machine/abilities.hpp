@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "machine/placement.hpp"
+#include "machine/placing.hpp"
+#include "unisono/base/log.hpp"
+#include "unisono/comm/communicator.hpp"
+
+namespace unisono::experiment {
+
+/// The ranks that a config speaks of, where fewer are there: `unisono info` needs not be started on all of them.
+int ranks_of(const Config& config, int started);
+
+/// What the ranks can do: as the config says, else as each finds. Collective.
+/// \param ranks of the run; those beyond the group's are taken to be like the group's weakest
+/// \throws ConfigError where the config's lists have other lengths
+RankAbilities abilities_of(comm::Communicator& group, const Config& config, const models::Model& model,
+                           kernels::Backend& backend, int ranks);
+
+/// \throws ConfigError where the placement cannot choose for such a model, device or strategy
+void require_placeable(const Config& config, const models::Model& model, kernels::Backend& backend);
+
+/// A config with the settings in force, and the ranks in the order of the places that they take.
+struct PlacedConfig {
+  Config config;
+  std::vector<int> order;  ///< [ranks] the rank of the group that takes each place; empty: as they are
+};
+
+/// Fills in what the config leaves to the placement. Does nothing where each rank holds the whole model and nothing is
+/// left open. Collective. \throws ConfigError where the model does not fit into the ranks' memory
+PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& config, Log& log);
+
+}  // namespace unisono::experiment

@@ -1,0 +1,271 @@
+#include "machine/placing.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+using strategies::Placement;
+using strategies::Recompute;
+
+constexpr double kFewMicroBatches = 1.05;  // a step may be so much longer than with any number of them
+constexpr double kFewStages = 1.02;
+constexpr std::int64_t kMostPerStage = 64;       // micro-batches of a replica
+constexpr std::int64_t kUsualPerStage = 4;       // … where the batch is chosen, too
+constexpr Index kMostExamples = Index{1} << 20;  // of a micro-batch
+
+/// The order of the ranks that the config asks for.
+std::vector<int> order_of(const Config& config, int stages) {
+  const auto& given = config.replica.placement.ranks;
+  std::vector<int> order(static_cast<std::size_t>(stages));
+  std::iota(order.begin(), order.end(), 0);
+  if (!given.empty() && stages > 1) std::ranges::copy(given, order.begin());
+  return order;
+}
+
+/// Chooses the placement for steps of given sizes.
+class Placer {
+ public:
+  Placer(const StagePlan& plan, const Config& config) : plan_(plan), config_(config) {}
+
+  PlacedModel place(const StepSizes& sizes) const {
+    PlacedModel placed{.sizes = sizes, .placement = {}, .problem = plan_.problem(sizes)};
+    in_order(placed.problem);
+    if (sizes.stages == 1) {
+      placed.placement = priced(placed.problem, {.cuts = {0, plan_.segments()}, .ranks = {0}});
+    } else if (const auto& first_layers = config_.replica.placement.first_layers; !first_layers.empty()) {
+      placed.placement = with_cuts(placed.problem, sizes);
+    } else if (config_.replica.asks_for_placement()) {
+      placed.placement = strategies::place(placed.problem);
+    } else {
+      placed.placement = with_cuts(placed.problem, sizes);  // of equal flops
+      if (!placed.fits()) placed.placement = strategies::place(placed.problem);
+    }
+    original_order(placed);
+    return placed;
+  }
+
+ private:
+  /// Gives the ranks the order that the config asks for.
+  void in_order(strategies::PlacementProblem& problem) const {
+    const std::vector<int> order = order_of(config_, problem.stages());
+    strategies::PlacementProblem given = problem;
+    for (std::size_t stage = 0; stage < order.size(); ++stage) {
+      problem.seconds[stage] = given.seconds[static_cast<std::size_t>(order[stage])];
+      problem.limits[stage] = given.limits[static_cast<std::size_t>(order[stage])];
+    }
+  }
+  void original_order(PlacedModel& placed) const {
+    const std::vector<int> order = order_of(config_, placed.sizes.stages);
+    const strategies::PlacementProblem given = plan_.problem(placed.sizes);
+    placed.problem.seconds = given.seconds;
+    placed.problem.limits = given.limits;
+    for (int& rank : placed.placement.ranks) rank = order[static_cast<std::size_t>(rank)];
+  }
+  Placement with_cuts(const strategies::PlacementProblem& problem, const StepSizes& sizes) const {
+    const strategies::ReplicaSettings settings = plan_.with(sizes).replica;
+    Placement placement{.cuts = strategies::Stages(plan_.staged(), settings, 1).cuts()};
+    placement.ranks.resize(static_cast<std::size_t>(sizes.stages));
+    std::iota(placement.ranks.begin(), placement.ranks.end(), 0);
+    const bool recomputes = settings.recompute == Recompute::all;
+    placement.recompute = recomputes ? Recompute::all : Recompute::none;
+    placement = priced(problem, std::move(placement));
+    if (settings.recompute != Recompute::automatic || !placement.lack(problem.limits)) return placement;
+    placement.recompute = Recompute::all;
+    return priced(problem, std::move(placement));
+  }
+
+  const StagePlan& plan_;
+  const Config& config_;
+};
+
+double seconds_of_example(const PlacedModel& placed) {
+  return placed.placement.seconds / static_cast<double>(placed.sizes.batch_size);
+}
+
+/// Whether a fits, or lacks less.
+bool lacks_less(const PlacedModel& a, const PlacedModel& b) {
+  const auto missing = [](const PlacedModel& one) {
+    const auto lack = one.placement.lack(one.problem.limits);
+    return lack ? lack->bytes : 0;
+  };
+  return missing(a) < missing(b);
+}
+
+/// The first of those that fit whose steps are at most so much longer than the shortest; else the one that lacks least.
+PlacedModel first_of_the_best(std::vector<PlacedModel> found, double factor) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const PlacedModel& one : found) {
+    if (one.fits()) least = std::min(least, seconds_of_example(one));
+  }
+  for (PlacedModel& one : found) {
+    if (one.fits() && seconds_of_example(one) <= factor * least) return std::move(one);
+  }
+  return std::move(*std::ranges::min_element(found, lacks_less));
+}
+
+class Chooser {
+ public:
+  Chooser(const StagePlan& plan, const Config& config) : plan_(plan), config_(config), placer_(plan, config) {}
+
+  PlacedModel choose() const {
+    std::vector<PlacedModel> found;
+    for (const int stages : stages_to_try()) found.push_back(with_stages(stages));
+    return first_of_the_best(std::move(found), kFewStages);
+  }
+
+ private:
+  std::vector<int> stages_to_try() const {
+    if (config_.replica.stages > 0) return {config_.stages()};
+    std::vector<int> stages;
+    for (int number = 1; number <= plan_.abilities().ranks; ++number) {
+      const auto pieces = number == 1 ? 1 : number * config_.replica.chunks;
+      if (plan_.abilities().ranks % number == 0 && pieces <= plan_.segments()) stages.push_back(number);
+    }
+    return stages;
+  }
+
+  PlacedModel with_stages(int stages) const {
+    if (config_.train.batch_size < 0) return with_largest_batch(stages);
+    std::vector<PlacedModel> found;
+    for (const std::int64_t number : micro_batches_to_try(stages)) {
+      found.push_back(placer_.place({stages, config_.train.batch_size, number}));
+    }
+    return first_of_the_best(std::move(found), kFewMicroBatches);
+  }
+
+  std::vector<std::int64_t> micro_batches_to_try(int stages) const {
+    if (config_.train.micro_batches > 0) return {config_.train.micro_batches};
+    const Index batch = config_.train.batch_size;
+    std::vector<std::int64_t> numbers = {std::min<Index>(plan_.replicas(stages), batch)};
+    for (std::int64_t each = stages == 1 ? 2 : stages; each <= kMostPerStage * stages; each *= 2) {
+      const std::int64_t number = each * plan_.replicas(stages);
+      if (number <= batch) numbers.push_back(number);
+    }
+    return numbers;
+  }
+
+  /// Of the batches whose micro-batches are equally large.
+  PlacedModel with_largest_batch(int stages) const {
+    const std::int64_t usual = (stages == 1 ? 1 : kUsualPerStage * stages) * plan_.replicas(stages);
+    const std::int64_t number = config_.train.micro_batches > 0 ? config_.train.micro_batches : usual;
+    const auto with = [&](Index examples) { return placer_.place({stages, examples * number, number}); };
+    PlacedModel best = with(1);
+    const Index most = plan_.most_examples() > 0 ? std::max<Index>(1, plan_.most_examples() / number) : kMostExamples;
+    Index fits = 1, too_large = most + 1;
+    if (!best.fits()) return best;
+    for (Index next = std::min<Index>(2, most); fits + 1 < too_large;) {
+      PlacedModel tried = with(next);
+      if (tried.fits()) {
+        fits = next;
+        best = std::move(tried);
+        next = too_large > most ? std::min(2 * fits, most) : (fits + too_large) / 2;
+      } else {
+        too_large = next;
+        next = (fits + too_large) / 2;
+      }
+    }
+    return best;
+  }
+
+  const StagePlan& plan_;
+  const Config& config_;
+  Placer placer_;
+};
+
+std::string layers_of(const StagePlan& plan, const PlacedModel& placed, int stage) {
+  strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
+  if (placed.sizes.stages == 1) return "all layers";
+  settings.placement.first_layers.clear();
+  for (std::size_t p = 0; p + 1 < placed.placement.cuts.size(); ++p) {
+    settings.placement.first_layers.push_back(plan.first_layer(placed.placement.cuts[p]));
+  }
+  return strategies::Stages(plan.staged(), settings, 1).text_of(stage);
+}
+
+/// Changes of the config with which the model would fit, each by itself.
+std::vector<std::string> remedies(const StagePlan& plan, const Config& config, const PlacedModel& placed) {
+  std::vector<std::string> found;
+  const auto try_it = [&](const Config& changed, const StepSizes& sizes, const std::string& text) {
+    if (Placer(plan, changed).place(sizes).fits()) found.push_back(text);
+    return !found.empty() && found.back() == text;
+  };
+  StepSizes sizes = placed.sizes;
+  Config changed = config;
+  if (sizes.stages > 1 && config.replica.recompute == Recompute::none) {
+    changed.replica.recompute = Recompute::all;
+    const StagePlan other(plan, changed);
+    if (Placer(other, changed).place(sizes).fits()) found.emplace_back("replica.recompute = \"all\"");
+    changed = config;
+  }
+  for (std::int64_t more = 2 * sizes.micro_batches; more <= sizes.batch_size; more *= 2) {
+    if (try_it(changed, {sizes.stages, sizes.batch_size, more}, fmt::format("train.micro_batches = {}", more))) break;
+  }
+  for (Index less = sizes.batch_size / 2; less >= sizes.micro_batches; less /= 2) {
+    if (try_it(changed, {sizes.stages, less, sizes.micro_batches}, fmt::format("train.batch_size = {}", less))) break;
+  }
+  changed.replica.placement.first_layers.clear();
+  changed.replica.placement.ranks.clear();
+  for (int stages = sizes.stages + 1; stages * config.replica.chunks <= plan.segments() && stages <= 64; ++stages) {
+    const StagePlan same(plan, changed);
+    const StagePlan other(same, stages * plan.replicas(sizes.stages));
+    if (!Placer(other, changed).place({stages, sizes.batch_size, sizes.micro_batches}).fits()) continue;
+    found.push_back(fmt::format("{} stages (mpirun -n {})", stages, other.abilities().ranks));
+    break;
+  }
+  return found;
+}
+
+}  // namespace
+
+PlacedModel place_model(const StagePlan& plan, const Config& config) { return Chooser(plan, config).choose(); }
+
+Config chosen(const StagePlan& plan, const Config& config, const PlacedModel& placed) {
+  const bool whole = placed.sizes.stages == 1;
+  Config result = config;
+  strategies::ReplicaSettings& replica = result.replica;
+  replica.stages = placed.sizes.stages;
+  replica.recompute = whole ? Recompute::none : placed.placement.recompute;
+  result.train.batch_size = placed.sizes.batch_size;
+  result.train.micro_batches = placed.sizes.micro_batches;
+  if (whole) return result;
+  replica.placement.first_layers.clear();
+  for (std::size_t p = 0; p + 1 < placed.placement.cuts.size(); ++p) {
+    replica.placement.first_layers.push_back(plan.first_layer(placed.placement.cuts[p]));
+  }
+  const bool in_order = std::ranges::is_sorted(placed.placement.ranks);
+  replica.placement.ranks.assign(placed.placement.ranks.begin(), placed.placement.ranks.end());
+  if (in_order) replica.placement.ranks.clear();
+  return result;
+}
+
+std::string refusal(const StagePlan& plan, const Config& config, const PlacedModel& placed) {
+  const auto lack = placed.placement.lack(placed.problem.limits).value();
+  const auto stage = static_cast<std::size_t>(lack.stage);
+  const auto rank = static_cast<std::size_t>(placed.placement.ranks[stage]);
+  const std::vector<std::string> remedies = experiment::remedies(plan, config, placed);
+  return fmt::format(
+      "replica: the model fits into no placement on {}: {} would need {}, {} more than the {} that rank {} may take; "
+      "{}",
+      count_of(plan.abilities().ranks, "rank"),
+      placed.sizes.stages == 1 ? std::string("a rank with all layers")
+                               : fmt::format("stage {} ({})", lack.stage, layers_of(plan, placed, lack.stage)),
+      bytes_text(placed.placement.bytes[stage]), bytes_text(lack.bytes), bytes_text(placed.problem.limits[rank]), rank,
+      remedies.empty() ? "neither more stages nor smaller micro-batches would do: give the ranks more memory"
+                       : fmt::format("what would do: {}", fmt::join(remedies, ", or ")));
+}
+
+std::string bytes_text(double bytes) {
+  const double mebi = bytes / (1 << 20);
+  return mebi < 1 ? fmt::format("{:.1f} KiB", mebi * 1024) : fmt::format("{:.1f} MiB", mebi);
+}
+
+}  // namespace unisono::experiment

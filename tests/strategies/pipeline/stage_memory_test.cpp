@@ -1,0 +1,93 @@
+#include "unisono/strategies/stage_memory.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "all_schedules.hpp"
+#include "pipeline/flights.hpp"
+#include "pipeline/schedules.hpp"
+#include "small_network.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+/// A network of four equal blocks, with batch norm and dropout, that can be cut into eight pieces or more.
+MakeModel deep_network() {
+  models::ModelSettings settings;
+  const auto add = [&](nn::LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
+  add(nn::convolution(4, {3}, {1}));
+  for (int block = 0; block < 4; ++block) {
+    add(nn::convolution(4, {3}, {1}));
+    add(nn::layer("batch_norm"));
+    add(nn::layer("relu"));
+  }
+  add(nn::layer("flatten"));
+  add(nn::dropout(0.25));
+  for (int block = 0; block < 3; ++block) {
+    add(nn::dense(16));
+    add(nn::layer("tanh"));
+  }
+  add(nn::dense(3));
+  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
+    return models::make_model(settings, inputs, context);
+  };
+}
+
+/// What the stages of a run are predicted to need, in bytes.
+std::vector<double> predicted(const Training& training, const models::ModelInputs& inputs) {
+  const auto backend = kernels::make_cpu_backend(1);
+  LocalReducer reducer;
+  const auto model = training.model(inputs, {.backend = *backend, .reducer = reducer, .steps_together = true});
+  const Stages stages(*model->staged(), training.replica, 1);
+  std::vector<double> bytes;
+  for (int stage = 0; stage < stages.stages(); ++stage) {
+    const StageMemory memory =
+        memory_of(stages, stage, training.replica, *backend, training.batch_size / training.micro_batches,
+                  static_cast<int>(training.micro_batches));
+    bytes.push_back(static_cast<double>(memory.activations) * sizeof(float));
+  }
+  return bytes;
+}
+
+TEST_CASE("the activations of stages take as much memory as predicted", "[stage_memory]") {
+  const Examples examples = small_images(48);
+  Training training{.model = deep_network(), .strategy = strategy_of("kind = 'allreduce'")};
+  training.batch_size = 24;
+  training.micro_batches = 6;
+  for (const auto& [schedule, stages, chunks] : {std::tuple{PipelineSchedule::naive, 2, 1},
+                                                 {PipelineSchedule::gpipe, 3, 1},
+                                                 {PipelineSchedule::one_forward_one_backward, 2, 1},
+                                                 {PipelineSchedule::one_forward_one_backward, 4, 1},
+                                                 {PipelineSchedule::interleaved, 2, 2},
+                                                 {PipelineSchedule::zero_bubble, 3, 1}}) {
+    for (const Recompute recompute : {Recompute::none, Recompute::all}) {
+      INFO(name_of(schedule, kPipelineSchedules) << ", " << stages << ", " << name_of(recompute, kRecompute));
+      training.ranks = stages;
+      training.replica.stages = stages;
+      training.replica.schedule = schedule;
+      training.replica.chunks = chunks;
+      training.replica.recompute = recompute;
+      const std::vector<double> bytes = predicted(training, {.features = examples.shape, .classes = examples.classes});
+      const std::vector<Outcome> ranks = train(examples, training);
+      for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+        INFO(stage);
+        CHECK(static_cast<double>(ranks[stage].workspace_bytes) == Approx(bytes[stage]).epsilon(0.1));
+      }
+    }
+  }
+}
+
+TEST_CASE("passes that are made anew have their activations in memory only while they run", "[stage_memory]") {
+  const Program gpipe = gpipe_program(2, 5);
+  CHECK(recomputed_flights(gpipe, 0, 0).inputs == 5);
+  CHECK(recomputed_flights(gpipe, 0, 0).workspaces == 1);
+  const Program split = zero_bubble_program(3, 6);
+  for (int stage = 0; stage < 3; ++stage) {
+    const RecomputedFlights most = recomputed_flights(split, stage, 0);
+    CHECK(most.workspaces <= peak_of_flights(split, stage));
+    CHECK(most.inputs <= peak_of_flights(split, stage));
+  }
+  CHECK(recomputed_flights(split, 2, 0).workspaces > 1);  // between the halves of their backward passes
+}
+
+}  // namespace
+}  // namespace unisono::strategies
