@@ -7,6 +7,10 @@
 #include <utility>
 
 #include "unisono/base/clock.hpp"
+#include "unisono/comm/process_grid.hpp"
+#include "unisono/comm/redistribute.hpp"
+#include "unisono/nn/initialiser.hpp"
+#include "unisono/strategies/pipeline.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -45,23 +49,27 @@ class Rank {
  public:
   Rank(const Examples& examples, const Training& training, comm::Communicator& communicator)
       : training_(training),
-        communicator_(communicator),
+        grid_(communicator, {.data = communicator.size() / stages_of(training), .stages = stages_of(training)}),
+        communicator_(grid_.data()),
         backend_(kernels::make_cpu_backend(1)),
         strategy_(make_strategy(training.strategy)),
-        statistics_group_(communicator.split(0, communicator.rank())),
+        statistics_group_(communicator_.split(0, communicator_.rank())),
         reducer_(*statistics_group_),
         inputs_(training.inputs.value_or(models::ModelInputs{
             .features = examples.shape, .classes = examples.classes, .target_size = examples.classes > 0 ? 0 : 1})),
         model_(make_model(*backend_, reducer_)),
-        theta_(model_->layout().size(), communicator.shared_allocator()),
-        gradient_(model_->layout().size(), communicator.shared_allocator()),
-        statistics_(model_->statistics_layout().size()),
+        stages_(make_stages()),
+        squares_(grid_.pipeline()),
+        replica_(make_replica()),
+        theta_(replica_->layout().size(), communicator_.shared_allocator()),
+        gradient_(replica_->layout().size(), communicator_.shared_allocator()),
+        statistics_(replica_->statistics_layout().size()),
         source_(make_source(examples, 0, 1)),
-        optimizer_(optim::make_optimizer(training.optimizer, model_->layout(), *backend_)) {
+        optimizer_(make_optimizer()) {
     for (const StateVector& vector : strategy_->state_vectors()) {
-      vectors_.push_back({vector, Buffer(model_->layout().size())});
+      vectors_.push_back({vector, Buffer(replica_->layout().size())});
     }
-    model_->initialise(kSeed, state());
+    initialise();
     make_workers(examples);
     if (training.resumed != nullptr) {
       const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -75,11 +83,10 @@ class Rank {
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
     const optim::Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
     Recorder recorder(outcome, state(), sums, training_);
-    SingleReplica replica(*model_);
     TrainContext run{.communicator = communicator_,
                      .backend = *backend_,
                      .model = *model_,
-                     .replica = replica,
+                     .replica = *replica_,
                      .optimizer = *optimizer_,
                      .optimizer_settings = training_.optimizer,
                      .source = *source_,
@@ -105,12 +112,18 @@ class Rank {
     strategy_->require(*model_, communicator_.size());
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
-    outcome.parameters = copy(theta_.view());
-    outcome.statistics = copy(statistics_.view());
+    outcome.parameters = stages_ ? whole(stages_->parameters(), theta_.view()) : copy(theta_.view());
+    outcome.statistics = stages_ ? whole(stages_->statistics(), statistics_.view()) : copy(statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
+    for (optim::OptimizerState& own : outcome.optimizer_state) {
+      if (!stages_) break;
+      Buffer all(model_->layout().size());
+      std::ranges::copy(whole(stages_->parameters(), own.values.view()), all.data());
+      own.values = std::move(all);
+    }
     outcome.vectors = std::move(vectors_);
-    communicator_.barrier();  // shared memory goes when all are done with it
+    grid_.all().barrier();  // shared memory goes when all are done with it
     return outcome;
   }
 
@@ -130,6 +143,45 @@ class Rank {
       std::ranges::copy(stopped.vectors[i].values.view(), vectors_[i].values.data());
     }
     optimizer_->set_steps(stopped.optimizer_steps);
+  }
+
+  static int stages_of(const Training& training) { return static_cast<int>(training.replica.stages); }
+
+  std::unique_ptr<Stages> make_stages() const {
+    if (training_.replica.stages == 1) return nullptr;
+    return std::make_unique<Stages>(*model_->staged(), training_.replica, communicator_.size());
+  }
+
+  std::unique_ptr<Replica> make_replica() {
+    if (!stages_) return std::make_unique<SingleReplica>(*model_);
+    return make_pipelined_replica({.model = *model_,
+                                   .backend = *backend_,
+                                   .stages = *stages_,
+                                   .settings = training_.replica,
+                                   .pipeline = grid_.pipeline(),
+                                   .replicas = communicator_,
+                                   .statistics = reducer_,
+                                   .clock = steady_clock()});
+  }
+
+  std::unique_ptr<optim::Optimizer> make_optimizer() {
+    if (!stages_) return optim::make_optimizer(training_.optimizer, model_->layout(), *backend_);
+    return optim::make_optimizer(
+        training_.optimizer, {.map = stages_->replica_parameters(), .rank = grid_.pipeline().rank(), .ranks = squares_},
+        *backend_);
+  }
+
+  void initialise() {
+    if (!stages_) return model_->initialise(kSeed, state());
+    nn::initialise(stages_->parameters(), grid_.all().rank(), kSeed, theta_.view());
+    nn::initialise(stages_->statistics(), grid_.all().rank(), kSeed, statistics_.view());
+  }
+
+  /// All of a vector of which this rank has a shard.
+  std::vector<float> whole(const ShardMap& map, View shard) {
+    std::vector<float> all(static_cast<std::size_t>(map.layout().size()));
+    comm::redistribute(grid_.all(), map, shard, ShardMap::whole(map.layout(), map.ranks()), all);
+    return all;
   }
 
   models::ModelState state() { return {theta_.view(), statistics_.view()}; }
@@ -205,13 +257,17 @@ class Rank {
   }
 
   const Training& training_;
-  comm::Communicator& communicator_;
+  comm::ProcessGrid grid_;
+  comm::Communicator& communicator_;  ///< the replicas
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<comm::Communicator> statistics_group_;
   comm::CommunicatorReducer reducer_;
   models::ModelInputs inputs_;
   std::unique_ptr<models::Model> model_;
+  std::unique_ptr<Stages> stages_;  ///< null: a replica is one rank
+  comm::CommunicatorSquares squares_;
+  std::unique_ptr<Replica> replica_;
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<optim::Optimizer> optimizer_;

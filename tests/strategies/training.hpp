@@ -9,6 +9,7 @@
 
 #include "memory_source.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/strategies/replica_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 // Trainings on ranks that are threads of this process, on examples in memory.
@@ -39,7 +40,8 @@ struct Training {
   optim::ScheduleSettings schedule{};
   int ranks = 1;
   Index batch_size = 4, accumulate = 1, micro_batches = 1;
-  int leaves = 0;  ///< of reproducible sums; 0: fast ones
+  int leaves = 0;             ///< of reproducible sums; 0: fast ones
+  ReplicaSettings replica{};  ///< `ranks` are replicas × stages
   std::int64_t epochs = 1;
   bool shuffle = true;
   Index rotation = 0;
@@ -55,7 +57,7 @@ struct Training {
 
 /// What one rank was left with.
 struct Outcome {
-  std::vector<float> parameters{}, statistics{};
+  std::vector<float> parameters{}, statistics{};  ///< all of them, also where this rank is a stage of a pipeline
   std::vector<optim::OptimizerState> optimizer_state{};
   std::vector<KeptVector> vectors{};
   std::int64_t optimizer_steps = 0;

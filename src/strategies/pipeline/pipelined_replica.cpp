@@ -44,11 +44,7 @@ const Program& PipelinedReplica::program_of(int micro_batches) {
 data::Batch PipelinedReplica::gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
   MicroBatches batches([&run] { return next_batch(run); });
   const int own = static_cast<int>(batches[0].rank_micro_batches);
-  if (batches[0].size > 0) {
-    stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
-  } else {  // all examples of the step are on other replicas
-    run.backend.clear(target_of(run, place_of(batches[0], true), exchange).gradient);
-  }
+  stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
   const data::Batch& last = batches[own - 1];
   apply_moments(run, last);
   data::Batch counts = last;

@@ -159,6 +159,7 @@ Inputs Stage::inputs_of(const Task& task, bool again) {
 /// Adds the losses of the last piece's outputs and, where training, writes the gradient with respect to these.
 void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again) {
   const data::Batch& batch = task.batch;
+  if (batch.size == 0) return;
   const nn::Targets wanted{batch.labels, batch.targets};
   const StageWork& work = now_->work;
   if (work.run == nullptr) {
