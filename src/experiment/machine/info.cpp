@@ -66,61 +66,57 @@ std::string text_of(const data::Sparsity& sparsity) {
       sparsity.omega, sparsity.delta, sparsity.rho, sparsity.rho_at_random);
 }
 
-/// The stages of a pipeline, with what each must hold of θ.
-struct StageTable {
-  std::unique_ptr<strategies::Stages> stages;        ///< null: every rank holds the whole model
-  std::int64_t vectors = 0;                          ///< of θ's size: θ, g, the optimizer's, averaged weights
-  std::vector<strategies::StageMemory> memory = {};  ///< of each stage
-
-  std::int64_t vectors_bytes(int stage) const {
-    return vectors * stages->replica_parameters().local(stage).size() * static_cast<std::int64_t>(sizeof(float));
-  }
-  std::int64_t activation_bytes(int stage) const {
-    return memory[static_cast<std::size_t>(stage)].floats() * static_cast<std::int64_t>(sizeof(float));
-  }
-  int flights(int stage) const { return memory[static_cast<std::size_t>(stage)].flights; }
+/// A stage of a pipeline.
+struct StageRow {
+  std::string layers;
+  nn::PieceCost cost;
+  int flights = 0;
 };
 
-/// Of as many replicas as there are ranks for, or of one.
-StageTable stages_of(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
-  const int replicas = ranks % config.stages() == 0 ? ranks / config.stages() : 1;
-  const std::int64_t averages = config.train.weights.average > 0 ? 1 : 0;
-  StageTable table{.stages = make_stages(config, model, backend, replicas),
-                   .vectors = 2 + optim::optimizer_state_vectors(config.optimizer) + averages};
-  if (!table.stages) return table;
-  const bool own = micro_batch_sharing(config, replicas) == data::MicroBatchSharing::own;  // each divides its own part
-  const std::int64_t micro_batches = config.train.micro_batches;
-  const auto most = static_cast<int>(own ? micro_batches : (micro_batches + replicas - 1) / replicas);
-  for (int stage = 0; stage < config.stages(); ++stage) {
-    table.memory.push_back(
-        strategies::memory_of(*table.stages, stage, config.replica, backend, largest_part(config, replicas), most));
+std::vector<StageRow> rows_of(const strategies::Stages* stages, const Config& config, const kernels::Backend& backend) {
+  std::vector<StageRow> rows;
+  for (int stage = 0; stages != nullptr && stage < stages->stages(); ++stage) {
+    const strategies::StageMemory memory = strategies::memory_of(*stages, stage, config.replica, backend, 1,
+                                                                 micro_batches_of_replica(config, stages->replicas()));
+    rows.push_back({stages->text_of(stage), stages->cost_of(stage), memory.flights});
   }
-  return table;
+  return rows;
 }
 
-std::string text_of(const StageTable& table) {
-  std::string text = fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  layers\n", "stage", "parameters",
-                                 "flops/example", "θ, g, state", "flights", "activations");
-  for (int stage = 0; stage < table.stages->stages(); ++stage) {
-    const nn::PieceCost cost = table.stages->cost_of(stage);
-    text += fmt::format("{:5}  {:>12}  {:>14}  {:>12}  {:>7}  {:>12}  {}\n", stage, grouped(cost.parameters),
-                        grouped(static_cast<std::int64_t>(cost.flops())), bytes_text(table.vectors_bytes(stage)),
-                        table.flights(stage), bytes_text(table.activation_bytes(stage)), table.stages->text_of(stage));
+std::string text_of(const std::vector<StageRow>& rows) {
+  std::string text =
+      fmt::format("{:5}  {:>12}  {:>14}  {:>7}  layers\n", "stage", "parameters", "flops/example", "flights");
+  for (std::size_t stage = 0; stage < rows.size(); ++stage) {
+    const StageRow& row = rows[stage];
+    text += fmt::format("{:5}  {:>12}  {:>14}  {:>7}  {}\n", stage, grouped(row.cost.parameters),
+                        grouped(static_cast<std::int64_t>(row.cost.flops())), row.flights, row.layers);
   }
   return text;
 }
 
-nlohmann::ordered_json json_of(const StageTable& table) {
-  auto json = nlohmann::ordered_json::array();
-  for (int stage = 0; stage < table.stages->stages(); ++stage) {
-    const nn::PieceCost cost = table.stages->cost_of(stage);
-    json.push_back({{"layers", table.stages->text_of(stage)},
-                    {"parameters", cost.parameters},
-                    {"flops_per_example", cost.flops()},
-                    {"vectors_bytes", table.vectors_bytes(stage)},
-                    {"flights", table.flights(stage)},
-                    {"activation_bytes", table.activation_bytes(stage)}});
+/// A rank's memory, or that of each stage in a column of its own.
+std::string text_of(const std::vector<std::vector<MemoryItem>>& memory) {
+  const auto line = [&](const std::string& what, const auto& bytes_of) {
+    std::string text = fmt::format("  {:32}", what);
+    for (const std::vector<MemoryItem>& items : memory) text += fmt::format(" {:>12}", bytes_text(bytes_of(items)));
+    return text + "\n";
+  };
+  std::string text;
+  for (std::size_t i = 0; i < memory.front().size(); ++i) {
+    text += line(memory.front()[i].what, [i](const std::vector<MemoryItem>& items) { return items[i].bytes; });
   }
+  return memory.size() == 1 ? text : text + line("all", [](const auto& items) { return sum(items); });
+}
+
+std::int64_t largest(const std::vector<std::vector<MemoryItem>>& memory) {
+  std::int64_t most = 0;
+  for (const std::vector<MemoryItem>& items : memory) most = std::max(most, sum(items));
+  return most;
+}
+
+nlohmann::ordered_json json_of(const std::vector<MemoryItem>& memory) {
+  nlohmann::ordered_json json;
+  for (const MemoryItem& part : memory) json[part.what] = part.bytes;
   return json;
 }
 
@@ -130,16 +126,16 @@ struct Findings {
   const models::Model& model;
   Index batch;  ///< examples of a micro-batch on a rank
   std::vector<models::LayerSummary> layers;
-  StageTable stages;
-  std::vector<MemoryItem> memory;  ///< of a rank that holds the whole model; empty: none does
+  std::vector<StageRow> stages;                 ///< empty: each rank holds the whole model
+  std::vector<std::vector<MemoryItem>> memory;  ///< of each stage, or of a rank
   std::optional<data::Sparsity> sparsity;
 };
 
 nlohmann::ordered_json json_of(const Findings& found) {
   nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
-                                 {"flops_per_example", found.model.flops_per_example()}};
-  if (!found.memory.empty()) json["peak_memory_bytes"] = sum(found.memory);
-  json["layers"] = nlohmann::ordered_json::array();
+                                 {"flops_per_example", found.model.flops_per_example()},
+                                 {"peak_memory_bytes", largest(found.memory)},
+                                 {"layers", nlohmann::ordered_json::array()}};
   for (const models::LayerSummary& layer : found.layers) {
     json["layers"].push_back({{"name", layer.name},
                               {"kind", layer.kind},
@@ -148,8 +144,16 @@ nlohmann::ordered_json json_of(const Findings& found) {
                               {"flops_per_example", layer.flops_per_example},
                               {"activation_bytes", layer.activation_bytes}});
   }
-  if (found.stages.stages) json["stages"] = json_of(found.stages);
-  for (const MemoryItem& part : found.memory) json["memory"][part.what] = part.bytes;
+  if (found.stages.empty()) json["memory"] = json_of(found.memory.front());
+  for (std::size_t stage = 0; stage < found.stages.size(); ++stage) {
+    const StageRow& row = found.stages[stage];
+    json["stages"].push_back({{"layers", row.layers},
+                              {"parameters", row.cost.parameters},
+                              {"flops_per_example", row.cost.flops()},
+                              {"flights", row.flights},
+                              {"peak_memory_bytes", sum(found.memory[stage])},
+                              {"memory", json_of(found.memory[stage])}});
+  }
   if (const auto& sparsity = found.sparsity) {
     json["sparsity"] = {{"omega", sparsity->omega},
                         {"delta", sparsity->delta},
@@ -167,13 +171,10 @@ std::string text_of(const Findings& found) {
                       count_of(found.batch, "example"));
   for (const std::string& note : found.model.notes()) text += note + "\n";
   if (found.sparsity) text += text_of(*found.sparsity);
-  if (found.stages.stages) text += text_of(found.stages);
-  if (!found.memory.empty()) {
-    text += fmt::format("peak memory of a rank{}, predicted: {}\n",
-                        found.config.device == DeviceChoice::cpu ? "" : " on a CPU", bytes_text(sum(found.memory)));
-  }
-  for (const MemoryItem& part : found.memory)
-    text += fmt::format("  {:32} {:>12}\n", part.what, bytes_text(part.bytes));
+  if (!found.stages.empty()) text += text_of(found.stages);
+  text += fmt::format("peak memory of a rank{}, predicted: {}\n",
+                      found.config.device == DeviceChoice::cpu ? "" : " on a CPU", bytes_text(largest(found.memory)));
+  text += text_of(found.memory);
   text.pop_back();
   return text;
 }
@@ -185,31 +186,37 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
   const auto strategy = strategies::make_strategy(config.strategy);
-  const auto backend =
-      kernels::make_cpu_backend(place_rank(world, NodePlace(world), config.train.threads, log).threads);
+  const int threads = place_rank(world, NodePlace(world), config.train.threads, log).threads;
+  const auto backend = kernels::make_cpu_backend(threads);
   LocalReducer reducer;
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
-  StageTable stages = stages_of(config, *model, *backend, world.size());
-  const int replicas = stages.stages ? stages.stages->replicas() : world.size();
-  const Index batch = largest_part(config, strategy->workers(replicas));
-  std::vector<MemoryItem> memory;
-  if (!stages.stages) {
-    memory = predict_memory({.config = config,
-                             .model = *model,
-                             .backend = *backend,
-                             .data = data,
-                             .ranks = world.size(),
-                             .rank = world.rank(),
-                             .division = strategy->divide(*model, data, world),
-                             .strategy = *strategy,
-                             .process_bytes = world.max(resident_memory_bytes())});
+  const bool fits = world.size() % config.stages() == 0;  // otherwise what one replica would be
+  const auto stages = make_stages(config, *model, *backend, fits ? world.size() / config.stages() : 1);
+  const int replicas = stages ? stages->replicas() : world.size();
+  const strategies::Division* division = strategy->divide(*model, data, world);
+  const std::int64_t process_bytes = world.max(resident_memory_bytes());
+  std::vector<std::vector<MemoryItem>> memory;
+  for (int stage = 0; stage < config.stages(); ++stage) {
+    const auto own = stages ? kernels::make_cpu_backend(threads) : nullptr;
+    memory.push_back(predict_memory({.config = config,
+                                     .model = *model,
+                                     .backend = own ? *own : *backend,
+                                     .data = data,
+                                     .ranks = replicas,
+                                     .rank = stages ? 0 : world.rank(),
+                                     .division = division,
+                                     .stages = stages.get(),
+                                     .stage = stage,
+                                     .strategy = *strategy,
+                                     .process_bytes = process_bytes}));
   }
+  const Index batch = largest_part(config, strategy->workers(replicas));
   const Findings found{.config = config,
                        .model = *model,
                        .batch = batch,
                        .layers = model->summary(batch),
-                       .stages = std::move(stages),
+                       .stages = rows_of(stages.get(), config, *backend),
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data)};
   log.info(options.json ? json_of(found).dump() : text_of(found));

@@ -23,6 +23,13 @@ Index boundary(const nn::Shape& shape, const kernels::Backend& backend, Index ba
   return round_up_to_line(backend.activation_size(shape.extent, batch));
 }
 
+/// The messages of a piece in one direction.
+Index messages_of(const Stages& stages, int number, const kernels::Backend& backend, Index batch) {
+  const nn::Piece& piece = stages.piece(number);
+  const bool is_first = number == 0, is_last = number + 1 == stages.pieces();
+  return (is_first ? 0 : boundary(piece.in(), backend, batch)) + (is_last ? 0 : boundary(piece.out(), backend, batch));
+}
+
 }  // namespace
 
 StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& settings, const kernels::Backend& backend,
@@ -35,12 +42,22 @@ StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& se
     const nn::Piece& piece = stages.piece(number);
     const Index workspace = piece.plan(batch, kind_of(program)).floats,
                 flights = peak_of_flights(program, stage, chunk);
-    const Index input = boundary(piece.in(), backend, batch), output = boundary(piece.out(), backend, batch);
+    const Index input = boundary(piece.in(), backend, batch);
     memory.activations += flights * (settings.recompute == Recompute::all ? input : workspace);
-    memory.boundaries += (number > 0 ? 2 * input : 0) + (number + 1 < stages.pieces() ? 2 * output : 0);
+    memory.boundaries += 2 * messages_of(stages, number, backend, batch);
     largest = std::max(largest, workspace);
   }
   if (settings.recompute == Recompute::all) memory.activations += largest;
+  return memory;
+}
+
+StageMemory inference_memory_of(const Stages& stages, int stage, const kernels::Backend& backend, Index batch) {
+  StageMemory memory{.flights = 1};
+  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
+    const int number = stages.piece_of(stage, chunk);
+    memory.activations += stages.piece(number).plan(batch, nn::PassKind::inference).floats;
+    memory.boundaries += messages_of(stages, number, backend, batch);
+  }
   return memory;
 }
 
