@@ -99,7 +99,7 @@ CONFIGS = [
     config("a fraction for an integer", r"'epochs' in \[train\] must be an integer", ("epochs = 2", "epochs = 1.5")),
     config(
         "a table for a number",
-        r"'batch_size' in \[train\] must be an integer, not a table",
+        r"'batch_size' in \[train\] must be an integer or 'largest', not a table",
         ("batch_size = 24", "batch_size = {}"),
     ),
     config("no epochs", r"'epochs' in \[train\] is 0, but must be at least 1", ("epochs = 2", "epochs = 0")),

@@ -50,4 +50,7 @@ struct StageMemory {
 StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& settings, const kernels::Backend& backend,
                       Index batch, int micro_batches, Index evaluated = 0);
 
+/// What evaluations of batches of this size need instead.
+StageMemory inference_memory_of(const Stages& stages, int stage, const kernels::Backend& backend, Index batch);
+
 }  // namespace unisono::strategies

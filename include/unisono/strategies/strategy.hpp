@@ -80,6 +80,7 @@ struct Worker {
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
   std::int64_t passed_bytes = -1;                     ///< of parameters that were sent on to another rank (stratified)
+  std::int64_t boundary_bytes = -1;                   ///< of activations and gradients that were sent between stages
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };
@@ -132,6 +133,7 @@ struct TrainContext {
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
+  double flops_per_example = 0;           ///< of the whole model, forward and backward; 0: unknown
   Fault* fault = nullptr;                 ///< slows this rank down on purpose; null: it is not slowed down
   EventRecorder* recorder = nullptr;      ///< receives the servers' events; null: they are not recorded
   const EventRecord* replayed = nullptr;  ///< the order in which servers must handle messages; null: as they arrive

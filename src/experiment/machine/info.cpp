@@ -107,7 +107,7 @@ struct Findings {
 nlohmann::ordered_json json_of(const Findings& found) {
   nlohmann::ordered_json json = {{"parameters", found.model.layout().parameters()},
                                  {"flops_per_example", found.model.flops_per_example()}};
-  if (!found.memory.empty()) json["peak_memory_bytes"] = sum(found.memory);
+  json["peak_memory_bytes"] = found.stages != nullptr ? found.stages->peak_memory_bytes() : sum(found.memory);
   json["layers"] = nlohmann::ordered_json::array();
   for (const models::LayerSummary& layer : found.layers) {
     json["layers"].push_back({{"name", layer.name},

@@ -7,6 +7,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/strategies/stages.hpp"
 
 namespace unisono::experiment {
 
@@ -20,16 +21,21 @@ struct MemoryItem {
 struct MemoryContext {
   const Config& config;
   models::Model& model;
-  kernels::Backend& backend;
+  kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
   const data::DatasetInfo& data;
-  int ranks = 1, rank = 0;
+  int ranks = 1, rank = 0;                         ///< with stages: the replicas
   const strategies::Division* division = nullptr;  ///< of the model
+  const strategies::Stages* stages = nullptr;      ///< of a replica; null: a replica is one rank
+  int stage = 0;                                   ///< whose memory is predicted
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };
 
 /// The largest number of examples of a micro-batch that a rank has.
 Index largest_part(const Config& config, int ranks);
+
+/// The most micro-batches of a step that a replica has, where it has whole ones.
+int micro_batches_of_replica(const Config& config, int replicas);
 
 /// Predicts a rank's peak memory, if all ranks see the run's folder (otherwise rank 0 needs a copy of a whole
 /// checkpoint). Runs a pass over a few random examples to measure the kernels' own memory; collective only if the model

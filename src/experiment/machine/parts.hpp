@@ -73,6 +73,7 @@ struct ModelParts {
   /// How data sources hand batches to the backend.
   data::Delivery delivery() const {
     return {.memory = &backend->batch_memory(),
+            .inputs = grid.place().stage == 0,
             .keep = [this](const StoredFeatures& features) { return backend->keep(features); }};
   }
   /// "AMD EPYC 9R14, CPU, AVX-512, 2 threads": what bit-for-bit equality depends on

@@ -29,12 +29,6 @@ void add(std::vector<MemoryItem>& to, const std::vector<MemoryItem>& items) {
 
 }  // namespace
 
-int micro_batches_of_replica(const Config& config, int replicas) {
-  const bool own = micro_batch_sharing(config, replicas) == data::MicroBatchSharing::own;  // each divides its own part
-  const Index all = std::max(config.train.micro_batches, config.train.accumulate);
-  return static_cast<int>(own ? all : divided(all, replicas));
-}
-
 StagePlan::StagePlan(const Config& config, const models::Model& model, const kernels::Backend& backend,
                      const data::DatasetInfo& data, const strategies::Strategy& strategy, RankAbilities abilities)
     : config_(config),
@@ -96,13 +90,25 @@ Index StagePlan::micro_batch(const StepSizes& sizes) const {
   return data_.train == 0 ? batch : std::min<Index>(batch, std::max<Index>(1, data_.train));
 }
 
+Index StagePlan::evaluation_batch(const StepSizes& sizes) const {
+  const Index most = config_.train.evaluation_batch_size;
+  return std::min(most, divided(std::max(data_.validation, data_.test), replicas(sizes.stages)));
+}
+
+/// The node's shared copy, of which a rank touches all pages in time if it reads inputs, or a rank's own part.
+std::int64_t StagePlan::examples_bytes(bool reads_inputs) const {
+  const data::Partition partition = config_.data.partition;
+  const bool shared =
+      data_.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
+  if (shared && !reads_inputs) return 0;
+  return data_.bytes_per_node / (shared ? 1 : abilities_.ranks);
+}
+
 // Memory --------------------------------------------------------------------------------------------------------------
 
 strategies::FlightMemory StagePlan::flight(const StepSizes& sizes, int first, int last) const {
-  const Index most = config_.train.evaluation_batch_size;
-  const Index evaluated = std::min(most, divided(std::max(data_.validation, data_.test), replicas(sizes.stages)));
   return strategies::memory_of(piece(first, last), first == 0, ends(last), with(sizes).replica.schedule, backend_,
-                               micro_batch(sizes), evaluated);
+                               micro_batch(sizes), evaluation_batch(sizes));
 }
 
 /// What a piece needs whatever is in flight.
@@ -124,15 +130,15 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
           {"buffers of the strategy", static_cast<std::int64_t>(extra * share)},
           {"statistics of batches", kFloat * (statistics + sizes.micro_batches * piece.moments_size())},
           {"messages between stages", sizes.stages == 1 ? 0 : kFloat * flight(sizes, first, last).messages},
-          {"batches prepared", kFloat * kPreparedBatches * prepared * micro_batch(sizes)},
+          {"examples", examples_bytes(first == 0)},
+          {"batches prepared", kFloat * kPreparedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
           {"checkpoint being written", kFloat * ((1 + states_ + averages) * n + statistics) / replicas}};
 }
 
 /// What every rank needs.
 std::vector<MemoryItem> StagePlan::rank_items(const StepSizes& sizes) const {
   return {{"process, libraries, messages", abilities_.process_bytes + kRunningBytes},
-          {"scratch of the kernels", estimated_scratch_bytes(model_, micro_batch(sizes))},
-          {"examples", data_.bytes_per_node / (data_.resident ? 1 : abilities_.ranks)}};
+          {"scratch of the kernels", estimated_scratch_bytes(model_, micro_batch(sizes))}};
 }
 
 std::vector<MemoryItem> StagePlan::memory(const StepSizes& sizes, const strategies::Placement& placement,

@@ -77,6 +77,8 @@ class StagePlan {
   std::vector<MemoryItem> rank_items(const StepSizes& sizes) const;
   strategies::FlightMemory flight(const StepSizes& sizes, int first, int last) const;
   Index micro_batch(const StepSizes& sizes) const;
+  Index evaluation_batch(const StepSizes& sizes) const;
+  std::int64_t examples_bytes(bool reads_inputs) const;
   std::vector<strategies::PassSeconds> seconds(const StepSizes& sizes, int slot) const;
   strategies::PassSeconds segment_cost(int segment) const;
   double limit(const StepSizes& sizes, int slot) const;
@@ -92,8 +94,5 @@ class StagePlan {
   std::int64_t states_ = 0;  ///< vectors of θ's size that the optimizer and the strategy keep
   mutable std::map<std::pair<int, int>, nn::Piece> pieces_;  ///< by their segments
 };
-
-/// Micro-batches of a step on one replica, at the most.
-int micro_batches_of_replica(const Config& config, int replicas);
 
 }  // namespace unisono::experiment

@@ -61,22 +61,26 @@ StageReport::StageReport(const StagePlan& plan, const PlacedModel& placed)
   }
 }
 
+std::int64_t StageReport::peak_memory_bytes() const {
+  std::int64_t most = 0;
+  for (const Stage& stage : stages_) most = std::max(most, sum(stage.memory));
+  return most;
+}
+
 /// A row for each kind of memory, a column for each stage.
 std::string StageReport::memory_text() const {
-  std::string text = fmt::format("{:34}", "predicted peak memory of stage");
-  for (std::size_t stage = 0; stage < stages_.size(); ++stage) text += fmt::format("  {:>12}", stage);
-  text += "\n";
+  std::string text = fmt::format("peak memory of a rank, predicted: {}\n", bytes_text(double(peak_memory_bytes())));
   for (const MemoryItem& kind : stages_.front().memory) {
     text += fmt::format("  {:32}", kind.what);
-    for (const Stage& stage : stages_) text += fmt::format("  {:>12}", bytes_text(double(stage.bytes_of({kind.what}))));
+    for (const Stage& stage : stages_) text += fmt::format(" {:>12}", bytes_text(double(stage.bytes_of({kind.what}))));
     text += "\n";
   }
   const auto row = [&](const char* name, const auto& value) {
     text += fmt::format("  {:32}", name);
-    for (const Stage& stage : stages_) text += fmt::format("  {:>12}", bytes_text(value(stage)));
+    for (const Stage& stage : stages_) text += fmt::format(" {:>12}", bytes_text(value(stage)));
     text += "\n";
   };
-  row("in all", [](const Stage& stage) { return static_cast<double>(sum(stage.memory)); });
+  row("all", [](const Stage& stage) { return static_cast<double>(sum(stage.memory)); });
   if (std::ranges::all_of(stages_, [](const Stage& stage) { return std::isfinite(stage.limit); })) {
     row("limit of its rank", [](const Stage& stage) { return stage.limit; });
   }

@@ -16,6 +16,7 @@ class StageReport {
   std::string text() const;
   nlohmann::ordered_json stages_json() const;  ///< a list
   nlohmann::ordered_json step_json() const;
+  std::int64_t peak_memory_bytes() const;  ///< of the rank that needs most
   const std::string& svg() const { return forecast_.svg; }
 
  private:

@@ -1,7 +1,9 @@
 // Cuts and ranks of a pipeline's stages. See the linear partition problem in balanced_cuts.cpp; here the ranks differ.
-//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + t_r(h, i),    t_r(h, i) ≤ T, the stage |U| − 1 fits r
-// U: the ranks that run the first |U| stages, i: segments that these hold. For each T that may be the largest t of the
-// best placement; larger ones cannot be, once (m − 1)·T and the least Σ t exceed what was found.
+//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + t_r(h, i) + c_h,    t_r(h, i) ≤ T, stage |U| − 1 fits
+//   r
+// U: the ranks that run the first |U| stages, i: segments that these hold, c: of the messages at a cut. For each T that
+// may be the largest t of the best placement; larger ones cannot be, once (m − 1)·T and the least Σ t exceed what was
+// found.
 #include "unisono/strategies/placement.hpp"
 
 #include <algorithm>
@@ -57,12 +59,16 @@ class Search {
     double sum = 0, largest = 0;
   };
   std::optional<Found> best(double largest) {
-    return run([largest](double seconds, double lack) { return lack > 0 || seconds > largest ? kNone : seconds; },
-               std::plus<>());
+    const auto cost = [largest](double seconds, double messages, double lack) {
+      return lack > 0 || seconds > largest ? kNone : seconds + messages;
+    };
+    return run(cost, std::plus<>());
   }
   /// The placement whose stage that lacks most memory lacks least.
   std::optional<Found> least_lack() {
-    return run([](double, double lack) { return lack; }, [](double a, double b) { return std::max(a, b); }, -kNone);
+    const auto cost = [](double, double, double lack) { return lack; };
+    return run(
+        cost, [](double a, double b) { return std::max(a, b); }, -kNone);
   }
   /// All times that a stage may take, from the least.
   std::vector<double> times() const;
@@ -113,7 +119,8 @@ void Search::extend(Used used, int piece, const Cost& cost, const Join& join) {
       for (int first = piece; first < last; ++first) {
         if (before.cost[at(first)] == kNone) continue;
         const double lack = prices_.bytes(stage, chunk, first, last) - prices_.free_bytes(rank);
-        const double sum = join(before.cost[at(first)], cost(prices_.seconds(rank, first, last), lack));
+        const double sum = join(before.cost[at(first)],
+                                cost(prices_.seconds(rank, first, last), prices_.message_seconds(first), lack));
         if (sum >= next.cost[at(last)]) continue;
         next.cost[at(last)] = sum;
         next.from[at(last)] = {first, rank};
@@ -148,7 +155,7 @@ Search::Found Search::found() const {
     found.placement.ranks[at(piece % problem.stages())] = rank;
     used = order_.empty() ? used & ~(1U << at(rank)) : used - 1;
     const double seconds = prices_.seconds(rank, first, last);
-    found.sum += seconds;
+    found.sum += seconds + prices_.message_seconds(first);
     found.largest = std::max(found.largest, seconds);
   }
   return found;

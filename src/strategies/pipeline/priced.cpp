@@ -55,6 +55,12 @@ double Prices::bytes(int stage, int chunk, int first, int last) const {
   return piece.vectors + flights.workspaces * piece.workspace + flights.inputs * piece.input;
 }
 
+double Prices::message_seconds(int segment) const {
+  if (segment == 0 || problem_.stages() == 1) return 0;
+  const BoundaryCost& boundary = problem_.boundaries[at(segment - 1)];
+  return 2 * (boundary.latency + boundary.bytes / boundary.bandwidth);
+}
+
 double Prices::free_bytes(int rank) const { return problem_.limits[at(rank)] - problem_.bytes_of_each; }
 
 SimulatedCosts Prices::costs_of(const Placement& placement) const {

@@ -68,8 +68,11 @@ class Stage {
   Message message_of(int piece, bool gradient, int peer, const data::Batch& batch) const;
   void expect_next();
   void receive(MutableView values);
+  template <typename Call>
+  void wait(Call call);
 
   const nn::Piece& piece(int number) const { return terms_.stages.piece(number); }
+  double flops_of(const Task& task, OperationKind kind) const;
   nn::Pass pass_of(const Task& task, bool again) const;
   std::optional<ComputeScope> compute_scope() const;
   MutableView moments_of(int number, Index micro_batch) const;
@@ -77,6 +80,7 @@ class Stage {
 
   PipelineTerms terms_;
   const models::Staged& model_;
+  std::vector<nn::PieceCost> costs_;  ///< of all pieces
   mutable LocalReducer alone_;
   Boundaries boundaries_;
   Workspaces workspaces_;

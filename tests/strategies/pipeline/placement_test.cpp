@@ -40,7 +40,7 @@ std::vector<Segment> mlp(int layers) {
 /// \param bandwidth of messages, in values a second of a rank of speed 1
 PlacementProblem problem_of(const std::vector<Segment>& segments, const std::vector<double>& speeds,
                             PipelineSchedule schedule, int micro_batches, double bandwidth = kAny) {
-  PlacementProblem problem{.settings = {.stages = std::ssize(speeds), .schedule = schedule},
+  PlacementProblem problem{.settings = {.stages = std::ssize(speeds), .schedule = schedule, .placement = {}},
                            .micro_batches = micro_batches,
                            .limits = std::vector<double>(speeds.size(), kAny),
                            .any_order = true};

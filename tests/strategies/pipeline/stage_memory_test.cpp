@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "../small_network.hpp"
 #include "all_schedules.hpp"
 #include "pipeline/flights.hpp"
 #include "pipeline/schedules.hpp"
-#include "small_network.hpp"
 
 namespace unisono::strategies {
 namespace {

@@ -1,0 +1,148 @@
+"""Settings that are left to the placement of a model on the ranks: chosen by memory and speed, and written down."""
+
+import json
+import re
+import unittest
+
+from harness import CONFIG, BinaryTest, messages
+
+# Four blocks that can be cut, of which the first two have most flops and the last most parameters.
+LAYERS = """layers = [
+  { kind = "convolution", channels = 8, kernel = 5, padding = 2 },
+  { kind = "relu" },
+  { kind = "convolution", channels = 8, kernel = 5, padding = 2 },
+  { kind = "relu" },
+  { kind = "flatten" },
+  { kind = "dense", units = 300 },
+  { kind = "tanh" },
+  { kind = "dense", units = 100 },
+  { kind = "tanh" },
+  { kind = "dense", units = 10 },
+]
+"""
+DEEP = re.sub(r"layers = \[.*?\n\]\n", LAYERS, CONFIG, flags=re.DOTALL).replace("epochs = 2", "epochs = 1")
+
+
+def settings(*pairs):
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
+MIB = 1 << 20
+
+
+class Placed(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", DEEP)
+
+    def info(self, *pairs):
+        return json.loads(self.succeed("info", "config.toml", "--json", *settings(*pairs)).out)
+
+    def value(self, run, key):
+        found = re.search(rf"(?m)^{key} = (.*)$", (self.folder / run / "config.toml").read_text())
+        return json.loads(found.group(1))
+
+
+class Shown(Placed):
+    def test_info_shows_memory_speed_and_a_timeline(self):
+        words = settings("replica.stages=2", "train.micro_batches=4")
+        text = self.succeed("info", "config.toml", *words, "--timeline", "step.svg").out
+        for pattern in (r"(?m)^stage +rank +parameters", r"(?m)^  all +", "stages wait for", r"(?m)^  optimizer state "):
+            self.assertRegex(text, pattern)
+        self.assertTrue((self.folder / "step.svg").read_text().startswith("<"))
+        shown = json.loads(self.succeed("info", "config.toml", "--json", *words).out)
+        self.assertEqual(shown["step"]["micro_batches"], 4)
+        self.assertAlmostEqual(sum(stage["flops_share"] for stage in shown["stages"]), 1)
+        for stage in shown["stages"]:
+            self.assertEqual(sum(stage["memory"].values()), stage["peak_memory_bytes"])
+            self.assertLess(stage["peak_memory_bytes"], stage["limit_bytes"])
+
+    def test_a_faster_rank_gets_more_layers_wherever_it_is(self):
+        for speed, ranks in (("[1, 4]", [0, 1]), ("[4, 1]", [1, 0])):
+            shown = self.info("replica.stages=2", "train.micro_batches=8", f"replica.placement.speed={speed}")
+            shares = {stage["rank"]: stage["flops_share"] for stage in shown["stages"]}
+            fast = 1 if speed == "[1, 4]" else 0
+            self.assertGreater(shares[fast], shares[1 - fast], shown["stages"])
+
+    def test_a_rank_of_little_memory_gets_few_parameters(self):
+        free = self.info("replica.stages=2", 'replica.placement.memory=["1 GiB", "1 GiB"]')
+        needs = [stage["peak_memory_bytes"] for stage in free["stages"]]
+        least = (min(needs) + 3 * max(needs)) / 4 / MIB
+        one = self.info("replica.stages=2", f'replica.placement.memory=["{least:.1f} MiB", "1 GiB"]')
+        for stage in one["stages"]:
+            self.assertLessEqual(stage["peak_memory_bytes"], stage["limit_bytes"])
+        self.assertTrue(one["step"]["fits"])
+
+    def test_what_does_not_fit_is_said(self):
+        shown = self.info("replica.stages=2", 'replica.placement.memory="3 MiB"')
+        self.assertFalse(shown["step"]["fits"])
+        self.assertIn("fits into no placement on 2 ranks", shown["refusal"])
+
+
+class Trained(Placed):
+    def test_a_run_writes_down_what_was_chosen_and_repeats(self):
+        auto = settings("replica.stages=auto", "train.micro_batches=auto", "replica.recompute=auto")
+        auto += settings("replica.placement.speed=[1, 3]")
+        out = self.train("first", *auto, ranks=2).out
+        self.assertIn("placement:", out)
+        self.assertGreaterEqual(self.value("first", "micro_batches"), 1)
+        self.assertIn(self.value("first", "stages"), (1, 2))
+        self.assertIn(self.value("first", "recompute"), ("none", "all"))
+        self.succeed("train", "first/config.toml", "--output", "second", ranks=2)
+        self.assert_same_bits("first", "second")
+
+    def test_ranks_in_another_order_train_the_same_bits(self):
+        pairs = ("replica.stages=2", "train.micro_batches=4")
+        self.train("serial", *settings("train.micro_batches=4"))
+        self.train("swapped", *settings(*pairs, "replica.placement.ranks=[1, 0]"), ranks=2)
+        self.train("fast", *settings(*pairs, "replica.placement.speed=[4, 1]"), ranks=2)
+        self.train("timed", *settings(*pairs, "replica.placement.speed=measured"), ranks=2)
+        for run in ("swapped", "fast", "timed"):
+            self.assert_same_bits(run, "serial")
+        self.assertEqual(len(self.value("fast", "first_layers")), 2)
+
+    def test_the_largest_batch_fits_and_the_next_does_not(self):
+        limit = 'replica.placement.memory="110 MiB"'
+        words = settings("replica.stages=2", "train.micro_batches=4", "train.batch_size=largest", limit)
+        self.train("largest", *words, ranks=2)
+        batch = self.value("largest", "batch_size")
+        self.assertEqual(batch % 4, 0)
+        self.assertLessEqual(batch, 240)
+        self.assertGreaterEqual(batch, 24)
+
+
+class Refused(Placed):
+    def refused(self, ranks, message, *pairs):
+        with self.subTest(pairs):
+            result = self.train("new", *settings(*pairs), ranks=ranks, code=2)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertRegex(messages(result)[0], message)
+            self.assertFalse((self.folder / "new").exists())
+
+    def test_a_model_that_fits_no_placement(self):
+        self.refused(
+            2,
+            r"no placement on 2 ranks: stage \d \(.*\) would need .* more than the 3.0 MiB that rank \d may take",
+            "replica.stages=2",
+            'replica.placement.memory="3 MiB"',
+        )
+
+    def test_settings_that_make_no_sense(self):
+        two = "replica.stages=2"
+        three = 'replica.placement.memory=["1 GiB", "1 GiB", "1 GiB"]'
+        self.refused(2, "3 values for 2 ranks", "replica.stages=1", three)
+        self.refused(2, "sizes above 0, each with its unit", two, 'replica.placement.memory="2"')
+        self.refused(2, "sizes above 0, each with its unit", two, 'replica.placement.memory=["1 GiB", "-1 MiB"]')
+        self.refused(2, "must be above 0", two, "replica.placement.speed=[1, 0]")
+        self.refused(2, "3 values for 2 ranks", two, "replica.placement.speed=[1, 2, 3]")
+        self.refused(2, "name each of a replica's ranks once", two, "replica.placement.ranks=[0, 0]")
+        self.refused(2, "names 3 ranks, but there are 2 stages", two, "replica.placement.ranks=[0, 1, 2]")
+        cuts = 'replica.placement.first_layers=["convolution1"]'
+        self.refused(2, 'stages = "auto" chooses the cuts', "replica.stages=auto", cuts)
+        self.refused(2, "must be an integer or 'auto'", "replica.stages=many")
+        self.refused(2, "must be an integer or 'largest'", "train.batch_size=huge")
+        self.refused(2, "trains only models that each rank holds", "replica.stages=auto", "strategy.kind=hogwild")
+
+
+if __name__ == "__main__":
+    unittest.main()
