@@ -43,7 +43,7 @@ data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientE
     models::GradientReady ready;
     if (target.announced) ready = [&](Index begin, Index end) { exchange->ready(place, begin, end); };
     {
-      const ComputeScope computes(run);
+      const ComputeScope computes(run, run.flops_per_example * static_cast<double>(batch.size));
       run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write, ready,
                                   run.sums);
     }

@@ -14,20 +14,24 @@ namespace unisono::strategies {
 /// Adds the duration of its scope to Seconds::compute, and lengthens it where `[fault]` slows this rank down.
 class ComputeScope {
  public:
-  explicit ComputeScope(const TrainContext& run)
+  /// \param flops of the pass, where they are known
+  explicit ComputeScope(const TrainContext& run, double flops = 0)
       : timer_(run.seconds.compute, run.clock),
         fault_(run.fault),
+        flops_(flops),
         cpu_seconds_(fault_ != nullptr ? thread_cpu_seconds() : 0) {}
   ~ComputeScope() {
-    if (fault_ != nullptr) fault_->after(thread_cpu_seconds() - cpu_seconds_);
+    if (fault_ == nullptr) return;
+    fault_->after({.cpu_seconds = thread_cpu_seconds() - cpu_seconds_, .seconds = watch_.seconds(), .flops = flops_});
   }
   ComputeScope(const ComputeScope&) = delete;
   ComputeScope& operator=(const ComputeScope&) = delete;
 
  private:
   ScopedTimer timer_;  // ends last
+  Stopwatch watch_;
   Fault* fault_;
-  double cpu_seconds_;
+  double flops_, cpu_seconds_;
 };
 
 /// The run's next batch; waiting for it is counted as input.

@@ -37,6 +37,7 @@ TEST_CASE("the ranks' mean seconds add up to the mean total", "[losses]") {
     const strategies::Seconds own{.compute = 1.0 + world.rank(),
                                   .exposed_communication = 2,
                                   .straggler_wait = 0.5,
+                                  .bubble = 0.125,
                                   .input = 0.25,
                                   .optimizer = 3,
                                   .evaluation = 4,

@@ -132,6 +132,7 @@ struct TrainContext {
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
+  double flops_per_example = 0;           ///< of the whole model, forward and backward; 0: unknown
   Fault* fault = nullptr;                 ///< slows this rank down on purpose; null: it is not slowed down
   EventRecorder* recorder = nullptr;      ///< receives the servers' events; null: they are not recorded
   const EventRecord* replayed = nullptr;  ///< the order in which servers must handle messages; null: as they arrive

@@ -26,6 +26,10 @@ void require_same_data(comm::Communicator& group, const data::DatasetInfo& data)
 void require_slow_rank(const Config& config, const ModelParts& parts) {
   const auto rank = static_cast<int>(config.fault.slow_rank);
   const int ranks = parts.grid.all().size();
+  if (const auto speeds = std::ssize(config.fault.emulated_gflops); speeds > 1 && speeds != ranks) {
+    throw ConfigError(fmt::format("fault.emulated_gflops names {} speeds for {}; give one for each, or one for all",
+                                  speeds, count_of(ranks, "rank")));
+  }
   if (rank < 0) return;
   if (rank >= ranks) {
     throw ConfigError(fmt::format("fault.slow_rank: there is no rank {}; this run has {}, numbered from 0", rank,

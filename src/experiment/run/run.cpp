@@ -224,6 +224,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .vectors = training_.vectors,
                                    .workers = workers_.workers(),
                                    .worker_steps = header_.worker_steps,
+                                   .flops_per_example = parts_.model->flops_per_example(),
                                    .fault = config_.fault.is_on() ? &fault : nullptr,
                                    .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
                                    .replayed = repetition_ ? &repetition_->events : nullptr,

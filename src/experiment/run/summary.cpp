@@ -28,12 +28,16 @@ std::string advice_on_messages(const Config& config) {
   return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
 }
 
-std::array<TimeShare, 8> parts_of(const strategies::Seconds& seconds, const Config& config) {
+std::array<TimeShare, 9> parts_of(const strategies::Seconds& seconds, const Config& config) {
   return {
       {{seconds.compute, "compute"},
        {seconds.exposed_communication, "exposed communication", advice_on_messages(config)},
        {seconds.straggler_wait, "straggler wait",
         "ranks waited for slower ones: look for other load on their nodes, or ranks that share cores"},
+       {seconds.bubble, "bubble",
+        "stages waited for each other: more micro-batches (train.micro_batches), another replica.schedule, or stages "
+        "of "
+        "more equal cost (replica.placement) would help"},
        {seconds.input, "input",
         "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
        {seconds.optimizer, "optimizer",

@@ -253,6 +253,8 @@ std::map<std::string, std::string> config_entries(const std::string& effective) 
 
 namespace {
 
+bool changes_sums(const std::string& key) { return key == "communication.reduction" || key == "communication.leaves"; }
+
 bool may_change(const std::string& key) {
   constexpr std::array free = {"name",
                                "device",
@@ -270,8 +272,8 @@ bool may_change(const std::string& key) {
                                "train.report_every_steps",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
-         key.starts_with("train.early_stopping.") || key.starts_with("communication.") || key.starts_with("fault.") ||
-         key.starts_with("replica.");
+         key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||
+         key.starts_with("fault.") || key.starts_with("replica.");
 }
 
 }  // namespace

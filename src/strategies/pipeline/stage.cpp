@@ -35,7 +35,9 @@ Stage::Stage(const PipelineTerms& terms)
     : terms_(terms),
       model_(*terms.model.staged()),
       boundaries_(terms.pipeline, terms.clock),
-      workspaces_(terms.backend.memory()) {}
+      workspaces_(terms.backend.memory()) {
+  for (int number = 0; number < terms.stages.pieces(); ++number) costs_.push_back(piece(number).cost());
+}
 
 void Stage::run(const Program& program, MicroBatches& batches, const StageWork& work) {
   Now now{program, program.ranks[static_cast<std::size_t>(number())], batches, work, kind_of(program, work)};
@@ -124,6 +126,15 @@ nn::Pass Stage::pass_of(const Task& task, bool again) const {
           .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{}};
 }
 
+double Stage::flops_of(const Task& task, OperationKind kind) const {
+  const nn::PieceCost& cost = costs_[static_cast<std::size_t>(task.piece)];
+  double flops = 0;
+  if (kind == OperationKind::forward) flops += cost.forward;
+  if (kind == OperationKind::backward || kind == OperationKind::backward_inputs) flops += cost.backward_inputs;
+  if (kind == OperationKind::backward || kind == OperationKind::backward_weights) flops += cost.backward_weights;
+  return flops * static_cast<double>(task.batch.size);
+}
+
 nn::Workspace Stage::begin(const Task& task) {
   return workspaces_.begin(task.piece, task.operation.micro_batch, piece(task.piece), task.batch.size, now_->kind);
 }
@@ -142,7 +153,7 @@ void Stage::forward(const Task& task) {
 /// \return the outputs
 View Stage::run_forward(const Task& task, const nn::Workspace& workspace, bool again) {
   std::optional<ComputeScope> computes;
-  if (now_->work.run != nullptr) computes.emplace(*now_->work.run);
+  if (now_->work.run != nullptr) computes.emplace(*now_->work.run, flops_of(task, OperationKind::forward));
   const nn::Pass pass = pass_of(task, again);
   const nn::Piece& piece = this->piece(task.piece);
   const View outputs =
@@ -189,7 +200,7 @@ void Stage::backward(const Task& task) {
 }
 
 void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
-  const ComputeScope computes(*now_->work.run);
+  const ComputeScope computes(*now_->work.run, flops_of(task, task.operation.kind));
   const nn::Pass pass = pass_of(task, /*again=*/true);
   const nn::Piece& piece = this->piece(task.piece);
   if (task.operation.kind == OperationKind::backward_inputs) return piece.backward_inputs(pass, workspace);

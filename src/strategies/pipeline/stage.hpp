@@ -68,6 +68,7 @@ class Stage {
   void receive(MutableView values);
 
   const nn::Piece& piece(int number) const { return terms_.stages.piece(number); }
+  double flops_of(const Task& task, OperationKind kind) const;
   nn::Pass pass_of(const Task& task, bool again) const;
   std::optional<ComputeScope> compute_scope() const;
   MutableView moments_of(int number, Index micro_batch) const;
@@ -75,6 +76,7 @@ class Stage {
 
   PipelineTerms terms_;
   const models::Staged& model_;
+  std::vector<nn::PieceCost> costs_;  ///< of all pieces
   mutable LocalReducer alone_;
   Boundaries boundaries_;
   Workspaces workspaces_;
