@@ -24,6 +24,11 @@ struct PipelineTerms {
   const Clock& clock;
 };
 
+/// The share of the time of a step's passes for which a stage waits by its schedule, where stages cost the same, the
+/// three passes of a stage too, and messages are free.
+/// \param micro_batches of a replica in a step
+double expected_bubble(const ReplicaSettings& settings, int micro_batches);
+
 /// A replica whose ranks are the stages of a pipeline.
 std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms);
 

@@ -80,6 +80,7 @@ struct Worker {
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
   std::int64_t passed_bytes = -1;                     ///< of parameters that were sent on to another rank (stratified)
+  std::int64_t boundary_bytes = -1;                   ///< of activations and gradients that were sent between stages
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
 };

@@ -64,7 +64,8 @@ class Trial {
         place_(world),
         parts_({world, place_, log}, config, inputs),
         training_(parts_, config),
-        source_(inputs, source_options(parts_, config)) {
+        source_(inputs, source_options(parts_, config)),
+        fault_(config.fault, static_cast<std::uint64_t>(config.seed), world.rank()) {
     parts_.initialise(static_cast<std::uint64_t>(config.seed));
   }
 
@@ -95,7 +96,9 @@ class Trial {
                                      .leaves = config_.communication.tree_leaves(),
                                      .statistics_reducer = &parts_.statistics_reducer,
                                      .threads = parts_.placement.threads,
-                                     .vectors = training_.vectors};
+                                     .vectors = training_.vectors,
+                                     .flops_per_example = parts_.model->flops_per_example(),
+                                     .fault = config_.fault.is_on() ? &fault_ : nullptr};
     world_.barrier();
     const Stopwatch watch;
     parts_.strategy->train(context);
@@ -122,6 +125,7 @@ class Trial {
   ModelParts parts_;
   TrainingParts training_;
   SyntheticSource source_;
+  strategies::Fault fault_;
   std::int64_t made_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "pipeline/schedules.hpp"
+#include "pipeline/simulate.hpp"
 #include "pipeline/stage.hpp"
 #include "unisono/strategies/phase.hpp"
 
@@ -44,7 +45,10 @@ const Program& PipelinedReplica::program_of(int micro_batches) {
 data::Batch PipelinedReplica::gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
   MicroBatches batches([&run] { return next_batch(run); });
   const int own = static_cast<int>(batches[0].rank_micro_batches);
+  const std::int64_t sent_before = stage_.sent_bytes();
   stage_.run(program_of(own), batches, {run.state, run.sums, &run, mean_over, exchange});
+  run.counters.boundary_bytes =
+      std::max<std::int64_t>(0, run.counters.boundary_bytes) + stage_.sent_bytes() - sent_before;
   const data::Batch& last = batches[own - 1];
   apply_moments(run, last);
   data::Batch counts = last;
@@ -73,6 +77,14 @@ void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelSta
 }
 
 }  // namespace
+
+double expected_bubble(const ReplicaSettings& settings, int micro_batches) {
+  const int stages = static_cast<int>(settings.stages), chunks = static_cast<int>(settings.chunks);
+  const double again = settings.recompute == Recompute::all ? 1 : 0;
+  const PassSeconds stage{.forward = 1, .backward_inputs = 1 + again, .backward_weights = 1};
+  const Program program = make_program(settings.schedule, stages, chunks, micro_batches);
+  return 1 - micro_batches * stage.sum() / simulate(program, equal_costs(stages, chunks, stage)).seconds;
+}
 
 std::unique_ptr<Replica> make_pipelined_replica(const PipelineTerms& terms) {
   return std::make_unique<PipelinedReplica>(terms);

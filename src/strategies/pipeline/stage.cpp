@@ -39,6 +39,14 @@ Stage::Stage(const PipelineTerms& terms)
   for (int number = 0; number < terms.stages.pieces(); ++number) costs_.push_back(piece(number).cost());
 }
 
+/// Makes a call that waits for other stages, and counts the time where training.
+template <typename Call>
+void Stage::wait(Call call) {
+  const double before = boundaries_.waited_seconds();
+  call();
+  if (now_->work.run != nullptr) now_->work.run->seconds.bubble += boundaries_.waited_seconds() - before;
+}
+
 void Stage::run(const Program& program, MicroBatches& batches, const StageWork& work) {
   Now now{program, program.ranks[static_cast<std::size_t>(number())], batches, work, kind_of(program, work)};
   now_ = &now;
@@ -46,7 +54,7 @@ void Stage::run(const Program& program, MicroBatches& batches, const StageWork& 
   for (const Operation& operation : now.operations) {
     execute({operation, program.piece_of(number(), operation.chunk), batches[operation.micro_batch]});
   }
-  boundaries_.finish();
+  wait([&] { boundaries_.finish(); });
   now_ = nullptr;
 }
 
@@ -97,9 +105,7 @@ void Stage::expect_next() {
 }
 
 void Stage::receive(MutableView values) {
-  const double before = boundaries_.waited_seconds();
-  boundaries_.receive(values);
-  if (now_->work.run != nullptr) now_->work.run->seconds.bubble += boundaries_.waited_seconds() - before;
+  wait([&] { boundaries_.receive(values); });
   expect_next();
 }
 

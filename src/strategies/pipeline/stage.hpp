@@ -66,6 +66,8 @@ class Stage {
   Message message_of(int piece, bool gradient, int peer, const data::Batch& batch) const;
   void expect_next();
   void receive(MutableView values);
+  template <typename Call>
+  void wait(Call call);
 
   const nn::Piece& piece(int number) const { return terms_.stages.piece(number); }
   double flops_of(const Task& task, OperationKind kind) const;
