@@ -32,6 +32,9 @@ CASES = {
     "elastic_averaging": (0, "kind=elastic_averaging", "period=4"),
     "an elastic worker": (1, "kind=elastic_averaging", "period=4", "servers=1"),
     "stratified": (1, "kind=stratified"),
+    "the first stage": (0, "kind=allreduce", "replica.stages=3", "train.micro_batches=6"),
+    "a stage between": (1, "kind=allreduce", "replica.stages=3", "train.micro_batches=6"),
+    "the last stage": (2, "kind=allreduce", "replica.stages=3", "train.micro_batches=6"),
 }
 RATINGS = """
 name = "ratings"
@@ -66,7 +69,7 @@ class FrozenRank(BinaryTest):
         os.symlink(self.digits, folder / "digits.h5")
         os.symlink(self.folder / "ratings.h5", folder / "ratings.h5")
         config = self.folder / ("ratings.toml" if name == "stratified" else "config.toml")
-        settings = (*OPTIONS, *(f"strategy.{key}" for key in keys))
+        settings = (*OPTIONS, *(key if "." in key else f"strategy.{key}" for key in keys))
         words = [LAUNCH, "-n", "3", BINARY, "train", config, "--output", "run"]
         words += [word for setting in settings for word in ("--set", setting)]
         with subprocess.Popen(

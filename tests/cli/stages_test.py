@@ -1,9 +1,11 @@
 """Runs whose replicas are pipelines: each stage holds some layers, and all that a run leaves is the serial run's."""
 
 import json
+import subprocess
+import sys
 import unittest
 
-from harness import CONFIG, BinaryTest, messages
+from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages
 
 PIPELINE = (
     CONFIG.replace("threads = 1", "threads = 1\nmicro_batches = 4\nweight_average = 0.9")
@@ -65,6 +67,35 @@ class Shown(BinaryTest):
         shown = json.loads(self.succeed("info", "config.toml", "--json", *stages(2)).out)
         self.assertEqual(sum(stage["parameters"] for stage in shown["stages"]), shown["parameters"])
         self.assertEqual(sum(stage["flops_per_example"] for stage in shown["stages"]), shown["flops_per_example"])
+
+
+# Runs its arguments, and leaves the most memory that they had in memory.RANK, in KiB.
+MEASURED = """
+import os, resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+with open("memory." + os.environ["OMPI_COMM_WORLD_RANK"], "w") as file:
+    file.write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(code)
+"""
+
+
+class Memory(BinaryTest):
+    def test_info_predicts_the_memory_of_each_stage(self):
+        layers = ", ".join('{ kind = "dense", units = 1500 }, { kind = "relu" }' for _ in range(3))
+        layers = f'layers = [{{ kind = "flatten" }}, {layers}, {{ kind = "dense", units = 10 }}]\n'
+        begin, end = PIPELINE.index("layers = ["), PIPELINE.index("[optimizer]")
+        text = PIPELINE[:begin] + layers + PIPELINE[end:]
+        self.write("config.toml", text.replace("batch_size = 24", "batch_size = 240"))
+        self.write("measured.py", MEASURED)
+        for schedule in ("gpipe", "1f1b"):
+            division = stages(2, f"replica.schedule={schedule}", "optimizer.learning_rate=0.0001")
+            told = json.loads(self.succeed("info", "config.toml", "--json", *division, ranks=2).out)
+            words = [sys.executable, "measured.py", BINARY, "train", "config.toml", "--overwrite", "--output", "run"]
+            subprocess.run([*MPIRUN, "-n", "2", *words, *division], cwd=self.folder, check=True, capture_output=True)
+            for stage in (0, 1):
+                measured = int((self.folder / f"memory.{stage}").read_text()) * 1024
+                predicted = told["stages"][stage]["peak_memory_bytes"]
+                self.assertLess(abs(predicted - measured), 0.1 * measured, (schedule, stage, predicted, measured))
 
 
 class Trained(BinaryTest):

@@ -11,6 +11,7 @@
 #include "run/weight_average.hpp"
 #include "sample_checkpoint.hpp"
 #include "scratch_folder.hpp"
+#include "small_runs.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/comm/redistribute.hpp"
 
@@ -307,6 +308,32 @@ TEST_CASE("replicas that keep optimizer states of their own write and read them,
     holder.restore(path);
     EXPECT(std::ranges::equal(velocity_of(holder).values, part_of(mean, velocity_of(holder), holder.parts())));
   });
+}
+
+TEST_CASE("a run of pipelines that writes nothing ends with the best weights, and gives all of θ to every rank",
+          "[stages]") {
+  const testing::ScratchFolder folder;
+  const std::string points = testing::make_points(folder);
+  const Overrides rule = {"train.micro_batches=4", "train.epochs=12", "train.early_stopping.patience=1",
+                          "optimizer.learning_rate=1.0"};
+  const auto trained = [&](int ranks, Overrides overrides) {
+    overrides.insert(overrides.end(), rule.begin(), rule.end());
+    std::vector<std::vector<float>> parameters(static_cast<std::size_t>(ranks));
+    comm::run_as_threads(ranks, [&](comm::Communicator& world) {
+      Log log(world.rank(), false);
+      Job job(world, log);
+      const RunResult result = run(job, world, testing::perceptron(points, overrides),
+                                   testing::quiet(&parameters[static_cast<std::size_t>(world.rank())]));
+      EXPECT(result.stopped_early);
+    });
+    for (const std::vector<float>& of_rank : parameters) CHECK(of_rank == parameters.front());
+    return parameters.front();
+  };
+  const std::vector<float> serial = trained(1, {"strategy.kind=\"serial\""});
+  CHECK(trained(2, {"replica.stages=2"}) == serial);
+  CHECK(trained(2, {"replica.stages=2", "strategy.kind=\"serial\"", "replica.schedule=\"zero_bubble\""}) == serial);
+  CHECK(trained(4, {"replica.stages=2", "communication.reduction=\"reproducible\""}) ==
+        trained(1, {"communication.reduction=\"reproducible\""}));
 }
 
 // --- Bad settings ----------------------------------------------------------------------------------------------------

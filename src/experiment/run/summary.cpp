@@ -288,15 +288,16 @@ std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
              "{}: {} after {}, {}, in {}{}\n"
-             "  trained     {}, {} on {} × {}, a rank's batch: {}\n"
+             "  trained     {}, {} on {} × {}, a {}'s batch: {}\n"
              "  result      {}\n"
              "  speed       {} examples/s, {:.1f} GFLOP/s\n"
              "  time        {}\n",
              config.name, ending_text(summary), count_of(summary.epochs, "epoch"), count_of(summary.steps, "step"),
              clock_text(summary.seconds.sum()), way_on(summary), count_of(summary.parameters, "parameter"),
              config.strategy.kind, ranks_text(summary.ranks, summary.workers, summary.stages),
-             count_of(summary.threads, "thread"), local_batch_text(config, summary.workers), result_line(summary),
-             rate_text(speed), speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
+             count_of(summary.threads, "thread"), summary.stages > 1 ? "replica" : "rank",
+             local_batch_text(config, summary.workers), result_line(summary), rate_text(speed),
+             speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          pipeline_text(summary, config) + counters_text(summary) + to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +

@@ -22,7 +22,7 @@ Boundaries::Sent& Boundaries::free_buffer(Index floats) {
   auto found =
       std::ranges::find_if(sent_, [&](const Sent& sent) { return !sent.request && sent.values.size() >= floats; });
   if (found != sent_.end()) return *found;
-  sent_.push_back({Buffer(floats), nullptr});
+  sent_.push_back({Buffer(floats), nullptr, 0});
   return sent_.back();
 }
 
@@ -31,8 +31,18 @@ void Boundaries::send(const Message& message, View values) {
   const View part = values.first(static_cast<std::size_t>(message.floats));
   std::ranges::copy(part, sent.values.data());
   const auto bytes = std::as_bytes(sent.values.view().first(part.size()));
+  sent.number = ++sends_;
   sent.request = stages_.start_send(bytes, message.peer, tag_of(message));
   sent_bytes_ += static_cast<std::int64_t>(bytes.size());
+}
+
+void Boundaries::wait_for_sends(std::size_t most) {
+  const ScopedTimer timer(waited_seconds_, clock_);
+  for (Sent& sent : sent_) {
+    if (!sent.request || sent.number > sends_ - static_cast<std::int64_t>(most)) continue;
+    sent.request->wait();
+    sent.request.reset();
+  }
 }
 
 void Boundaries::expect(const Message& message) {
@@ -54,12 +64,6 @@ void Boundaries::receive(MutableView values) {
   std::copy_n(incoming_.data(), expected_.floats, values.begin());
 }
 
-void Boundaries::finish() {
-  const ScopedTimer timer(waited_seconds_, clock_);
-  for (Sent& sent : sent_) {
-    if (sent.request) sent.request->wait();
-    sent.request.reset();
-  }
-}
+void Boundaries::finish() { wait_for_sends(0); }
 
 }  // namespace unisono::strategies

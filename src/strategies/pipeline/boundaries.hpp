@@ -29,6 +29,9 @@ class Boundaries {
   };
 
   void send(const Message& message, View values);
+  /// Waits until no more than so many messages are sent and not yet received. Only for programs that run through the
+  /// stages in one direction once: others may need this stage before they receive.
+  void wait_for_sends(std::size_t most);
   /// Starts to receive a message that a later `receive` waits for. One may be expected at a time.
   void expect(const Message& message);
   /// Waits for the expected message, and copies it. \param values message.floats, or more
@@ -43,6 +46,7 @@ class Boundaries {
   struct Sent {
     Buffer values;
     comm::RequestPtr request;  ///< null: it is received, and the buffer is free
+    std::int64_t number = 0;   ///< in the order of the sends
   };
   Sent& free_buffer(Index floats);
 
@@ -53,6 +57,7 @@ class Boundaries {
   Message expected_;
   comm::RequestPtr receiving_;
   double waited_seconds_ = 0;
+  std::int64_t sends_ = 0;
   std::int64_t sent_bytes_ = 0;
 };
 

@@ -67,12 +67,13 @@ void PipelinedReplica::apply_moments(TrainContext& run, const data::Batch& batch
 }
 
 void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) {
-  constexpr Index kMostAtOnce = 64;
+  // A stage with several chunks may run ahead of the others by all batches of a program.
+  const Index most = terms_.stages.chunks() == 1 ? 1024 : 4 * terms_.stages.stages();
   Index left = source.last() - source.first();
   while (left > 0) {
     MicroBatches batches([&source] { return source.next().value(); });
     const Index size = batches[0].size;
-    const Index count = std::min(kMostAtOnce, (left + size - 1) / size);
+    const Index count = std::min<Index>(most, (left + size - 1) / size);
     stage_.run(forward_program(terms_.stages.stages(), terms_.stages.chunks(), static_cast<int>(count)), batches,
                {state, sums});
     left -= count * size;

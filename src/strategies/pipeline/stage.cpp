@@ -5,6 +5,9 @@
 namespace unisono::strategies {
 namespace {
 
+/// Messages that a stage may be ahead of the next one where both only evaluate.
+constexpr std::size_t kMostAheadInEvaluation = 2;
+
 nn::PassKind kind_of(const Program& program, const StageWork& work) {
   if (work.run == nullptr) return nn::PassKind::inference;
   const auto& operations = program.ranks.front();
@@ -153,6 +156,7 @@ void Stage::forward(const Task& task) {
   if (training && task.batch.micro_batches > 0) make_room_for_moments(task.piece, task.batch.micro_batches);
   const View outputs = run_forward(task, workspace, /*again=*/false);
   if (const auto message = message_to(task.operation)) boundaries_.send(*message, outputs);
+  if (!training && terms_.stages.chunks() == 1) boundaries_.wait_for_sends(kMostAheadInEvaluation);
   if (!training || recomputes()) workspaces_.end(task.piece, task.operation.micro_batch);
 }
 
