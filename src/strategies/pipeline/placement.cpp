@@ -1,9 +1,8 @@
 // Cuts and ranks of a pipeline's stages. See the linear partition problem in balanced_cuts.cpp; here the ranks differ.
-//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + t_r(h, i) + c_h,    t_r(h, i) ≤ T, stage |U| − 1 fits
-//   r
-// U: the ranks that run the first |U| stages, i: segments that these hold, c: of the messages at a cut. For each T that
-// may be the largest t of the best placement; larger ones cannot be, once (m − 1)·T and the least Σ t exceed what was
-// found.
+//   seconds[U][i] = min over r ∈ U, h < i of seconds[U \ r][h] + c_r(h, i),    t_r(h, i) ≤ T, stage |U| − 1 fits r
+// U: the ranks that run the first |U| stages, i: segments that these hold, t: seconds of a micro-batch, c: those for
+// which all others wait, messages included. For each T that may be the largest t of the best placement; larger ones
+// cannot be, once (m − 1)·T and the least Σ t exceed what was found.
 #include "unisono/strategies/placement.hpp"
 
 #include <algorithm>
@@ -20,8 +19,9 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 constexpr int kMostFreeRanks = 8;       // sets of ranks that are used up: 2^8
-constexpr std::size_t kMostTries = 64;  // maxima above the least possible one
-constexpr std::size_t kRefined = 4;     // best placements that are refined
+constexpr std::size_t kMostTries = 96;  // maxima above the least possible one
+constexpr std::size_t kRefined = 8;     // best placements that are refined
+constexpr double kRoom = 1.2;           // by which the programme's length may be off
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -59,8 +59,8 @@ class Search {
     double sum = 0, largest = 0;
   };
   std::optional<Found> best(double largest) {
-    const auto cost = [largest](double seconds, double messages, double lack) {
-      return lack > 0 || seconds > largest ? kNone : seconds + messages;
+    const auto cost = [largest](double seconds, double alone, double lack) {
+      return lack > 0 || seconds > largest ? kNone : alone;
     };
     return run(cost, std::plus<>());
   }
@@ -119,8 +119,8 @@ void Search::extend(Used used, int piece, const Cost& cost, const Join& join) {
       for (int first = piece; first < last; ++first) {
         if (before.cost[at(first)] == kNone) continue;
         const double lack = prices_.bytes(stage, chunk, first, last) - prices_.free_bytes(rank);
-        const double sum = join(before.cost[at(first)],
-                                cost(prices_.seconds(rank, first, last), prices_.message_seconds(first), lack));
+        const double sum = join(before.cost[at(first)], cost(prices_.seconds(rank, first, last),
+                                                             prices_.seconds_alone(rank, first, last), lack));
         if (sum >= next.cost[at(last)]) continue;
         next.cost[at(last)] = sum;
         next.from[at(last)] = {first, rank};
@@ -155,7 +155,7 @@ Search::Found Search::found() const {
     found.placement.ranks[at(piece % problem.stages())] = rank;
     used = order_.empty() ? used & ~(1U << at(rank)) : used - 1;
     const double seconds = prices_.seconds(rank, first, last);
-    found.sum += seconds + prices_.message_seconds(first);
+    found.sum += prices_.seconds_alone(rank, first, last);
     found.largest = std::max(found.largest, seconds);
   }
   return found;
@@ -178,7 +178,7 @@ std::vector<double> Search::times() const {
 /// How often the largest time of a piece comes in the length of a step, apart from its own place in Σ t.
 double repetitions(const PlacementProblem& problem) {
   if (problem.settings.schedule == PipelineSchedule::naive) return 0;
-  return static_cast<double>(problem.micro_batches * problem.chunks() - 1);
+  return std::max(0.1, static_cast<double>(problem.micro_batches * problem.chunks() - 1));
 }
 
 /// Candidates: for each of the maxima that may be the best. Empty where nothing fits.
@@ -193,7 +193,7 @@ std::vector<Placement> candidates(Search& search, const PlacementProblem& proble
   auto time = std::partition_point(times.begin(), times.end(), [&](double one) { return !fits(one); });
   double best = least_sum->sum + times_largest * least_sum->largest;
   for (std::size_t tries = 0; time != times.end() && tries < kMostTries; ++time, ++tries) {
-    if (least_sum->sum + times_largest * *time > best * (1 + 1e-9)) break;
+    if (least_sum->sum + times_largest * *time > best * kRoom) break;
     const auto one = search.best(*time * (1 + 1e-9));
     best = std::min(best, one->sum + times_largest * one->largest);
     if (found.back().cuts != one->placement.cuts || found.back().ranks != one->placement.ranks) {
@@ -222,19 +222,25 @@ std::vector<Placement> neighbours(const Placement& placement, bool any_order) {
   return near;
 }
 
-/// Goes to the best neighbour as long as one is better.
-Placement refined(const Prices& prices, Placement placement) {
+/// A neighbour that is better, of so many steps away at the most; nothing where there is none.
+std::optional<Placement> better_near(const Prices& prices, const Placement& best, const Placement& from, int steps) {
   const Better better{prices.problem()};
-  for (bool moves = true; moves;) {
-    moves = false;
-    for (Placement& one : neighbours(placement, prices.problem().any_order)) {
-      Placement tried = prices.priced(std::move(one));
-      if (!better(tried, placement)) continue;
-      placement = std::move(tried);
-      moves = true;
-      break;
-    }
+  const std::vector<Placement> near = neighbours(from, prices.problem().any_order);
+  for (const Placement& one : near) {
+    Placement tried = prices.priced(one);
+    if (better(tried, best)) return tried;
   }
+  for (std::size_t i = 0; steps > 1 && i < near.size(); ++i) {
+    if (auto found = better_near(prices, best, near[i], steps - 1)) return found;
+  }
+  return {};
+}
+
+/// Goes to better neighbours as long as there are any; of few stages also to those two steps away.
+Placement refined(const Prices& prices, Placement placement) {
+  constexpr int kFewStages = 4;
+  const int steps = prices.problem().stages() <= kFewStages ? 2 : 1;
+  while (auto found = better_near(prices, placement, placement, steps)) placement = std::move(*found);
   return placement;
 }
 

@@ -55,10 +55,14 @@ double Prices::bytes(int stage, int chunk, int first, int last) const {
   return piece.vectors + flights.workspaces * piece.workspace + flights.inputs * piece.input;
 }
 
-double Prices::message_seconds(int segment) const {
-  if (segment == 0 || problem_.stages() == 1) return 0;
-  const BoundaryCost& boundary = problem_.boundaries[at(segment - 1)];
-  return 2 * (boundary.latency + boundary.bytes / boundary.bandwidth);
+double Prices::seconds_alone(int rank, int first, int last) const {
+  double seconds = this->seconds(rank, first, last);
+  if (problem_.settings.schedule == PipelineSchedule::zero_bubble) {
+    seconds -= difference(before_[at(rank)][at(last)], before_[at(rank)][at(first)]).backward_weights;
+  }
+  if (first == 0) return seconds;
+  const BoundaryCost& boundary = problem_.boundaries[at(first - 1)];
+  return seconds + 2 * (boundary.latency + boundary.bytes / boundary.bandwidth);
 }
 
 double Prices::free_bytes(int rank) const { return problem_.limits[at(rank)] - problem_.bytes_of_each; }

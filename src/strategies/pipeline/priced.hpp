@@ -20,8 +20,9 @@ class Prices {
   double seconds(int rank, int first, int last) const;
   /// Bytes of these segments as a chunk of a stage.
   double bytes(int stage, int chunk, int first, int last) const;
-  /// Of the messages of a micro-batch at the cut before a segment, both ways.
-  double message_seconds(int segment) const;
+  /// Seconds that a lone micro-batch stays there, or on the way there, before another stage can go on: messages count,
+  /// and the split-off passes for weights do not.
+  double seconds_alone(int rank, int first, int last) const;
   double free_bytes(int rank) const;  ///< the limit, less what every rank needs
 
   SimulatedCosts costs_of(const Placement& placement) const;

@@ -1,5 +1,8 @@
 #include "unisono/strategies/placement.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <numeric>
@@ -89,11 +92,14 @@ Placement best_of_all(const PlacementProblem& problem, Recompute recompute) {
 }
 
 /// Checks that the placement that is found is nearly as fast as the best of all.
-void require_near_best(const PlacementProblem& problem, Recompute recompute = Recompute::none) {
-  const Placement best = best_of_all(problem, recompute), found = place(problem);
+void require_near_best(const PlacementProblem& problem, double factor = 1.02) {
+  const Placement best = best_of_all(problem, Recompute::none), found = place(problem);
   REQUIRE_FALSE(best.lack(problem.limits));
   REQUIRE_FALSE(found.lack(problem.limits));
-  CHECK(found.seconds <= 1.02 * best.seconds);
+  INFO(fmt::format("found {} on {}, best {} on {}, schedule {}, m {}", fmt::join(found.cuts, " "),
+                   fmt::join(found.ranks, " "), fmt::join(best.cuts, " "), fmt::join(best.ranks, " "),
+                   name_of(problem.settings.schedule, kPipelineSchedules), problem.micro_batches));
+  CHECK(found.seconds <= factor * best.seconds);
   CHECK(found.seconds >= best.seconds * (1 - 1e-9));
 }
 
@@ -151,7 +157,7 @@ TEST_CASE("random placements are near the best of all", "[placement]") {
     if (best_of_all(problem, Recompute::none).lack(problem.limits)) {
       CHECK(place(problem).lack(problem.limits));
     } else {
-      require_near_best(problem);
+      require_near_best(problem, 1.04);  // with fewer micro-batches than stages, too
       ++tried;
     }
   }
