@@ -7,6 +7,7 @@
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/strategies/reproducible_sum.hpp"
 #include "unisono/strategies/stage_memory.hpp"
 
 namespace unisono::experiment {
@@ -163,6 +164,17 @@ std::int64_t activation_bytes(const MemoryContext& context, Index batch, Index e
   return kFloat * std::max(training.floats(), evaluation.floats());
 }
 
+/// The vectors in which gradients are summed reproducibly: the most that a replica needs.
+std::int64_t reproducible_vectors(const MemoryContext& context) {
+  const std::int64_t leaves =
+      std::min<std::int64_t>(context.config.communication.tree_leaves(), context.config.train.micro_batches);
+  int most = 0;
+  for (int replica = 0; replica < context.ranks; ++replica) {
+    most = std::max(most, strategies::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, context.ranks));
+  }
+  return most;
+}
+
 }  // namespace
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
@@ -204,7 +216,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
           {"optimizer state", kFloat * n * states},
           {"averaged weights", kFloat * n * averages},
-          {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states))},
+          {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
+                                          kFloat * n * reproducible_vectors(context)},
           {"activations and their gradients", activation_bytes(context, batch, evaluated)},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},

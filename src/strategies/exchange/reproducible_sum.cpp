@@ -6,6 +6,7 @@
 #include "exchange/leaf_plan.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/sum_tree.hpp"
+#include "unisono/strategies/reproducible_sum.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
@@ -124,6 +125,10 @@ comm::RequestPtr ReproducibleSum::start(Index first, Index last) {
 }
 
 }  // namespace
+
+int vectors_of_reproducible_sum(int leaves, int replica, int replicas) {
+  return leaves == 0 ? 0 : Tree(leaves, replica, replicas).plan.vectors - 1;
+}
 
 std::unique_ptr<GradientExchange> make_reproducible_sum(comm::Communicator& replicas, kernels::VectorKernels& kernels,
                                                         MutableView gradient, int leaves, Index bucket_bytes,
