@@ -164,17 +164,6 @@ std::int64_t activation_bytes(const MemoryContext& context, Index batch, Index e
   return kFloat * std::max(training.floats(), evaluation.floats());
 }
 
-/// The vectors in which gradients are summed reproducibly: the most that a replica needs.
-std::int64_t reproducible_vectors(const MemoryContext& context) {
-  const std::int64_t leaves =
-      std::min<std::int64_t>(context.config.communication.tree_leaves(), context.config.train.micro_batches);
-  int most = 0;
-  for (int replica = 0; replica < context.ranks; ++replica) {
-    most = std::max(most, strategies::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, context.ranks));
-  }
-  return most;
-}
-
 }  // namespace
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
@@ -200,6 +189,15 @@ int micro_batches_of_replica(const Config& config, int replicas) {
   return static_cast<int>(own ? all : (all + replicas - 1) / replicas);
 }
 
+std::int64_t reproducible_vectors(const Config& config, int replicas) {
+  const std::int64_t leaves = std::min<std::int64_t>(config.communication.tree_leaves(), config.train.micro_batches);
+  int most = 0;
+  for (int replica = 0; replica < replicas; ++replica) {
+    most = std::max(most, strategies::vectors_of_reproducible_sum(static_cast<int>(leaves), replica, replicas));
+  }
+  return most;
+}
+
 std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const models::Model& model = context.model;
   const std::int64_t n = floats_held(context);
@@ -217,7 +215,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
           {"optimizer state", kFloat * n * states},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
-                                          kFloat * n * reproducible_vectors(context)},
+                                          kFloat * n * reproducible_vectors(context.config, context.ranks)},
           {"activations and their gradients", activation_bytes(context, batch, evaluated)},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context)},

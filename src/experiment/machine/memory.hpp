@@ -50,6 +50,9 @@ inline constexpr std::int64_t kRunningBytes = std::int64_t{2} << 20;
 /// gradients of parts of the batch.
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch);
 
+/// The vectors in which gradients are summed reproducibly: the most that a replica needs.
+std::int64_t reproducible_vectors(const Config& config, int replicas);
+
 /// Total bytes.
 std::int64_t sum(const std::vector<MemoryItem>& parts);
 

@@ -127,7 +127,8 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
   return {{"parameters and gradient", kFloat * (2 * n + peers)},
           {"optimizer state", kFloat * n * states_},
           {"averaged weights", kFloat * n * averages},
-          {"buffers of the strategy", static_cast<std::int64_t>(extra * share)},
+          {"buffers of the strategy", static_cast<std::int64_t>(extra * share) +
+                                          kFloat * n * reproducible_vectors(with(sizes), static_cast<int>(replicas))},
           {"statistics of batches", kFloat * (statistics + sizes.micro_batches * piece.moments_size())},
           {"messages between stages", sizes.stages == 1 ? 0 : kFloat * flight(sizes, first, last).messages},
           {"examples", examples_bytes(first == 0)},
