@@ -1,6 +1,7 @@
 #include "unisono/comm/sum_tree.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace unisono::comm {
 
@@ -69,6 +70,76 @@ TreeSum::TreeSum(const SumTree& tree, const std::vector<Slice>& leaves) {
     vectors = std::max(vectors, static_cast<int>(own.size()));
   }
   Postfix(tree, given, program).append(tree.root());
+}
+
+namespace {
+
+constexpr int kSeveral = -1;
+
+/// Where the value that ends at a place of a postfix program begins, and which group has all of its inputs.
+struct Value {
+  std::size_t begin = 0;
+  int group = kSeveral;
+};
+
+std::vector<Value> values_of(const TreeSum& sum, const std::vector<int>& group_of) {
+  std::vector<Value> values;
+  for (std::size_t end = 0; end < sum.program.size(); ++end) {
+    if (sum.program[end] != TreeSum::kAdd) {
+      const int rank = sum.inputs[static_cast<std::size_t>(sum.program[end])].rank;
+      values.push_back({end, group_of[static_cast<std::size_t>(rank)]});
+      continue;
+    }
+    const Value& right = values[end - 1];
+    const Value& left = values[right.begin - 1];
+    values.push_back({left.begin, left.group == right.group ? left.group : kSeveral});
+  }
+  return values;
+}
+
+/// Divides a sum into parts of one group and the rest.
+class Divider {
+ public:
+  Divider(const TreeSum& sum, const std::vector<int>& group_of, GroupedTreeSum& grouped)
+      : sum_(sum), values_(values_of(sum, group_of)), grouped_(grouped) {}
+
+  /// The value that ends at this place of the program.
+  void divide(std::size_t end) {
+    const Value& value = values_[end];
+    if (value.group != kSeveral) return add_part(value, end);
+    divide(values_[end - 1].begin - 1);
+    divide(end - 1);
+    grouped_.rest.program.push_back(TreeSum::kAdd);
+  }
+
+ private:
+  void add_part(const Value& value, std::size_t end) {
+    GroupedTreeSum::Part part{.group = value.group, .inputs = {}, .program = {}};
+    for (std::size_t i = value.begin; i <= end; ++i) {
+      if (sum_.program[i] == TreeSum::kAdd) {
+        part.program.push_back(TreeSum::kAdd);
+        continue;
+      }
+      part.program.push_back(static_cast<int>(part.inputs.size()));
+      part.inputs.push_back(sum_.inputs[static_cast<std::size_t>(sum_.program[i])]);
+    }
+    TreeSum& rest = grouped_.rest;
+    const auto number = static_cast<int>(std::ranges::count(grouped_.parts, part.group, &GroupedTreeSum::Part::group));
+    rest.program.push_back(static_cast<int>(rest.inputs.size()));
+    rest.inputs.push_back({part.group, number});
+    rest.vectors = std::max(rest.vectors, number + 1);
+    grouped_.parts.push_back(std::move(part));
+  }
+
+  const TreeSum& sum_;
+  std::vector<Value> values_;
+  GroupedTreeSum& grouped_;
+};
+
+}  // namespace
+
+GroupedTreeSum::GroupedTreeSum(const TreeSum& sum, const std::vector<int>& group_of) {
+  Divider(sum, group_of, *this).divide(sum.program.size() - 1);
 }
 
 }  // namespace unisono::comm

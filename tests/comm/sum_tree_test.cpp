@@ -1,5 +1,6 @@
 #include "unisono/comm/sum_tree.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
@@ -19,14 +20,19 @@ std::string value_of(const SumTree& tree, Node node) {
   return "(" + left + "+" + value_of(tree, SumTree::right(node)) + ")";
 }
 
-/// What the ranks compute together.
-std::string value_of(const SumTree& tree, const std::vector<Slice>& leaves) {
-  const TreeSum sum(tree, leaves);
-  std::vector<std::string> inputs, stack;
+/// The vectors that the ranks hold, in the order of their leaves.
+std::vector<std::string> inputs_of(const SumTree& tree, const std::vector<Slice>& leaves) {
+  std::vector<std::string> inputs;
   for (const Slice& own : leaves) {
     for (const Node node : tree.cover(own)) inputs.push_back(value_of(tree, node));
   }
-  for (const int operation : sum.program) {
+  return inputs;
+}
+
+/// The value of a program over these inputs.
+std::string value_of(const std::vector<int>& program, const std::vector<std::string>& inputs) {
+  std::vector<std::string> stack;
+  for (const int operation : program) {
     if (operation != TreeSum::kAdd) {
       stack.push_back(inputs.at(static_cast<std::size_t>(operation)));
       continue;
@@ -37,6 +43,29 @@ std::string value_of(const SumTree& tree, const std::vector<Slice>& leaves) {
   }
   REQUIRE(stack.size() == 1);
   return stack.front();
+}
+
+/// What the ranks compute together.
+std::string value_of(const SumTree& tree, const std::vector<Slice>& leaves) {
+  return value_of(TreeSum(tree, leaves).program, inputs_of(tree, leaves));
+}
+
+/// What ranks in groups compute together: each group its parts, then all the rest.
+std::string value_in_groups(const SumTree& tree, const std::vector<Slice>& leaves, const std::vector<int>& group_of) {
+  const TreeSum sum(tree, leaves);
+  const GroupedTreeSum grouped(sum, group_of);
+  const std::vector<std::string> all = inputs_of(tree, leaves);
+  std::vector<std::string> parts;
+  for (const GroupedTreeSum::Part& part : grouped.parts) {
+    std::vector<std::string> inputs;
+    for (const TreeSum::Input& input : part.inputs) {
+      REQUIRE(group_of[static_cast<std::size_t>(input.rank)] == part.group);
+      inputs.push_back(all[static_cast<std::size_t>(std::ranges::find(sum.inputs, input) - sum.inputs.begin())]);
+    }
+    parts.push_back(value_of(part.program, inputs));
+    REQUIRE(grouped.rest.inputs[parts.size() - 1].rank == part.group);
+  }
+  return value_of(grouped.rest.program, parts);
 }
 
 }  // namespace
@@ -66,6 +95,31 @@ TEST_CASE("the ranks add in the tree's order, however many there are", "[sum_tre
       REQUIRE(value_of(tree, parts) == value_of(tree, tree.root()));
     }
   }
+}
+
+TEST_CASE("ranks in groups add in the tree's order, too", "[sum_tree]") {
+  for (const int leaves : {1, 5, 8, 13}) {
+    const SumTree tree(leaves);
+    for (int ranks = 1; ranks <= 12; ++ranks) {
+      std::vector<Slice> parts;
+      for (int rank = 0; rank < ranks; ++rank) parts.push_back(slice_of(leaves, rank, ranks));
+      for (int in_group = 1; in_group <= 5; ++in_group) {
+        std::vector<int> together, in_turn;  // neighbours in a group, or every so many
+        for (int rank = 0; rank < ranks; ++rank) together.push_back(rank / in_group);
+        for (int rank = 0; rank < ranks; ++rank) in_turn.push_back(rank % in_group);
+        INFO(leaves << " leaves, " << ranks << " ranks, " << in_group << " in a group");
+        REQUIRE(value_in_groups(tree, parts, together) == value_of(tree, tree.root()));
+        REQUIRE(value_in_groups(tree, parts, in_turn) == value_of(tree, tree.root()));
+      }
+    }
+  }
+}
+
+TEST_CASE("groups exchange as few sums as the tree allows", "[sum_tree]") {
+  const GroupedTreeSum grouped(TreeSum(SumTree(8), {{0, 2}, {2, 4}, {4, 6}, {6, 8}}), {0, 0, 1, 1});
+  CHECK(grouped.parts.size() == 2);
+  CHECK(grouped.rest.inputs == std::vector<TreeSum::Input>{{0, 0}, {1, 0}});
+  CHECK(grouped.rest.vectors == 1);
 }
 
 TEST_CASE("vectors are combined as the program says, to the bit", "[sum_tree]") {

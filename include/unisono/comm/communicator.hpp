@@ -75,7 +75,7 @@ class Communicator {
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
 
   /// Likewise a sum of vectors of which a rank may hold several, in the order that `order` says: vectors[0] ← the sum,
-  /// on all ranks; the others stay as they are.
+  /// on all ranks; the others may be overwritten.
   /// \param vectors `order.vectors` of equal length, the same on all ranks; fastest in memory of shared_allocator()
   /// \param order the same on all ranks; must outlive the request
   virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;

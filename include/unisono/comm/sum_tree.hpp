@@ -51,10 +51,27 @@ struct TreeSum {
   /// For ranks of which each holds the nodes that cover its consecutive leaves: node i of a rank in its vector i + 1,
   /// but the last one in vector 0. \param leaves [ranks] together all leaves of the tree; a rank may have none
   TreeSum(const SumTree& tree, const std::vector<Slice>& leaves);
+  TreeSum() = default;
   /// The number of the vector in which a rank holds node `node` of the `nodes` that cover its leaves.
   static int vector_of(std::size_t node, std::size_t nodes) {
     return node + 1 == nodes ? 0 : static_cast<int>(node) + 1;
   }
+};
+
+/// A TreeSum in two steps, for ranks in groups (nodes): each group adds up what it can, then the groups add the rest.
+struct GroupedTreeSum {
+  /// A sum of vectors of one group's ranks, as large a part of the tree as these have.
+  struct Part {
+    int group = 0;
+    std::vector<TreeSum::Input> inputs;  ///< of the whole sum
+    std::vector<int> program;            ///< over these inputs
+  };
+  std::vector<Part> parts;  ///< in the order of their leaves
+  /// The rest: its inputs are the parts, as vector 0, 1, … of their group, which takes the place of a rank.
+  TreeSum rest;
+
+  /// \param group_of [ranks]
+  GroupedTreeSum(const TreeSum& sum, const std::vector<int>& group_of);
 };
 
 }  // namespace unisono::comm

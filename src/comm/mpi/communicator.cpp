@@ -229,9 +229,8 @@ std::unique_ptr<Operation> MpiCommunicator::make_sum(std::span<float> values, co
   where = window->place;
   const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
   if (topology_.one_node()) return std::make_unique<NodeSum>(*board_, std::move(*window), place.sequence, previous);
-  Lanes lanes{topology_.lanes(), {collectives_, {}, topology_.node, static_cast<int>(place.sequence % kTags)}};
-  if (node_rank() < lanes.count) lanes.participants.ranks = topology_.lane(node_rank());
-  return std::make_unique<NodesSum>(*board_, std::move(*window), std::move(lanes), place.sequence, previous);
+  return std::make_unique<NodesSum>(*board_, std::move(*window), Lanes(topology_, participants(place)), place.sequence,
+                                    previous);
 }
 
 RequestPtr MpiCommunicator::start_allreduce_sum(std::span<float> values) {
@@ -255,15 +254,17 @@ std::unique_ptr<Operation> MpiCommunicator::make_tree_sum(std::span<const std::s
                                                           std::uint64_t& where) {
   std::vector<WindowSpan> windows;
   for (const std::span<float>& vector : vectors) {
-    auto window = board_ && topology_.one_node() ? shared_->find(vector) : std::nullopt;
-    if (!window) {
+    auto window = board_ ? shared_->find(vector) : std::nullopt;
+    if (!window)
       return std::make_unique<MessageTreeSum>(participants(place), std::vector(vectors.begin(), vectors.end()), order);
-    }
     where = mix(where, window->place, 0);
     windows.push_back(std::move(*window));
   }
   const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
-  return std::make_unique<NodeTreeSum>(*board_, std::move(windows), order, place.sequence, previous);
+  if (topology_.one_node())
+    return std::make_unique<NodeTreeSum>(*board_, std::move(windows), order, place.sequence, previous);
+  return std::make_unique<NodesTreeSum>(*board_, std::move(windows), order, topology_,
+                                        Lanes(topology_, participants(place)), place.sequence, previous);
 }
 
 RequestPtr MpiCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {

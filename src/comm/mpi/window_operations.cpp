@@ -26,12 +26,19 @@ std::span<float* const> part_of(const WindowSpan& span, int rank) {
   return std::span<float* const>(span.parts).subspan(static_cast<std::size_t>(rank), 1);
 }
 
-/// Copies one rank's slice to all other parts.
-void spread(const WindowSpan& span, const Slice& slice, int rank) {
-  const float* const source = span.parts[static_cast<std::size_t>(rank)];
+/// Copies a slice to all parts.
+void spread(const WindowSpan& span, const Slice& slice, const float* source) {
   for (float* part : span.parts) {
     if (part != source) std::copy(source + slice.first, source + slice.last, part + slice.first);
   }
+}
+
+/// Computes a slice of a sum from vectors, and writes it to others.
+void combine_slice(std::vector<const float*> inputs, std::span<const int> program, std::vector<float*> targets,
+                   const Slice& slice) {
+  for (const float*& input : inputs) input += slice.first;
+  for (float*& target : targets) target += slice.first;
+  combine_in_tree(inputs, program, targets, slice.last - slice.first);
 }
 
 }  // namespace
@@ -51,15 +58,11 @@ void NodeSum::work() { add(span_, aligned_slice(span_.size, board().rank(), boar
 
 void NodeTreeSum::work() {
   const WindowSpan& sum = spans_.front();
-  const Slice slice = aligned_slice(sum.size, board().rank(), board().size());
   std::vector<const float*> inputs;
-  std::vector<float*> targets;
   for (const TreeSum::Input& input : order_.inputs) {
-    const WindowSpan& span = spans_[static_cast<std::size_t>(input.vector)];
-    inputs.push_back(span.parts[static_cast<std::size_t>(input.rank)] + slice.first);
+    inputs.push_back(spans_[static_cast<std::size_t>(input.vector)].parts[static_cast<std::size_t>(input.rank)]);
   }
-  for (float* part : sum.parts) targets.push_back(part + slice.first);
-  combine_in_tree(inputs, order_.program, targets, slice.last - slice.first);
+  combine_slice(std::move(inputs), order_.program, sum.parts, aligned_slice(sum.size, board().rank(), board().size()));
 }
 
 void NodeScatter::work() {
@@ -67,18 +70,18 @@ void NodeScatter::work() {
   add(span_, slice_of(span_.size, rank, board().size()), part_of(span_, rank));
 }
 
-void NodeGather::work() { spread(span_, slice_of(span_.size, board().rank(), board().size()), board().rank()); }
-
-void NodesSum::work() {
-  // The sum of this node goes to the ranks that exchange it with other nodes. If all ranks do, each needs only its own
-  // slice.
-  const bool all_carry = lanes_.count == board().size();
-  const std::span<float* const> parts(span_.parts);
-  add(span_, aligned_slice(span_.size, board().rank(), board().size()),
-      all_carry ? part_of(span_, board().rank()) : parts.first(static_cast<std::size_t>(lanes_.count)));
+void NodeGather::work() {
+  const int rank = board().rank();
+  spread(span_, slice_of(span_.size, rank, board().size()), span_.parts[static_cast<std::size_t>(rank)]);
 }
 
-bool NodesSum::advance() {
+Lanes::Lanes(const Topology& topology, Participants all) : count(topology.lanes()), participants(std::move(all)) {
+  participants.ranks.clear();
+  participants.me = topology.node;
+  if (topology.node_rank < count) participants.ranks = topology.lane(topology.node_rank);
+}
+
+bool NodesOperation::advance() {
   if (!node_is_done_) {
     if (!NodeOperation::advance()) return false;
     node_is_done_ = true;
@@ -90,16 +93,88 @@ bool NodesSum::advance() {
   return board().reached(&Board::RankFlags::carried, sequence(), lanes_.count, carried_);
 }
 
-bool NodesSum::carry() {
+bool NodesOperation::carry() {
   const Slice slice = aligned_slice(span_.size, board().rank(), lanes_.count);
-  if (!between_nodes_) {
-    float* const mine = span_.parts[static_cast<std::size_t>(board().rank())];
-    between_nodes_.emplace(lanes_.participants, std::span(mine + slice.first, mine + slice.last));
-  }
+  if (!between_nodes_) between_nodes_ = between_nodes(slice, lanes_.participants);
   if (!between_nodes_->advance() || board().my(&Board::RankFlags::carried) < previous()) return false;
-  spread(span_, slice, board().rank());
+  spread(span_, slice, result());
   board().mark(&Board::RankFlags::carried, sequence());
   return true;
+}
+
+void NodesSum::work() {
+  // The sum of this node goes to the ranks that exchange it with other nodes. If all ranks do, each needs only its own
+  // slice.
+  const bool all_carry = lanes() == board().size();
+  const std::span<float* const> parts(span().parts);
+  add(span(), aligned_slice(span().size, board().rank(), board().size()),
+      all_carry ? part_of(span(), board().rank()) : parts.first(static_cast<std::size_t>(lanes())));
+}
+
+std::unique_ptr<Operation> NodesSum::between_nodes(const Slice& slice, const Participants& participants) {
+  return std::make_unique<MessageCombine<float, Sum>>(participants,
+                                                      std::span(result() + slice.first, result() + slice.last));
+}
+
+namespace {
+
+/// The node of each rank, or the rank's place on it.
+std::vector<int> by_rank(const Topology& topology, bool place) {
+  std::vector<int> values;
+  for (std::size_t node = 0; node < topology.nodes.size(); ++node) {
+    for (std::size_t i = 0; i < topology.nodes[node].size(); ++i) {
+      const auto rank = static_cast<std::size_t>(topology.nodes[node][i]);
+      values.resize(std::max(values.size(), rank + 1));
+      values[rank] = static_cast<int>(place ? i : node);
+    }
+  }
+  return values;
+}
+
+}  // namespace
+
+NodesTreeSum::NodesTreeSum(Board& board, std::vector<WindowSpan> spans, const TreeSum& order, const Topology& topology,
+                           Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
+    : NodesOperation(board, spans.front(), std::move(lanes), sequence, previous),
+      spans_(std::move(spans)),
+      place_on_node_(by_rank(topology, /*place=*/true)),
+      grouped_(order, by_rank(topology, /*place=*/false)) {
+  for (const GroupedTreeSum::Part& part : grouped_.parts) {
+    if (part.group == topology.node) mine_.push_back(part);
+  }
+}
+
+float* NodesTreeSum::vector_of(const TreeSum::Input& input) const {
+  const int place = place_on_node_[static_cast<std::size_t>(input.rank)];
+  return spans_[static_cast<std::size_t>(input.vector)].parts[static_cast<std::size_t>(place)];
+}
+
+/// Each part's sum takes the place of the part's first vector.
+void NodesTreeSum::work() {
+  const Slice slice = aligned_slice(span().size, board().rank(), board().size());
+  for (const GroupedTreeSum::Part& part : mine_) {
+    std::vector<const float*> inputs;
+    for (const TreeSum::Input& input : part.inputs) inputs.push_back(vector_of(input));
+    combine_slice(std::move(inputs), part.program, {vector_of(part.inputs.front())}, slice);
+  }
+}
+
+float* NodesTreeSum::result() {
+  return mine_.empty() ? span().parts[static_cast<std::size_t>(board().rank())]
+                       : vector_of(mine_.front().inputs.front());
+}
+
+std::unique_ptr<Operation> NodesTreeSum::between_nodes(const Slice& slice, const Participants& participants) {
+  std::vector<std::span<float>> vectors;
+  for (const GroupedTreeSum::Part& part : mine_) {
+    float* const sum = vector_of(part.inputs.front());
+    vectors.emplace_back(sum + slice.first, sum + slice.last);
+  }
+  // All nodes name as many vectors; what is in those without a part is not read.
+  while (std::ssize(vectors) < grouped_.rest.vectors) {
+    vectors.emplace_back(result() + slice.first, result() + slice.last);
+  }
+  return std::make_unique<MessageTreeSum>(participants, std::move(vectors), grouped_.rest);
 }
 
 }  // namespace unisono::comm::mpi

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -8,6 +8,8 @@
 #include "message_operations.hpp"
 #include "ordered_sum.hpp"
 #include "progress.hpp"
+#include "topology.hpp"
+#include "unisono/comm/sum_tree.hpp"
 
 namespace unisono::comm::mpi {
 
@@ -94,32 +96,70 @@ class NodeGather final : public NodeOperation {
 
 /// How a vector is exchanged between nodes: rank l < count of each node exchanges slice l with rank l of the others.
 struct Lanes {
-  int count = 0;
+  /// \param all the ranks of the collective
+  Lanes(const Topology& topology, Participants all);
+  int count;
   Participants participants;  ///< the ranks that exchange this rank's slice; empty where it has none
 };
 
-/// values[i] ← Σ_r values_r[i] over several nodes: first the sum of each node in shared memory; then the ranks of each
-/// lane sum their slice by messages and write the result to all ranks of their node. Between M nodes each of these
-/// ranks sends 2 (n / lanes) (M − 1) / M floats. Same bits everywhere: ranks of a node are added in order, then nodes
-/// in order.
-class NodesSum final : public NodeOperation {
+/// A sum over several nodes: first what each node can add up itself, in shared memory; then the ranks of each lane
+/// exchange their slice by messages, and write the sum to all ranks of their node.
+class NodesOperation : public NodeOperation {
  public:
-  NodesSum(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
+  NodesOperation(Board& board, WindowSpan span, Lanes lanes, std::uint64_t sequence, std::uint64_t previous)
       : NodeOperation(board, sequence, previous), span_(std::move(span)), lanes_(std::move(lanes)) {}
 
   bool advance() override;
   bool let_go() override { return !between_nodes_ || between_nodes_->let_go(); }
 
+ protected:
+  /// What exchanges this rank's slice between nodes. The sum ends in the slice of `result()`.
+  virtual std::unique_ptr<Operation> between_nodes(const Slice& slice, const Participants& participants) = 0;
+  virtual float* result() = 0;
+  const WindowSpan& span() const { return span_; }  ///< of the sum
+  int lanes() const { return lanes_.count; }
+
  private:
-  void work() override;
   bool carry();
   bool carries() { return board().rank() < lanes_.count; }
 
   WindowSpan span_;
   Lanes lanes_;
   bool node_is_done_ = false, carried_mine_ = false;
-  std::optional<MessageCombine<float, Sum>> between_nodes_;
+  std::unique_ptr<Operation> between_nodes_;
   int carried_ = 0;
+};
+
+/// values[i] ← Σ_r values_r[i] over several nodes. Between M nodes each rank of a lane sends 2 (n / lanes) (M − 1) / M
+/// floats. Same bits everywhere: ranks of a node are added in order, then nodes in order.
+class NodesSum final : public NodesOperation {
+ public:
+  using NodesOperation::NodesOperation;
+
+ private:
+  void work() override;
+  std::unique_ptr<Operation> between_nodes(const Slice& slice, const Participants& participants) override;
+  float* result() override { return span().parts[static_cast<std::size_t>(board().rank())]; }
+};
+
+/// The root of a TreeSum over several nodes: each node adds up the largest subtrees whose vectors are all its own. Each
+/// rank of a lane, on a node with k of these sums, sends (k + 1) (n / lanes) (M − 1) / M floats to the M − 1 others.
+class NodesTreeSum final : public NodesOperation {
+ public:
+  /// \param spans of the vectors, by number \param topology of the ranks that `order` speaks of
+  NodesTreeSum(Board& board, std::vector<WindowSpan> spans, const TreeSum& order, const Topology& topology, Lanes lanes,
+               std::uint64_t sequence, std::uint64_t previous);
+
+ private:
+  void work() override;
+  std::unique_ptr<Operation> between_nodes(const Slice& slice, const Participants& participants) override;
+  float* result() override;
+  float* vector_of(const TreeSum::Input& input) const;
+
+  std::vector<WindowSpan> spans_;
+  std::vector<int> place_on_node_;  ///< [ranks]
+  GroupedTreeSum grouped_;
+  std::vector<GroupedTreeSum::Part> mine_;  ///< the parts of this node
 };
 
 /// values[i] ← values_0[i] ∘ values_1[i] ∘ … of a few values on one node: every rank reads the inboxes of all.
