@@ -32,7 +32,7 @@ void require_whole_micro_batches(const Config& config, int replicas) {
 }
 
 /// GPUs do not sum exactly, so that the norm of a vector that stages share would not have the bits of a single rank's.
-void require_no_norms(const Config& config, const kernels::Backend& backend) {
+void require_no_norms(const Config& config, kernels::Backend& backend) {
   const bool on_gpus = config.device == DeviceChoice::cuda || backend.device() != nullptr;
   const bool clips = config.optimizer.clip_norm != 0;
   if (!on_gpus || !(clips || optim::traits_of(config.optimizer).has_block_rates)) return;
