@@ -1,4 +1,5 @@
 // Pipelines and reproducible sums on devices: the bits of one rank with a device.
+#include <atomic>
 #include <catch2/catch.hpp>
 
 #include "devices.hpp"
@@ -15,7 +16,8 @@ std::string text_of(comm::DeviceTransport transport) { return transport == kNccl
 
 /// On so many ranks: a device each with NCCL, and one for all of them through plain memory. 23 examples in batches of
 /// 9: the last step of an epoch has 5.
-Training training_of(int ranks, comm::DeviceTransport transport, Index micro_batches) {
+Training training_of(int ranks, comm::DeviceTransport transport, Index micro_batches,
+                     kernels::Precision precision = kernels::Precision::fp32) {
   Training training;
   training.model = small_network(/*batch_norm=*/true);
   training.strategy = strategy_of("kind = 'allreduce'");
@@ -25,9 +27,7 @@ Training training_of(int ranks, comm::DeviceTransport transport, Index micro_bat
   training.epochs = 2;
   training.ranks = ranks;
   training.device_transport = transport;
-  training.backend = [transport](int rank) {
-    return kernels::make_cuda_backend(transport == kNccl ? rank : 0, kernels::Precision::fp32);
-  };
+  training.backend = [=](int rank) { return kernels::make_cuda_backend(transport == kNccl ? rank : 0, precision); };
   return training;
 }
 
@@ -97,6 +97,59 @@ TEST_CASE("activations that are made anew on devices change no bit", "[gpu][pipe
       training.replica = replica_of(schedule, 2);
       training.replica.recompute = Recompute::all;
       check_same(train(examples, training), expected);
+    }
+  }
+}
+
+TEST_CASE("a stage with several pieces rounds the parameters of all of them", "[gpu][pipeline]") {
+  const Examples examples = small_images();
+  const Devices one(1);
+  const auto expected = train(examples, training_of(1, kStaged, 5, kernels::Precision::bf16));
+  for (const auto transport : {kNccl, kStaged}) {
+    INFO(text_of(transport));
+    const Devices devices(2);
+    Training training = training_of(2, transport, 5, kernels::Precision::bf16);
+    training.replica = replica_of(PipelineSchedule::interleaved, 2);
+    check_same(train(examples, training), expected);
+  }
+}
+
+TEST_CASE("with NCCL messages are a part of the devices' work", "[gpu][pipeline]") {
+  const Examples examples = small_images(36);
+  const Devices devices(2);
+  const auto statistics_of = [&](comm::DeviceTransport transport) {
+    Training training = training_of(2, transport, 3);
+    training.replica = replica_of(PipelineSchedule::one_forward_one_backward, 2);
+    simulated::reset_statistics();
+    const auto trained = train(examples, training);
+    REQUIRE(trained[0].counters.boundary_bytes > 0);
+    return simulated::statistics();
+  };
+  const simulated::Statistics nccl = statistics_of(kNccl), staged = statistics_of(kStaged);
+  constexpr std::uint64_t kMessages = 2 * 3 * 8;  // both ways, micro-batches, steps
+  CHECK(nccl.collectives == 2 * kMessages);
+  CHECK(staged.collectives == 0);
+  CHECK(staged.copies_to_host == nccl.copies_to_host + kMessages);
+  CHECK(nccl.graph_launches > 0);  // what is between the messages is recorded
+  CHECK(staged.graph_launches > 0);
+}
+
+TEST_CASE("a stage that fails does not leave the other ones waiting", "[gpu][pipeline]") {
+  const Examples examples = small_images();
+  for (const auto transport : {kNccl, kStaged}) {
+    for (const int failing : {0, 1, 2}) {
+      INFO(text_of(transport) << ", stage " << failing);
+      const Devices devices(3);
+      Training training = training_of(3, transport, 5);
+      training.replica = replica_of(PipelineSchedule::one_forward_one_backward, 3);
+      std::atomic<int> rank = 0;
+      training.source = [&](const data::SourceOptions& options) {
+        const bool fails = rank++ == failing;
+        return std::make_unique<PausingSource>(examples, options, [fails, batches = 0]() mutable {
+          if (fails && ++batches == 8) throw DataError("no more examples");
+        });
+      };
+      CHECK_THROWS_AS(train(examples, training), DataError);
     }
   }
 }
