@@ -2,9 +2,10 @@
 
 import json
 import re
+import subprocess
 import unittest
 
-from harness import CONFIG, BinaryTest, messages
+from harness import CONFIG, BinaryTest, command, messages
 
 # Four blocks that can be cut, of which the first two have most flops and the last most parameters.
 LAYERS = """layers = [
@@ -142,6 +143,57 @@ class Refused(Placed):
         self.refused(2, "must be an integer or 'auto'", "replica.stages=many")
         self.refused(2, "must be an integer or 'largest'", "train.batch_size=huge")
         self.refused(2, "trains only models that each rank holds", "replica.stages=auto", "strategy.kind=hogwild")
+
+
+WIDE = (
+    """
+name = "wide"
+[data]
+path = "digits.h5"
+[model]
+kind = "network"
+layers = [
+  { kind = "flatten" },
+"""
+    + 13 * '  { kind = "dense", units = 2160 },\n  { kind = "relu" },\n'
+    + """  { kind = "dense", units = 10 },
+]
+[optimizer]
+kind = "adam"
+learning_rate = 0.0001
+[train]
+threads = 1
+epochs = 1
+batch_size = 120
+micro_batches = 8
+[replica]
+stages = "auto"
+"""
+)
+
+
+class LargerThanARank(BinaryTest):
+    """A model that needs 1.5 GiB, on ranks of which each may have 600 MiB of data."""
+
+    LIMIT = 600 * MIB
+
+    def train_limited(self, ranks):
+        words = ["prlimit", f"--data={self.LIMIT}", *command(ranks, "train", "wide.toml", "--output", "run")]
+        return subprocess.run(words, cwd=self.folder, text=True, capture_output=True)
+
+    def test_it_is_trained_on_four_ranks_and_refused_on_two(self):
+        self.write("wide.toml", WIDE)
+        whole = json.loads(self.succeed("info", "wide.toml", "--json", "--set", "replica.stages=1").out)
+        self.assertGreater(whole["peak_memory_bytes"], 1.5 * 1024 * MIB)
+        refused = self.train_limited(2)
+        self.assertEqual(refused.returncode, 2, refused)
+        self.assertRegex(refused.stderr, r"fits into no placement on 2 ranks: stage \d .* would need .* more than")
+        self.assertFalse((self.folder / "run").exists())
+        done = self.train_limited(4)
+        self.assertEqual(done.returncode, 0, done)
+        summary = self.summary("run")
+        self.assertEqual(summary["pipeline"]["stages"], 4)
+        self.assertLess(summary["peak_memory_bytes"], self.LIMIT)
 
 
 if __name__ == "__main__":

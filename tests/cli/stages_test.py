@@ -1,11 +1,15 @@
 """Runs whose replicas are pipelines: each stage holds some layers, and all that a run leaves is the serial run's."""
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import unittest
 
 from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages
+
+SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
 PIPELINE = (
     CONFIG.replace("threads = 1", "threads = 1\nmicro_batches = 4\nweight_average = 0.9")
@@ -195,6 +199,82 @@ class Trained(BinaryTest):
         self.assertEqual(found["different_parameters"], expected["different_parameters"])
         self.assertEqual(found["largest_difference"], expected["largest_difference"])
         self.assertAlmostEqual(found["relative_distance"], expected["relative_distance"], places=12)
+
+
+AUTOENCODER = """
+name = "autoencoder"
+[data]
+path = "digits.h5"
+targets = "features"
+[model]
+kind = "network"
+loss = "mean_squared_error"
+layers = [
+  { kind = "flatten" },
+  { kind = "dense", units = 64 },
+  { kind = "relu" },
+  { kind = "dropout", rate = 0.1 },
+  { kind = "dense", units = 16 },
+  { kind = "tanh" },
+  { kind = "dense", units = 64 },
+  { kind = "relu" },
+  { kind = "dense", units = 784 },
+]
+[optimizer]
+kind = "adamw"
+weight_decay = 0.1
+learning_rate = 0.001
+[train]
+threads = 1
+epochs = 2
+"""
+
+
+class Models(BinaryTest):
+    """Each schedule once, on 2 to 4 ranks; 240 examples in batches of 50, of which the last has 40."""
+
+    DIVISIONS = (
+        (2, stages(2, "replica.schedule=naive")),
+        (3, stages(3, "replica.schedule=gpipe")),
+        (4, stages(4)),
+        (2, stages(2, "replica.schedule=interleaved", "replica.chunks=2", "replica.recompute=all")),
+        (3, stages(3, "replica.schedule=zero_bubble")),
+    )
+
+    def compare(self, config, *pairs):
+        sizes = ("train.batch_size=50", "train.micro_batches=5", "train.threads=1")
+        words = settings("data.path=digits.h5", *sizes, *pairs)
+        self.train("serial", *words, config=config)
+        for i, (ranks, division) in enumerate(self.DIVISIONS):
+            with self.subTest(division=division):
+                self.train(f"run{i}", *words, *division, ranks=ranks, config=config)
+                self.assert_same_bits(f"run{i}", "serial")
+
+    def test_lenet(self):
+        self.compare(SOURCE / "configs/lenet.toml", "train.epochs=1")
+
+    def test_resnet(self):
+        self.compare(SOURCE / "configs/resnet20.toml", "train.epochs=1", "schedule.kind=constant")
+
+    def test_autoencoder(self):
+        self.write("autoencoder.toml", AUTOENCODER)
+        self.compare("autoencoder.toml")
+
+
+class Bytes(BinaryTest):
+    """What goes from stage to stage, and between the replicas of a stage."""
+
+    def test_a_step_sends_each_boundary_twice_for_each_micro_batch(self):
+        self.write("autoencoder.toml", AUTOENCODER)
+        words = settings("train.batch_size=80", "train.micro_batches=5")
+        cuts = 'replica.placement.first_layers=["dense1", "dense2", "dense3"]'
+        widths = (64, 16)  # of the two boundaries
+        for ranks, reduction in ((3, "fast"), (6, "reproducible")):
+            with self.subTest(ranks=ranks):
+                more = stages(3, cuts, f"communication.reduction={reduction}")
+                self.train(f"run{ranks}", *words, *more, ranks=ranks, config="autoencoder.toml")
+                found = self.summary(f"run{ranks}")["pipeline"]["boundary_bytes_per_step"]
+                self.assertEqual(found, sum(2 * 5 * 16 * width * 4 for width in widths))
 
 
 if __name__ == "__main__":

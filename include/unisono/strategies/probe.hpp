@@ -9,7 +9,7 @@
 
 namespace unisono::strategies {
 
-/// The seconds that each segment between two neighbouring cut points takes here for one micro-batch: the least of a
+/// The seconds that each segment between two neighbouring cut points takes here for one micro-batch: the median of a
 /// few. Needs the memory of one segment at a time.
 std::vector<PassSeconds> time_segments(const models::Staged& model, kernels::Backend& backend, Index batch,
                                        const Clock& clock = steady_clock());

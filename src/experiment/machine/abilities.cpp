@@ -56,7 +56,7 @@ std::vector<double> found_limits(comm::Communicator& group) {
 /// Of one example, by timing micro-batches.
 std::vector<std::vector<strategies::PassSeconds>> measured(comm::Communicator& group, const Config& config,
                                                            const models::Model& model, kernels::Backend& backend) {
-  constexpr Index kLeast = 1, kMost = 64;
+  constexpr Index kLeast = 1, kMost = 256;
   const std::int64_t parts = std::max<std::int64_t>(config.train.micro_batches, 4);
   const Index batch = std::clamp(config.train.batch_size / parts, kLeast, kMost);
   std::vector<double> own;

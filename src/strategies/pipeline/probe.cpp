@@ -8,13 +8,16 @@
 namespace unisono::strategies {
 namespace {
 
-constexpr int kRepetitions = 4;  // the first warms up
+constexpr std::size_t kRepetitions = 5;        // after one that warms up
+constexpr Index kMostOthers = Index{4} << 20;  // floats: what the caches of usual CPUs cannot keep
 
 /// One segment with values of its own.
 class Probe {
  public:
-  Probe(const nn::Piece& piece, bool is_first, kernels::Backend& backend, Index batch)
-      : piece_(piece),
+  /// \param others memory that the other segments of a step touch: between two passes of a segment
+  Probe(const nn::Piece& piece, bool is_first, kernels::Backend& backend, Index batch, MutableView others)
+      : others_(others),
+        piece_(piece),
         is_first_(is_first),
         backend_(backend),
         batch_(batch),
@@ -42,20 +45,27 @@ class Probe {
                         .first_statistic = piece_.statistics().first,
                         .updates_statistics = false};
     PassSeconds seconds;
+    use_others();
+    if (!is_first_) std::ranges::fill(piece_.input(workspace), 0.5F);
     const Stopwatch forward(clock);
     is_first_ ? piece_.forward(pass, {.values = inputs_.view()}, workspace) : piece_.forward(pass, workspace);
     seconds.forward = forward.seconds();
+    use_others();
     std::ranges::fill(piece_.output_gradient(workspace), 0.01F);
     const Stopwatch inputs(clock);
     piece_.backward_inputs(pass, workspace);
     seconds.backward_inputs = inputs.seconds();
     const Stopwatch weights(clock);
-    piece_.backward_weights(pass, workspace, gradient_.view(), kernels::Write::overwrite, {});
+    piece_.backward_weights(pass, workspace, gradient_.view(), kernels::Write::add, {});
     seconds.backward_weights = weights.seconds();
     return seconds;
   }
 
  private:
+  /// Leaves the segment's parameters where they are when its turn comes again in a step: not in the fastest cache.
+  void use_others() {
+    for (float& value : others_) value += 1;
+  }
   static Index size_of(const FloatRange& range) { return range.last - range.first; }
   Buffer filled(Index floats, float value) const {
     Buffer buffer(floats, backend_.memory());
@@ -63,6 +73,7 @@ class Probe {
     return buffer;
   }
 
+  MutableView others_;
   const nn::Piece& piece_;
   bool is_first_;
   kernels::Backend& backend_;
@@ -73,10 +84,19 @@ class Probe {
   LocalReducer alone_;
 };
 
-void keep_least(PassSeconds& least, const PassSeconds& more) {
-  least.forward = std::min(least.forward, more.forward);
-  least.backward_inputs = std::min(least.backward_inputs, more.backward_inputs);
-  least.backward_weights = std::min(least.backward_weights, more.backward_weights);
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+PassSeconds median(const std::vector<PassSeconds>& all) {
+  const auto of = [&all](double PassSeconds::*pass) {
+    std::vector<double> values;
+    for (const PassSeconds& one : all) values.push_back(one.*pass);
+    return median(std::move(values));
+  };
+  return {of(&PassSeconds::forward), of(&PassSeconds::backward_inputs), of(&PassSeconds::backward_weights)};
 }
 
 }  // namespace
@@ -84,13 +104,15 @@ void keep_least(PassSeconds& least, const PassSeconds& more) {
 std::vector<PassSeconds> time_segments(const models::Staged& model, kernels::Backend& backend, Index batch,
                                        const Clock& clock) {
   const int segments = static_cast<int>(model.network().cut_points().size()) + 1;
+  Buffer others(std::min(2 * model.network().parameters().size(), kMostOthers));
   std::vector<PassSeconds> seconds;
   for (int i = 0; i < segments; ++i) {
     const nn::Piece piece = model.network().piece(i, i + 1);
-    Probe probe(piece, i == 0, backend, batch);
+    Probe probe(piece, i == 0, backend, batch, others.view());
     probe.time(clock);
-    PassSeconds& least = seconds.emplace_back(probe.time(clock));
-    for (int more = 2; more < kRepetitions; ++more) keep_least(least, probe.time(clock));
+    std::vector<PassSeconds> all(kRepetitions);
+    for (PassSeconds& one : all) one = probe.time(clock);
+    seconds.push_back(median(all));
   }
   return seconds;
 }
