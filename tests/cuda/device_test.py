@@ -192,6 +192,12 @@ class InParts(BinaryTest):
                 self.assert_same_bits("one", "some")
                 self.assertEqual(self.figures("one"), self.figures("some"))
 
+    def test_automatic_placement_is_refused(self):
+        for device in ("cuda", "auto"):
+            words = ("--set", f"device={device}", "--set", "allow_shared_device=true", "--set", "replica.stages=auto")
+            result = self.train("new", *words, "--set", "train.micro_batches=4", ranks=2, code=2)
+            self.assertIn("placed automatically only on CPUs", result.err)
+
     def test_norms_of_what_stages_share_are_refused(self):
         for setting, word in (("optimizer.clip_norm=1", "clip_norm"), ("optimizer.kind=lamb", "lamb")):
             words = ("--set", "train.micro_batches=4", "--set", "replica.stages=2", "--set", setting)
