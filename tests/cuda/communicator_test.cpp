@@ -274,7 +274,7 @@ TEST_CASE("sums in the order of a tree, each rank with the nodes that it has", "
   });
 }
 
-TEST_CASE("messages in the order of the devices' work go both ways at once", "[gpu][comm]") {
+TEST_CASE("messages in the order of the devices' work go there and back", "[gpu][comm]") {
   on_ranks([](Rank& rank) {
     comm::Communicator& ranks = *rank.ranks;
     comm::DeviceMessages* const messages = comm::device_messages(ranks);
