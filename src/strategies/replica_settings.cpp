@@ -97,14 +97,15 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
   const auto named = static_cast<std::int64_t>(placement.first_layers.size());
   visitor.require("placement", named == 0 || stages > 0,
                   "first_layers cuts the model by hand, but stages = \"auto\" chooses the cuts: set replica.stages to "
-                  "the number of stages, or remove first_layers");
-  visitor.require("placement", placement.ranks.empty() || std::ssize(placement.ranks) == stages,
-                  fmt::format("ranks names {}, but there {} {}: name one for each stage, or remove ranks",
-                              count_of(std::ssize(placement.ranks), "rank"), stages == 1 ? "is" : "are",
-                              stages == 0 ? "a number of stages that is chosen" : count_of(stages, "stage")));
+                  "the number of stages, or replica.placement.first_layers to []");
+  visitor.require(
+      "placement", placement.ranks.empty() || std::ssize(placement.ranks) == stages,
+      fmt::format("ranks names {}, but there {} {}: name one for each stage, or set replica.placement.ranks to []",
+                  count_of(std::ssize(placement.ranks), "rank"), stages == 1 ? "is" : "are",
+                  stages == 0 ? "a number of stages that is chosen" : count_of(stages, "stage")));
   visitor.require("placement", named == 0 || named == pieces(),
                   fmt::format("first_layers names {}, but there {} {} ({} × {}): name the layer that each piece begins "
-                              "with, or remove first_layers",
+                              "with, or set replica.placement.first_layers to []",
                               count_of(named, "layer"), pieces() == 1 ? "is" : "are", count_of(pieces(), "piece"),
                               count_of(stages, "stage"), count_of(chunks, "chunk")));
 }

@@ -1,13 +1,15 @@
 """Runs whose replicas are pipelines: each stage holds some layers, and all that a run leaves is the serial run's."""
 
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
 
-from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages
+from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages, ranks_of
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -157,6 +159,20 @@ class Trained(BinaryTest):
                 self.assertIn("resumed at step 10", result.out)
                 self.assertNotIn("up to rounding", result.out)
                 self.assert_same_run(run, "serial")
+
+    def test_it_goes_on_in_another_division_when_a_stage_was_killed(self):
+        endless = settings("train.epochs=1000000", "checkpoint.every_steps=1")
+        words = ("train", "config.toml", "--output", "run", *endless, *stages(3))
+        with self.started(*words, ranks=3) as process:
+            self.wait_for_step("run", 12, process)
+            os.kill(ranks_of(process)[1], signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # mpirun itself may hang now and then
+                self.assertNotEqual(process.wait(timeout=30), 0)
+        length = settings(f"train.epochs={self.last_step('run') // 10 + 2}")
+        self.train("serial", *length)
+        result = self.train("run", "--resume", *length, *stages(2, "replica.schedule=zero_bubble"), ranks=2)
+        self.assertIn("resumed at step", result.out)
+        self.assert_same_bits("run", "serial")
 
     def test_it_is_applied_on_any_number_of_ranks(self):
         self.train("serial")

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "machine/abilities.hpp"
 #include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "run/metrics_log.hpp"
@@ -58,14 +59,15 @@ struct Timing {
 /// A model that is trained on random data.
 class Trial {
  public:
-  Trial(comm::Communicator& world, const Config& config, const models::ModelInputs& inputs, Log& log)
+  /// \param given_rank this rank before the placement reordered them: that of which the config speaks
+  Trial(comm::Communicator& world, int given_rank, const Config& config, const models::ModelInputs& inputs, Log& log)
       : world_(world),
         config_(config),
         place_(world),
         parts_({world, place_, log}, config, inputs),
         training_(parts_, config),
         source_(inputs, source_options(parts_, config)),
-        fault_(config.fault, static_cast<std::uint64_t>(config.seed), world.rank()) {
+        fault_(config.fault, static_cast<std::uint64_t>(config.seed), given_rank) {
     parts_.initialise(static_cast<std::uint64_t>(config.seed));
   }
 
@@ -249,13 +251,17 @@ void bench(comm::Communicator& world, const Config& given, const BenchOptions& o
         config.data.path, data::name_of(inputs.kind)));
   }
   settle(config, {});
-  Trial trial(world, config, inputs, log);
+  Log silent(world.rank(), /*terminal=*/false);
+  const PlacedConfig placed = placed_config(
+      world, NodePlace(world), config, [&inputs] { return set_like(inputs); }, options.json ? silent : log);
+  const auto ordered = reordered(world, placed.order);
+  Trial trial(ordered ? *ordered : world, world.rank(), placed.config, inputs, log);
   require_cores(world, trial.parts().placement);
   Timing warm_up = trial.run(kWarmUpSteps);
   if (trial.on_device()) warm_up = trial.run(kWarmUpSteps);  // with libraries loaded, and kernels recorded
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
   const Timing timing = trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
-  const auto result = report(config, trial, timing, measure_peak(world, *trial.parts().backend));
+  const auto result = report(placed.config, trial, timing, measure_peak(world, *trial.parts().backend));
   log.info(options.json ? result.dump() : text_of(result));
 }
 

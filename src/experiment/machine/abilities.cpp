@@ -163,12 +163,13 @@ void require_placeable(const Config& config, const models::Model& model, kernels
     refuse("models are placed automatically only on CPUs so far");
 }
 
-PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& given, Log& log) {
+PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& given,
+                           const std::function<data::DatasetInfo()>& inspect, Log& log) {
   if (given.replica.stages == 1 && !given.is_placed_automatically()) return {given, {}};
   Config config = given;
   if (will_use_gpus(group, given)) config.device = DeviceChoice::cuda;
   if (config.device == DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};
-  const data::DatasetInfo data = data::inspect_dataset(config.data);
+  const data::DatasetInfo data = inspect();
   settle(config, data);
   Log silent(group.rank(), /*terminal=*/false);
   const auto strategy = strategies::make_strategy(config.strategy);
@@ -188,6 +189,11 @@ PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, co
   if (group.is_root()) log.info(text_of(placed, result.config, group.size()));
   result.order = order_of(result.config, group.size());
   return result;
+}
+
+std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order) {
+  if (order.empty()) return nullptr;
+  return group.split(0, static_cast<int>(std::ranges::find(order, group.rank()) - order.begin()));
 }
 
 }  // namespace unisono::experiment

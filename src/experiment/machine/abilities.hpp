@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "machine/placement.hpp"
 #include "machine/placing.hpp"
 #include "unisono/base/log.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/data/dataset.hpp"
 
 namespace unisono::experiment {
 
@@ -29,6 +32,11 @@ struct PlacedConfig {
 
 /// Fills in what the config leaves to the placement. Does nothing where each rank holds the whole model and nothing is
 /// left open. Collective. \throws ConfigError where the model does not fit into the ranks' memory
-PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& config, Log& log);
+/// \param inspect says what the examples are like; called only where it matters
+PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& config,
+                           const std::function<data::DatasetInfo()>& inspect, Log& log);
+
+/// The group with its ranks in the order of a placement. Collective. \return null where they are in order
+std::unique_ptr<comm::Communicator> reordered(comm::Communicator& group, const std::vector<int>& order);
 
 }  // namespace unisono::experiment

@@ -23,12 +23,7 @@ namespace {
 /// The set's info, or that of a hypothetical set with examples of the given shape, which takes no memory.
 data::DatasetInfo data_info(const Config& config, const std::optional<SyntheticShape>& shape) {
   const models::ModelInputs inputs = shapes_of(config, shape);
-  if (!shape) return data::inspect_dataset(config.data);
-  data::DatasetInfo info;
-  info.features = inputs.features;
-  info.classes = inputs.classes;
-  info.target_size = inputs.target_size;
-  return info;
+  return shape ? set_like(inputs) : data::inspect_dataset(config.data);
 }
 
 std::string table_text(const std::vector<models::LayerSummary>& layers) {

@@ -43,6 +43,14 @@ models::ModelInputs inputs_of(const data::DatasetInfo& info) {
           .target_size = info.target_size};
 }
 
+data::DatasetInfo set_like(const models::ModelInputs& inputs) {
+  data::DatasetInfo info;
+  info.features = inputs.features;
+  info.classes = inputs.classes;
+  info.target_size = inputs.target_size;
+  return info;
+}
+
 namespace {
 
 /// How many threads the config asks for per rank; 0: its fair share of the cores.

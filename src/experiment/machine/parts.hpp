@@ -44,6 +44,8 @@ class SharedDataset {
 
 /// The part of a set's info that determines the shapes of a model.
 models::ModelInputs inputs_of(const data::DatasetInfo& info);
+/// The info of a hypothetical table with examples of these shapes, which takes no memory.
+data::DatasetInfo set_like(const models::ModelInputs& inputs);
 
 /// Where and by which ranks a model is made.
 struct ModelPlace {

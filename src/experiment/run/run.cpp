@@ -33,7 +33,8 @@ std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(
 /// One run, from making its parts to its result. Its construction is collective.
 class Run {
  public:
-  Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options);
+  /// \param given_rank this rank before the placement reordered them: that of which the config speaks
+  Run(Job& job, comm::Communicator& group, int given_rank, const Config& config, const RunOptions& options);
   RunResult train();
 
  private:
@@ -54,6 +55,7 @@ class Run {
 
   Job& job_;
   comm::Communicator& group_;
+  const int given_rank_;
   const RunOptions& options_;
   Config config_;  ///< with what the data decide
   Log log_;
@@ -72,9 +74,10 @@ class Run {
   std::optional<Repetition> repetition_;
 };
 
-Run::Run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options)
+Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& config, const RunOptions& options)
     : job_(job),
       group_(group),
+      given_rank_(given_rank),
       options_(options),
       config_(config),
       log_(job.log(), group.rank()),
@@ -201,7 +204,7 @@ ObserverContext Run::observer_context() {
 
 void Run::make_steps(TrainingObserver& observer) {
   const optim::Schedule schedule = schedule_of(config_, source_->steps_per_epoch());
-  strategies::Fault fault(config_.fault, seed_of(config_), group_.rank());
+  strategies::Fault fault(config_.fault, seed_of(config_), given_rank_);
   strategies::TrainContext context{.communicator = parts_.grid.data(),
                                    .backend = *parts_.backend,
                                    .model = *parts_.model,
@@ -256,11 +259,10 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
 
 RunResult run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options) {
   require_same_experiment(group, config);
-  const PlacedConfig placed = placed_config(group, job.place(), config, job.log());
-  if (placed.order.empty()) return Run(job, group, placed.config, options).train();
-  const auto place = std::ranges::find(placed.order, group.rank()) - placed.order.begin();
-  const auto ordered = group.split(0, static_cast<int>(place));
-  return Run(job, *ordered, placed.config, options).train();
+  const PlacedConfig placed = placed_config(
+      group, job.place(), config, [&config] { return data::inspect_dataset(config.data); }, job.log());
+  const auto ordered = reordered(group, placed.order);
+  return Run(job, ordered ? *ordered : group, group.rank(), placed.config, options).train();
 }
 
 }  // namespace unisono::experiment
