@@ -34,6 +34,11 @@ float scale_of(const data::Batch& batch, MeanOver mean_over) {
   return 1.0F / static_cast<float>(std::max<Index>(1, examples));
 }
 
+void settle(TrainContext& run) {
+  run.backend.collect(run.sums);
+  run.sums.settle();
+}
+
 data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) {
   const double reduced_before = reducer_seconds(run);
   for (bool first = true;; first = false) {
@@ -47,7 +52,10 @@ data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientE
       run.model.loss_and_gradient(batch, scale_of(batch, mean_over), run.state, target.gradient, target.write, ready,
                                   run.sums);
     }
-    if (run.leaves > 0) run.sums.settle();
+    if (run.leaves > 0) {
+      const Phase phase(run, run.seconds.compute);
+      settle(run);
+    }
     if (batch.last_of_step) {
       const double reduced = reducer_seconds(run) - reduced_before;
       run.seconds.exposed_communication += reduced;

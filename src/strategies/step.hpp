@@ -46,6 +46,9 @@ GradientTarget target_of(const TrainContext& run, const MicroBatchPlace& place, 
 /// 1/n, with which the gradients of a micro-batch's examples are multiplied.
 float scale_of(const data::Batch& batch, MeanOver mean_over);
 
+/// Moves the losses of a micro-batch to exact sums, where sums are reproducible. Waits for a device that has them.
+void settle(TrainContext& run);
+
 /// What SingleReplica::gradient_of_step does. Workers of servers, which train no replicas, call it themselves.
 data::Batch accumulate_gradient(TrainContext& run, MeanOver mean_over, GradientExchange* exchange = nullptr);
 

@@ -2,32 +2,18 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
+#include "devices.hpp"
 #include "expect.hpp"
-#include "simulated_cuda/control.hpp"
 #include "unisono/comm/buckets.hpp"
 #include "unisono/comm/device.hpp"
+#include "unisono/comm/device_messages.hpp"
+#include "unisono/comm/sum_tree.hpp"
 #include "unisono/kernels/cuda.hpp"
 
 namespace unisono {
 namespace {
-
-/// So many devices, for the length of a test.
-class Devices {
- public:
-  explicit Devices(int count) {
-    setenv("UNISONO_SIMULATED_DEVICES", std::to_string(count).c_str(), 1);
-    simulated::restart();
-  }
-  ~Devices() {
-    unsetenv("UNISONO_SIMULATED_DEVICES");
-    simulated::restart();
-  }
-  Devices(const Devices&) = delete;
-  Devices& operator=(const Devices&) = delete;
-};
 
 /// A rank, its device, and a communicator that knows it.
 struct Rank {
@@ -242,6 +228,76 @@ TEST_CASE("messages between devices, and a group of some ranks", "[gpu][comm]") 
     Buffer more = rank.vector(std::vector<float>(16, 1));  // all of them go on without the group
     ranks.allreduce_sum(more.view());
     EXPECT(rank.values(more.view())[7] == static_cast<float>(ranks.size()));
+  });
+}
+
+TEST_CASE("sums in the order of a tree, each rank with the nodes that it has", "[gpu][comm]") {
+  constexpr int kLeaves = 6;
+  constexpr std::size_t kSize = 1000;
+  const auto leaf = [](int number, std::size_t i) {
+    return 1.0F / static_cast<float>(number + 3 + static_cast<int>(i));
+  };
+  on_ranks([&](Rank& rank) {
+    comm::Communicator& ranks = *rank.ranks;
+    const comm::SumTree tree(kLeaves);
+    std::vector<comm::Slice> shares;
+    for (int r = 0; r < ranks.size(); ++r) shares.push_back(comm::slice_of(kLeaves, r, ranks.size()));
+    const comm::TreeSum order(tree, shares);
+    const std::function<float(comm::SumTree::Node, std::size_t)> value = [&](comm::SumTree::Node node, std::size_t i) {
+      if (node.level == 0) return leaf(node.number, i);
+      const float left = value(comm::SumTree::left(node), i);
+      const comm::SumTree::Node right = comm::SumTree::right(node);
+      return tree.is_empty(right) ? left : left + value(right, i);
+    };
+    for (int time = 0; time < 3; ++time) {
+      std::vector<Buffer> buffers;
+      for (int i = 0; i < order.vectors; ++i) buffers.emplace_back(kSize, ranks.shared_allocator());
+      const auto nodes = tree.cover(shares[static_cast<std::size_t>(ranks.rank())]);
+      for (std::size_t n = 0; n < nodes.size(); ++n) {
+        std::vector<float> values(kSize);
+        for (std::size_t i = 0; i < kSize; ++i) values[i] = value(nodes[n], i) / 2;
+        Buffer& own = buffers[static_cast<std::size_t>(comm::TreeSum::vector_of(n, nodes.size()))];
+        rank.backend->memory().copy(values, own.view());
+        rank.double_it(own.view());
+      }
+      std::vector<comm::RequestPtr> parts;
+      for (const std::size_t first : {std::size_t{500}, std::size_t{0}}) {
+        std::vector<std::span<float>> vectors;
+        for (Buffer& buffer : buffers) vectors.push_back(buffer.view().subspan(first, 500));
+        parts.push_back(ranks.start_tree_sum(vectors, order));
+      }
+      for (const comm::RequestPtr& part : parts) part->wait();
+      rank.double_it(buffers.front().view());
+      const std::vector<float> sum = rank.values(buffers.front().view());
+      for (std::size_t i = 0; i < kSize; ++i) EXPECT(sum[i] == 2 * value(tree.root(), i));
+    }
+  });
+}
+
+TEST_CASE("messages in the order of the devices' work go there and back", "[gpu][comm]") {
+  on_ranks([](Rank& rank) {
+    comm::Communicator& ranks = *rank.ranks;
+    comm::DeviceMessages* const messages = comm::device_messages(ranks);
+    if (messages == nullptr || ranks.size() == 1) return;
+    constexpr std::size_t kSize = 300;
+    const int own = ranks.rank(), last = ranks.size() - 1;
+    Buffer buffer(static_cast<Index>(kSize), rank.backend->memory());
+    // Each rank passes on what it gets, doubled: to the last one, and back.
+    for (int round = 0; round < 5; ++round) {
+      if (own == 0) rank.backend->memory().copy(own_values(round, kSize), buffer.view());
+      if (own > 0) messages->start_receive(buffer.view(), own - 1)->wait();
+      rank.double_it(buffer.view());
+      if (own < last) {
+        messages->start_send(buffer.view(), own + 1)->wait();
+        messages->start_receive(buffer.view(), own + 1)->wait();
+      }
+      rank.double_it(buffer.view());
+      if (own > 0) messages->start_send(buffer.view(), own - 1)->wait();
+      if (own > 0) continue;
+      const float factor = std::exp2(2.0F * static_cast<float>(ranks.size()));
+      const std::vector<float> values = rank.values(buffer.view());
+      for (std::size_t i = 0; i < kSize; ++i) EXPECT(values[i] == factor * own_values(round, kSize)[i]);
+    }
   });
 }
 

@@ -138,6 +138,75 @@ class OnADevice(BinaryTest):
         self.assertEqual(self.unisono("predict", "run", "--device", "cuda", "--output", "out.csv").code, 0)
 
 
+class InParts(BinaryTest):
+    """Pipelines, and sums that do not depend on the number of ranks: the same bits as on one rank with the device."""
+
+    MORE = ("--set", "train.weight_average=0.9", "--set", "optimizer.kind=adamw")
+
+    def setUp(self):
+        super().setUp()
+        self.write("config.toml", RESIDUAL)
+
+    def figures(self, run, norms=True):
+        """What the metrics say of the model: losses, accuracies, norms."""
+        apart = ("seconds", "examples_per_second", "memory", "ranks", "threads")
+        apart += () if norms else ("gradient_norm", "parameter_norm")
+        return [{key: value for key, value in line.items() if not key.startswith(apart)} for line in self.metrics(run)]
+
+    def test_a_pipeline_leaves_what_one_rank_leaves(self):
+        arguments = (*CUDA, *self.MORE, "--set", "train.micro_batches=4")
+        self.train("one", *arguments)
+        for stages, *more in ((2, "replica.schedule=interleaved", "replica.chunks=2"), (3, "replica.recompute=all")):
+            words = [word for setting in (f"replica.stages={stages}", *more) for word in ("--set", setting)]
+            with self.subTest(words):
+                self.train("parts", "--overwrite", *arguments, *words, ranks=stages)
+                self.assert_same_bits("one", "parts")
+                self.assertEqual(self.figures("one", norms=False), self.figures("parts", norms=False))
+                for own, other in zip(self.metrics("one"), self.metrics("parts")):
+                    for norm in {"gradient_norm", "parameter_norm"} & own.keys():
+                        self.assertTrue(math.isclose(own[norm], other[norm], rel_tol=1e-12))
+        figures = [self.succeed("evaluate", run, "--device", "cuda").out for run in ("one", "parts")]
+        self.assertEqual(*(text.replace("parts", "one") for text in figures))
+
+    def test_a_pipeline_of_examples_that_are_copied(self):
+        arguments = (*CUDA, "--set", "train.micro_batches=4", "--set", "data.reader=streaming")
+        self.train("one", *arguments)
+        self.train("parts", *arguments, "--set", "replica.stages=2", "--set", "replica.recompute=all", ranks=2)
+        self.assert_same_bits("one", "parts")
+
+    def test_a_run_is_resumed_in_other_parts(self):
+        arguments = (*CUDA, *self.MORE, "--set", "train.micro_batches=4")
+        self.train("whole", *arguments, "--set", "train.epochs=3")
+        self.train("parts", *arguments, "--set", "train.epochs=1", "--set", "replica.stages=2", ranks=2)
+        self.train("parts", "--resume", *arguments, "--set", "train.epochs=2", "--set", "replica.stages=3", ranks=3)
+        self.train("parts", "--resume", *arguments, "--set", "train.epochs=3")
+        self.assert_same_bits("whole", "parts")
+
+    def test_reproducible_sums_have_the_same_bits_on_any_ranks(self):
+        arguments = (*CUDA, *self.MORE, "--set", "train.micro_batches=8")
+        arguments += ("--set", "communication.reduction=reproducible", "--set", "optimizer.clip_norm=0.5")
+        self.train("one", *arguments)
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                self.train("some", "--overwrite", *arguments, ranks=ranks)
+                self.assert_same_bits("one", "some")
+                self.assertEqual(self.figures("one"), self.figures("some"))
+
+    def test_automatic_placement_is_refused(self):
+        for device in ("cuda", "auto"):
+            words = ("--set", f"device={device}", "--set", "allow_shared_device=true", "--set", "replica.stages=auto")
+            result = self.train("new", *words, "--set", "train.micro_batches=4", ranks=2, code=2)
+            self.assertIn("placed automatically only on CPUs", result.err)
+
+    def test_norms_of_what_stages_share_are_refused(self):
+        for setting, word in (("optimizer.clip_norm=1", "clip_norm"), ("optimizer.kind=lamb", "lamb")):
+            words = ("--set", "train.micro_batches=4", "--set", "replica.stages=2", "--set", setting)
+            result = self.train("new", *CUDA, *words, ranks=2, code=2)
+            self.assertIn("computed only on CPUs", result.err)
+            self.assertIn(word, result.err)
+            self.assertFalse((self.folder / "new").exists())
+
+
 class WithoutADevice(BinaryTest):
     def check(self, code, *words, environment=None, ranks=0, arguments=()):
         result = self.unisono(

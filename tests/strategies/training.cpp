@@ -17,17 +17,25 @@ namespace {
 
 constexpr std::uint64_t kSeed = 5;
 
+std::vector<float> plain(Allocator& memory, View values) {
+  std::vector<float> copy(values.size());
+  memory.copy(values, copy);
+  return copy;
+}
+
 /// Writes down every step, and wishes to stop after some.
 class Recorder final : public Observer, public EventRecorder {
  public:
-  Recorder(Outcome& outcome, models::ModelState state, kernels::LossSums& sums, const Training& training)
-      : outcome_(outcome), state_(state), sums_(sums), training_(training) {}
+  Recorder(Outcome& outcome, kernels::Backend& backend, models::ModelState state, kernels::LossSums& sums,
+           const Training& training)
+      : outcome_(outcome), backend_(backend), state_(state), sums_(sums), training_(training) {}
 
   bool step(const StepRecord& record) override {
     outcome_.records.push_back(record);
+    backend_.collect(sums_);
     outcome_.sums.push_back(std::exchange(sums_, {}));
     outcome_.losses.push_back(outcome_.sums.back().loss);
-    outcome_.trajectory.emplace_back(state_.parameters.begin(), state_.parameters.end());
+    outcome_.trajectory.push_back(plain(backend_.memory(), state_.parameters));
     return !record.consistent || record.step < training_.stop_after;
   }
   std::int64_t next_due(std::int64_t step) const override {
@@ -37,21 +45,22 @@ class Recorder final : public Observer, public EventRecorder {
 
  private:
   Outcome& outcome_;
+  kernels::Backend& backend_;
   models::ModelState state_;
   kernels::LossSums& sums_;
   const Training& training_;
 };
-
-std::vector<float> copy(View values) { return {values.begin(), values.end()}; }
 
 /// What a rank owns while it trains; the strategy borrows it.
 class Rank {
  public:
   Rank(const Examples& examples, const Training& training, comm::Communicator& communicator)
       : training_(training),
-        grid_(communicator, {.data = communicator.size() / stages_of(training), .stages = stages_of(training)}),
+        backend_(training.backend ? training.backend(communicator.rank()) : kernels::make_cpu_backend(1)),
+        device_world_(make_device_world(communicator)),
+        grid_(device_world_ ? *device_world_ : communicator,
+              {.data = communicator.size() / stages_of(training), .stages = stages_of(training)}),
         communicator_(grid_.data()),
-        backend_(kernels::make_cpu_backend(1)),
         strategy_(make_strategy(training.strategy)),
         statistics_group_(communicator_.split(0, communicator_.rank())),
         reducer_(*statistics_group_),
@@ -63,11 +72,11 @@ class Rank {
         replica_(make_replica()),
         theta_(replica_->layout().size(), communicator_.shared_allocator()),
         gradient_(replica_->layout().size(), communicator_.shared_allocator()),
-        statistics_(replica_->statistics_layout().size()),
+        statistics_(replica_->statistics_layout().size(), backend_->memory()),
         source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer()) {
     for (const StateVector& vector : strategy_->state_vectors()) {
-      vectors_.push_back({vector, Buffer(replica_->layout().size())});
+      vectors_.push_back({vector, Buffer(replica_->layout().size(), backend_->memory())});
     }
     initialise();
     make_workers(examples);
@@ -82,7 +91,7 @@ class Rank {
     kernels::LossSums sums;
     const std::int64_t steps_per_epoch = source_->steps_per_epoch(), total_steps = training_.epochs * steps_per_epoch;
     const optim::Schedule schedule(training_.schedule, training_.optimizer.learning_rate, total_steps, steps_per_epoch);
-    Recorder recorder(outcome, state(), sums, training_);
+    Recorder recorder(outcome, *backend_, state(), sums, training_);
     TrainContext run{.communicator = communicator_,
                      .backend = *backend_,
                      .model = *model_,
@@ -113,17 +122,17 @@ class Rank {
     strategy_->train(run);
     outcome.total_seconds = watch.seconds();
     outcome.workspace_bytes = replica_->workspace_bytes();
-    outcome.parameters = stages_ ? whole(stages_->parameters(), theta_.view()) : copy(theta_.view());
-    outcome.statistics = stages_ ? whole(stages_->statistics(), statistics_.view()) : copy(statistics_.view());
+    outcome.parameters = whole(stages_ ? &stages_->parameters() : nullptr, theta_.view());
+    outcome.statistics = whole(stages_ ? &stages_->statistics() : nullptr, statistics_.view());
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
     for (optim::OptimizerState& own : outcome.optimizer_state) {
-      if (!stages_) break;
       Buffer all(model_->layout().size());
-      std::ranges::copy(whole(stages_->parameters(), own.values.view()), all.data());
+      std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, own.values.view()), all.data());
       own.values = std::move(all);
     }
     outcome.vectors = std::move(vectors_);
+    if (device_world_) backend_->device()->synchronise();
     grid_.all().barrier();  // shared memory goes when all are done with it
     return outcome;
   }
@@ -135,15 +144,24 @@ class Rank {
     const data::DataCursor cursor{first_step_ / source_->steps_per_epoch(), first_step_ % source_->steps_per_epoch()};
     source_->seek(cursor);
     for (Worker& worker : workers_) worker.source.seek(cursor);
-    std::ranges::copy(stopped.parameters, theta_.data());
-    std::ranges::copy(stopped.statistics, statistics_.data());
+    Allocator& memory = backend_->memory();
+    memory.copy(stopped.parameters, theta_.view());
+    memory.copy(stopped.statistics, statistics_.view());
     for (std::size_t i = 0; i < stopped.optimizer_state.size(); ++i) {
-      std::ranges::copy(stopped.optimizer_state[i].values.view(), optimizer_->state()[i].values.data());
+      memory.copy(stopped.optimizer_state[i].values.view(), optimizer_->state()[i].values.view());
     }
     for (std::size_t i = 0; i < stopped.vectors.size(); ++i) {
-      std::ranges::copy(stopped.vectors[i].values.view(), vectors_[i].values.data());
+      memory.copy(stopped.vectors[i].values.view(), vectors_[i].values.view());
     }
     optimizer_->set_steps(stopped.optimizer_steps);
+  }
+
+  /// Null where the backend has no device.
+  std::unique_ptr<comm::Communicator> make_device_world(comm::Communicator& ranks) const {
+    if (backend_->device() == nullptr) return nullptr;
+    comm::CommunicationSettings settings;
+    settings.device_transport = training_.device_transport;
+    return comm::make_device_communicator(ranks, *backend_->device(), settings);
   }
 
   static int stages_of(const Training& training) { return static_cast<int>(training.replica.stages); }
@@ -174,14 +192,21 @@ class Rank {
 
   void initialise() {
     if (!stages_) return model_->initialise(kSeed, state());
-    nn::initialise(stages_->parameters(), grid_.all().rank(), kSeed, theta_.view());
-    nn::initialise(stages_->statistics(), grid_.all().rank(), kSeed, statistics_.view());
+    initialise(stages_->parameters(), theta_);
+    initialise(stages_->statistics(), statistics_);
+  }
+  void initialise(const ShardMap& map, Buffer& shard) {
+    PlainValues values(shard.allocator(), shard.view());
+    nn::initialise(map, grid_.all().rank(), kSeed, values.view());
+    values.put_back();
   }
 
-  /// All of a vector of which this rank has a shard.
-  std::vector<float> whole(const ShardMap& map, View shard) {
-    std::vector<float> all(static_cast<std::size_t>(map.layout().size()));
-    comm::redistribute(grid_.all(), map, shard, ShardMap::whole(map.layout(), map.ranks()), all);
+  /// All of a vector of which this rank has a shard, or all where there is no map.
+  std::vector<float> whole(const ShardMap* map, View own) {
+    std::vector<float> shard = plain(backend_->memory(), own);
+    if (map == nullptr) return shard;
+    std::vector<float> all(static_cast<std::size_t>(map->layout().size()));
+    comm::redistribute(grid_.all(), *map, shard, ShardMap::whole(map->layout(), map->ranks()), all);
     return all;
   }
 
@@ -258,9 +283,10 @@ class Rank {
   }
 
   const Training& training_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<comm::Communicator> device_world_;  ///< null: the backend's memory is plain
   comm::ProcessGrid grid_;
   comm::Communicator& communicator_;  ///< the replicas
-  std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<Strategy> strategy_;
   std::unique_ptr<comm::Communicator> statistics_group_;
   comm::CommunicatorReducer reducer_;

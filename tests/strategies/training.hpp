@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory_source.hpp"
+#include "unisono/comm/device.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/strategies/replica_settings.hpp"
 #include "unisono/strategies/strategy.hpp"
@@ -31,6 +32,9 @@ StrategySettings strategy_with(StrategySettings settings, const Own& own) {
   return settings;
 }
 
+/// The backend of a rank.
+using MakeBackend = std::function<std::unique_ptr<kernels::Backend>(int rank)>;
+
 struct Outcome;
 
 struct Training {
@@ -53,6 +57,8 @@ struct Training {
   const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped; of more ranks, in turn
   const EventRecord* replayed = nullptr;          ///< keeps to this order
   std::int64_t due_every = 1;                     ///< steps after which the observer wants a consistent model
+  MakeBackend backend{};                          ///< empty: the CPU's
+  comm::DeviceTransport device_transport = comm::DeviceTransport::automatic;  ///< where backends have devices
 };
 
 /// What one rank was left with.

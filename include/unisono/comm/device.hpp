@@ -12,7 +12,8 @@ namespace unisono::comm {
 /// Wraps a communicator for ranks that have a device each: the spans given to it may lie in the device's memory, and
 /// its shared_allocator returns such memory. Collectives on device memory use NCCL, on the device's stream, where every
 /// rank has a device of its own and can load NCCL; else they are staged through plain memory and the wrapped
-/// communicator. Messages between two ranks are always staged. Collective.
+/// communicator. Sums in the order of a tree and messages with tags are always staged; device_messages are NCCL's.
+/// Collective.
 /// \param ranks the communicator to wrap; it and the device must outlive the result
 /// \param say is told on rank 0 which way is taken, where there is more than one rank
 /// \throws CommunicationError where settings.device_transport is "nccl" and it cannot be had

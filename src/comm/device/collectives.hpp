@@ -7,6 +7,7 @@
 #include <string>
 
 #include "unisono/comm/communicator.hpp"
+#include "unisono/comm/device_messages.hpp"
 #include "unisono/tensor/device.hpp"
 
 namespace unisono::comm {
@@ -25,11 +26,15 @@ class DeviceCollectives {
   virtual void allreduce_sum(std::span<float> values) = 0;
   virtual void allreduce_sum(std::span<double> values) = 0;
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
+  /// See Communicator::start_tree_sum.
+  virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
   virtual void reduce_scatter_sum(std::span<float> values) = 0;
   virtual void all_gather(std::span<float> values) = 0;
   virtual void allreduce_weighted_mean(std::span<float> values, double weight) = 0;
   /// Starts sums that still wait for data from the device. Called on all ranks before they begin another collective.
   virtual void flush() {}
+  /// Null: messages between two ranks are staged.
+  virtual DeviceMessages* messages() { return nullptr; }
 };
 
 /// Staged through plain memory, with the collectives of `ranks`.

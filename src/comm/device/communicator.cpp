@@ -71,7 +71,8 @@ RequestPtr DeviceCommunicator::start_allreduce_sum(std::span<float> values) {
 
 RequestPtr DeviceCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
   if (!is_there(vectors.front())) return below().start_tree_sum(vectors, order);
-  throw ConfigError("communication.reduction = \"reproducible\": not supported on GPUs yet; use \"fast\"");
+  if (size() == 1) return std::make_unique<Done>();
+  return collectives_->start_tree_sum(vectors, order);
 }
 
 void DeviceCommunicator::reduce_scatter_sum(std::span<float> values) {
@@ -114,6 +115,11 @@ std::vector<std::size_t> DeviceCommunicator::wait_any(std::span<Request* const> 
     if (auto* const staged = dynamic_cast<StagedMessage*>(message)) message = &staged->below();
   }
   return ranks_.wait_any(below, enough);
+}
+
+DeviceMessages* device_messages(Communicator& ranks) {
+  auto* const with_devices = dynamic_cast<DeviceCommunicator*>(&ranks);
+  return with_devices != nullptr ? with_devices->messages() : nullptr;
 }
 
 std::unique_ptr<Communicator> DeviceCommunicator::split(int color, int key) {

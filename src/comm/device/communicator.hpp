@@ -43,6 +43,8 @@ class DeviceCommunicator final : public Communicator {
   std::vector<std::size_t> wait_any(std::span<Request* const> messages, const std::function<bool()>& enough) override;
   void watch(std::string_view name, const std::function<bool()>& done) override { ranks_.watch(name, done); }
 
+  DeviceMessages* messages() { return collectives_->messages(); }
+
   std::unique_ptr<Communicator> split(int color, int key) override;
   std::unique_ptr<Communicator> alone() override;
   Allocator& shared_allocator() override { return collectives_->memory(); }

@@ -52,24 +52,33 @@ void Stage::wait_for_copy() { copy_->wait(); }
 /// A started sum: copies the values from the device, sums them by the wrapped communicator, and copies them back.
 class StagedSum final : public Request {
  public:
-  StagedSum(StagedCollectives& collectives, Stage stage) : collectives_(collectives), stage_(std::move(stage)) {
-    stage_->start_download();
+  /// \param stages of the vectors that are summed \param order of their sum; null: an allreduce of the only one
+  StagedSum(StagedCollectives& collectives, std::vector<Stage> stages, const TreeSum* order)
+      : collectives_(collectives), stages_(std::move(stages)), order_(order) {
+    for (Stage& stage : stages_) stage.start_download();
   }
 
-  bool has_come() { return stage_->copied(); }
-  void wait_for_download() { stage_->wait_for_copy(); }
+  bool has_come() {
+    return std::ranges::all_of(stages_, [](Stage& stage) { return stage.copied(); });
+  }
+  void wait_for_download() {
+    for (Stage& stage : stages_) stage.wait_for_copy();
+  }
   void start_sum() {
-    const std::span<std::byte> bytes = stage_->plain();
-    sum_ = collectives_.ranks().start_allreduce_sum(
-        {reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float)});
+    for (const Stage& stage : stages_) {
+      const std::span<std::byte> bytes = stage.plain();
+      vectors_.emplace_back(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+    }
+    sum_ = order_ != nullptr ? collectives_.ranks().start_tree_sum(vectors_, *order_)
+                             : collectives_.ranks().start_allreduce_sum(vectors_.front());
   }
 
   void wait() override {
     collectives_.advance(this, true);
     sum_->wait();
-    stage_->start_upload();
-    collectives_.keep(std::move(*stage_));
-    stage_.reset();
+    stages_.front().start_upload();
+    collectives_.keep(std::move(stages_.front()));
+    stages_.clear();
   }
   bool test() override {
     collectives_.advance(this, false);
@@ -86,7 +95,9 @@ class StagedSum final : public Request {
 
  private:
   StagedCollectives& collectives_;
-  std::optional<Stage> stage_;  ///< until it is waited for
+  std::vector<Stage> stages_;  ///< until it is waited for
+  const TreeSum* order_;
+  std::vector<std::span<float>> vectors_;  ///< the staging buffers
   RequestPtr sum_;
 };
 
@@ -139,10 +150,18 @@ void StagedCollectives::allreduce_sum(std::span<double> values) {
   through_plain_memory(values, [&](std::span<double> plain) { ranks_.allreduce_sum(plain); });
 }
 
-RequestPtr StagedCollectives::start_allreduce_sum(std::span<float> values) {
-  auto sum = std::make_unique<StagedSum>(*this, Stage(device_, &memory_, std::as_writable_bytes(values)));
+RequestPtr StagedCollectives::start(std::span<const std::span<float>> vectors, const TreeSum* order) {
+  std::vector<Stage> stages;
+  for (const std::span<float>& vector : vectors) stages.emplace_back(device_, &memory_, std::as_writable_bytes(vector));
+  auto sum = std::make_unique<StagedSum>(*this, std::move(stages), order);
   downloading_.push_back(sum.get());
   return sum;
+}
+
+RequestPtr StagedCollectives::start_allreduce_sum(std::span<float> values) { return start({&values, 1}, nullptr); }
+
+RequestPtr StagedCollectives::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
+  return start(vectors, &order);
 }
 
 void StagedCollectives::reduce_scatter_sum(std::span<float> values) {

@@ -68,6 +68,7 @@ class StagedCollectives final : public DeviceCollectives {
   void allreduce_sum(std::span<float> values) override;
   void allreduce_sum(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
+  RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
   void reduce_scatter_sum(std::span<float> values) override;
   void all_gather(std::span<float> values) override;
   void allreduce_weighted_mean(std::span<float> values, double weight) override;
@@ -83,6 +84,7 @@ class StagedCollectives final : public DeviceCollectives {
   void keep(Stage stage);
 
  private:
+  RequestPtr start(std::span<const std::span<float>> vectors, const TreeSum* order);
   template <typename T, typename Act>
   void through_plain_memory(std::span<T> values, Act act);
 

@@ -21,9 +21,11 @@ namespace unisono::comm::nccl {
   X(ncclGetVersion)               \
   X(ncclGroupEnd)                 \
   X(ncclGroupStart)               \
+  X(ncclRecv)                     \
   X(ncclRedOpCreatePreMulSum)     \
   X(ncclRedOpDestroy)             \
-  X(ncclReduceScatter)
+  X(ncclReduceScatter)            \
+  X(ncclSend)
 
 #define UNISONO_MEMBER(function) decltype(&::function) function;
 struct Functions {

@@ -1,8 +1,9 @@
-// Collectives by NCCL on the device's stream. Each starts when it is called, and is never part of a recorded CUDA
-// graph: NCCL requires that an operation is recorded on all ranks or on none, and the ranks' sequences of kernels
-// differ at times. Started sums run on a stream of their own, ordered by events with the device's stream. NCCL's
-// kernels wait on the device for the other ranks. So while this process waits for its device, it must watch the other
-// ranks; where one has failed, the operations are aborted.
+// Collectives and messages by NCCL on the device's stream. Each starts when it is called, and is never part of a
+// recorded CUDA graph: NCCL requires that an operation is recorded on all ranks or on none, and the ranks' sequences of
+// kernels differ at times. Started sums run on a stream of their own, ordered by events with the device's stream; so do
+// messages between two ranks. NCCL's kernels wait on the device for the other ranks. So while this process waits for
+// its device, it must watch the other ranks; where one has failed, the operations are aborted. Sums in the order of a
+// tree are made by the CPU: NCCL chooses an order of its own.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -85,6 +86,33 @@ class Groups {
   std::vector<ncclComm_t> groups_;  ///< neither ended nor aborted yet
 };
 
+class NcclCollectives;
+
+/// Messages on one stream, so that they move one after the other in the order of the calls. A send may wait for its
+/// receive, and a receive for its send, on the device and, where two ranks meet for the first time, in the call itself.
+/// The common order that DeviceMessages asks for keeps all of this free of deadlocks, also where NCCL starts the
+/// operations of a device strictly in the order of the calls (NCCL_LAUNCH_ORDER_IMPLICIT).
+class NcclMessages final : public DeviceMessages {
+ public:
+  explicit NcclMessages(NcclCollectives& collectives) : collectives_(collectives) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  }
+  ~NcclMessages() override { cudaStreamDestroy(stream_); }
+  NcclMessages(const NcclMessages&) = delete;
+  NcclMessages& operator=(const NcclMessages&) = delete;
+
+  RequestPtr start_send(View values, int peer) override;
+  RequestPtr start_receive(MutableView values, int peer) override;
+
+ private:
+  class Started;
+  std::unique_ptr<Started> begin();
+
+  NcclCollectives& collectives_;
+  cudaStream_t stream_ = nullptr;
+  std::vector<std::unique_ptr<Span>> free_;  ///< of messages that were waited for
+};
+
 class NcclCollectives final : public DeviceCollectives {
  public:
   NcclCollectives(Communicator& ranks, Device& device, std::shared_ptr<Groups> groups);
@@ -97,15 +125,24 @@ class NcclCollectives final : public DeviceCollectives {
   void allreduce_sum(std::span<float> values) override;
   void allreduce_sum(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
+  RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override {
+    return staged_->start_tree_sum(vectors, order);
+  }
   void reduce_scatter_sum(std::span<float> values) override;
   void all_gather(std::span<float> values) override;
   void allreduce_weighted_mean(std::span<float> values, double weight) override;
+  void flush() override { staged_->flush(); }
+  DeviceMessages* messages() override { return messages_.get(); }
+
+  // For its messages.
+
+  /// The device's stream, after all work that is queued.
+  cudaStream_t stream() { return static_cast<cudaStream_t>(device_.submit()); }
+  ncclComm_t group() const { return group_; }
 
  private:
   class Started;
   void wait_for_device(const std::function<bool()>& done);
-  /// The device's stream, after all work that is queued.
-  cudaStream_t stream() { return static_cast<cudaStream_t>(device_.submit()); }
 
   Communicator& ranks_;
   Device& device_;
@@ -117,6 +154,8 @@ class NcclCollectives final : public DeviceCollectives {
   cudaStream_t own_stream_ = nullptr;         ///< for started sums
   std::vector<std::unique_ptr<Span>> spans_;  ///< of the sums under way, in the order in which they were started
   std::size_t under_way_ = 0, awaited_ = 0;
+  std::unique_ptr<DeviceCollectives> staged_;  ///< through plain memory, for what NCCL does not have
+  std::unique_ptr<NcclMessages> messages_;
 };
 
 /// `wait` makes the device's stream wait for the sum; it does not block this process.
@@ -135,8 +174,52 @@ class NcclCollectives::Started final : public Request {
   std::size_t span_;
 };
 
+/// `wait` makes the device's stream wait for the message; it does not block this process.
+class NcclMessages::Started final : public Request {
+ public:
+  Started(NcclMessages& messages, std::unique_ptr<Span> span) : messages_(messages), span_(std::move(span)) {}
+  const Span& span() const { return *span_; }
+  void wait() override {
+    span_->hold(messages_.collectives_.stream());
+    messages_.free_.push_back(std::move(span_));
+  }
+  bool test() override { return true; }
+  bool wait_unless(const std::function<bool()>&) override { return true; }
+
+ private:
+  NcclMessages& messages_;
+  std::unique_ptr<Span> span_;
+};
+
+std::unique_ptr<NcclMessages::Started> NcclMessages::begin() {
+  const cudaStream_t device = collectives_.stream();  // which is this thread's from here on: events are made for that
+  if (free_.empty()) free_.push_back(std::make_unique<Span>());
+  auto span = std::move(free_.back());
+  free_.pop_back();
+  span->begin(device, stream_);
+  return std::make_unique<Started>(*this, std::move(span));
+}
+
+RequestPtr NcclMessages::start_send(View values, int peer) {
+  auto started = begin();
+  check(functions().ncclSend(values.data(), values.size(), ncclFloat, peer, collectives_.group(), stream_), "ncclSend");
+  started->span().end(stream_);
+  return started;
+}
+
+RequestPtr NcclMessages::start_receive(MutableView values, int peer) {
+  auto started = begin();
+  check(functions().ncclRecv(values.data(), values.size(), ncclFloat, peer, collectives_.group(), stream_), "ncclRecv");
+  started->span().end(stream_);
+  return started;
+}
+
 NcclCollectives::NcclCollectives(Communicator& ranks, Device& device, std::shared_ptr<Groups> groups)
-    : ranks_(ranks), device_(device), groups_(std::move(groups)), watches_(groups_->empty()) {
+    : ranks_(ranks),
+      device_(device),
+      groups_(std::move(groups)),
+      watches_(groups_->empty()),
+      staged_(make_staged_collectives(ranks, device)) {
   ncclUniqueId id{};
   ncclResult_t result = ncclSuccess;
   if (ranks.is_root()) result = functions().ncclGetUniqueId(&id);
@@ -146,6 +229,7 @@ NcclCollectives::NcclCollectives(Communicator& ranks, Device& device, std::share
   check(functions().ncclCommInitRank(&group_, ranks.size(), id, ranks.rank()), "ncclCommInitRank");
   groups_->add(group_);
   check(cudaStreamCreateWithFlags(&own_stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  messages_ = std::make_unique<NcclMessages>(*this);
   if (watches_) device.set_wait([this](const std::function<bool()>& done) { wait_for_device(done); });
 }
 
@@ -226,6 +310,7 @@ void NcclCollectives::all_gather(std::span<float> values) {
 }
 
 void NcclCollectives::allreduce_weighted_mean(std::span<float> values, double weight) {
+  flush();
   const double total = ranks_.sum(weight);
   if (total == 0) return;
   auto share = static_cast<float>(weight / total);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "machine/device.hpp"
 #include "machine/free_memory.hpp"
 #include "machine/parts.hpp"
 #include "unisono/base/errors.hpp"
@@ -117,6 +118,13 @@ void require_stages(const Config& config, const models::Model& model, kernels::B
   if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
 }
 
+/// As make_backend decides, but for ranks that would share a GPU. Collective.
+bool will_use_gpus(comm::Communicator& group, const Config& config) {
+  if (config.device != DeviceChoice::automatic) return config.device == DeviceChoice::cuda;
+  const bool can = obstacle_to_gpus(config).empty() && !kernels::find_cuda_devices().devices.empty();
+  return group.max(can ? 0 : 1) == 0;
+}
+
 }  // namespace
 
 int ranks_of(const Config& config, int started) {
@@ -158,8 +166,9 @@ void require_placeable(const Config& config, const models::Model& model, kernels
 PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& given,
                            const std::function<data::DatasetInfo()>& inspect, Log& log) {
   if (given.replica.stages == 1 && !given.is_placed_automatically()) return {given, {}};
-  if (given.device == DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};
   Config config = given;
+  if (will_use_gpus(group, given)) config.device = DeviceChoice::cuda;
+  if (config.device == DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};
   const data::DatasetInfo data = inspect();
   settle(config, data);
   Log silent(group.rank(), /*terminal=*/false);

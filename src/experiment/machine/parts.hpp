@@ -66,7 +66,7 @@ struct ModelParts {
   /// All of θ, in its own layout, where no strategy shards it. Collective.
   std::vector<float> whole_parameters();
   /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
-  /// the same bits whatever the stages.
+  /// on CPUs the same bits whatever the stages.
   double squared_norm(View vector);
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many workers train, and whether this rank trains.

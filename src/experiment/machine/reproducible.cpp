@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "run/agreement.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
 namespace unisono::experiment {
@@ -55,8 +57,10 @@ void require_whole_micro_batches(const Config& config, int replicas) {
 void require_reproducible(const Config& config, const ModelParts& parts) {
   if (config.communication.tree_leaves() == 0) return;
   require_common_steps(config, parts);
-  if (parts.backend->device() != nullptr) refuse("not supported on GPUs yet; use \"fast\", or device = \"cpu\"");
   require_whole_micro_batches(config, parts.grid.data().size());
+  if (parts.backend->device() == nullptr) return;
+  require_same(parts.grid.all(), "GPU", hash_bytes(parts.backend->description()),
+               "reproducible sums need GPUs of one kind: use such nodes, or set communication.reduction = \"fast\"");
 }
 
 }  // namespace unisono::experiment

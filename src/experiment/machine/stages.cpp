@@ -5,6 +5,7 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/nn/initialiser.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
 
@@ -30,6 +31,18 @@ void require_whole_micro_batches(const Config& config, int replicas) {
       config.train.micro_batches, replicas, config.stages()));
 }
 
+/// GPUs do not sum exactly, so that the norm of a vector that stages share would not have the bits of a single rank's.
+void require_no_norms(const Config& config, kernels::Backend& backend) {
+  const bool on_gpus = config.device == DeviceChoice::cuda || backend.device() != nullptr;
+  const bool clips = config.optimizer.clip_norm != 0;
+  if (!on_gpus || !(clips || optim::traits_of(config.optimizer).has_block_rates)) return;
+  throw ConfigError(fmt::format(
+      "{}: the norms of vectors that are divided among stages are computed only on CPUs so far; {}, or set device = "
+      "\"cpu\" or replica.stages = 1",
+      clips ? "optimizer.clip_norm" : fmt::format("optimizer.kind = \"{}\"", config.optimizer.kind),
+      clips ? "set it to 0" : "choose another one"));
+}
+
 }  // namespace
 
 std::unique_ptr<strategies::Stages> make_stages(const Config& config, const models::Model& model,
@@ -40,25 +53,35 @@ std::unique_ptr<strategies::Stages> make_stages(const Config& config, const mode
         fmt::format("replica.stages: model.kind = \"{}\" has no layers that could be divided into stages; set it to 1",
                     config.model.kind));
   }
-  if (backend.device() != nullptr) {
-    throw ConfigError("replica.stages: pipelines run only on CPUs so far; set device = \"cpu\", or replica.stages = 1");
-  }
+  require_no_norms(config, backend);
   require_whole_micro_batches(config, replicas);
   return std::make_unique<strategies::Stages>(*model.staged(), config.replica, replicas);
 }
+
+namespace {
+
+/// This rank's part of a vector of the replica.
+void initialise_part(const ShardMap& map, int rank, std::uint64_t seed, Buffer& part) {
+  PlainValues values(part.allocator(), part.view());
+  nn::initialise(map, rank, seed, values.view());
+  values.put_back();
+}
+
+}  // namespace
 
 void ModelParts::initialise(std::uint64_t seed) {
   if (division != nullptr) return division->initialise(seed, parameters.view());
   if (!stages) return model->initialise(seed, state());
   const int rank = grid.all().rank();
-  nn::initialise(stages->parameters(), rank, seed, parameters.view());
-  nn::initialise(stages->statistics(), rank, seed, statistics.view());
+  initialise_part(stages->parameters(), rank, seed, parameters);
+  initialise_part(stages->statistics(), rank, seed, statistics);
 }
 
 std::vector<float> ModelParts::whole_parameters() {
   std::vector<float> whole(static_cast<std::size_t>(stages ? model->layout().size() : parameters.size()));
   if (stages) {
-    comm::redistribute(grid.all(), stages->parameters(), parameters.view(),
+    PlainValues own(parameters.allocator(), parameters.view());
+    comm::redistribute(grid.all(), stages->parameters(), own.view(),
                        ShardMap::whole(model->layout(), grid.all().size()), whole);
   } else {
     parameters.allocator().copy(parameters.view(), whole);
@@ -68,6 +91,7 @@ std::vector<float> ModelParts::whole_parameters() {
 
 double ModelParts::squared_norm(View vector) {
   if (!stages) return backend->squared_norm(vector);
+  if (backend->device() != nullptr) return grid.pipeline().sum(backend->squared_norm(vector));
   const kernels::UpdateRange all{.first = 0, .last = std::ssize(vector)};
   const auto total = [&](bool exactly) {
     ExactSquares sum;

@@ -45,12 +45,19 @@ std::vector<std::string> groups_of(const StateOfRank& own, const ModelParts& par
   return groups;
 }
 
+HeldVector held_by_stage(std::string group, const ParameterLayout& layout, const ShardMap& map, int rank,
+                         Buffer& values) {
+  HeldVector vector = divided_vector(std::move(group), layout, map, rank, values.view());
+  vector.memory = &values.allocator();
+  return vector;
+}
+
 }  // namespace
 
 HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
   const ParameterLayout& layout = parts.model->layout();
   const int rank = parts.grid.all().rank();
-  if (parts.stages) return divided_vector(std::move(group), layout, parts.stages->parameters(), rank, values.view());
+  if (parts.stages) return held_by_stage(std::move(group), layout, parts.stages->parameters(), rank, values);
   if (parts.division == nullptr) return whole_vector(std::move(group), layout, values);
   return divided_vector(std::move(group), layout, parts.division->map(), rank, values.view(),
                         parts.division->offsets());
@@ -59,7 +66,7 @@ HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& value
 HeldVector held_statistics(std::string group, const ModelParts& parts, Buffer& values) {
   const ParameterLayout& layout = parts.model->statistics_layout();
   if (!parts.stages) return whole_vector(std::move(group), layout, values);
-  return divided_vector(std::move(group), layout, parts.stages->statistics(), parts.grid.all().rank(), values.view());
+  return held_by_stage(std::move(group), layout, parts.stages->statistics(), parts.grid.all().rank(), values);
 }
 
 HeldVector statistics_of(ModelParts& parts) { return held_statistics("statistics", parts, parts.statistics); }

@@ -16,7 +16,8 @@ SyntheticSource::SyntheticSource(const models::ModelInputs& inputs, const data::
   RandomStream random(options.seed, Purpose::test, static_cast<std::uint64_t>(options.rank));
   features_ = Buffer(static_cast<Index>(count) * inputs.features.size(), *options.delivery.memory);
   for (float& value : features_.view()) value = random.uniform(-1, 1);
-  if (options.delivery.keep) kept_ = options.delivery.keep(stored_features(static_cast<Index>(count)));
+  const bool keeps = options.delivery.keep && options.delivery.inputs;
+  if (keeps) kept_ = options.delivery.keep(stored_features(static_cast<Index>(count)));
   if (inputs.classes > 0) {
     labels_.resize(count);
     for (auto& label : labels_)

@@ -2,17 +2,41 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
+
+#include "pipeline/device_boundaries.hpp"
 
 namespace unisono::strategies {
 namespace {
 
-/// Messages of one piece and direction arrive in the order of the micro-batches, which all stages keep to.
-int tag_of(const Boundaries::Message& message) { return 2 * message.piece + (message.gradient ? 1 : 0); }
+class PlainBoundaries final : public Boundaries {
+ public:
+  PlainBoundaries(comm::Communicator& stages, const Clock& clock) : stages_(stages), clock_(clock) {}
 
-}  // namespace
+  void send(const Message& message, View values) override;
+  void wait_for_sends(std::size_t most) override;
+  void expect(const Message& message) override;
+  void receive(const Message& message, MutableView values) override;
+  void finish() override { wait_for_sends(0); }
+
+ private:
+  struct Sent {
+    Buffer values;
+    comm::RequestPtr request;  ///< null: it is received, and the buffer is free
+    std::int64_t number = 0;   ///< in the order of the sends
+  };
+  Sent& free_buffer(Index floats);
+
+  comm::Communicator& stages_;
+  const Clock& clock_;
+  std::vector<Sent> sent_;
+  Buffer incoming_;
+  comm::RequestPtr receiving_;
+  std::int64_t sends_ = 0;
+};
 
 /// A buffer that no message is in. A new one where all are under way.
-Boundaries::Sent& Boundaries::free_buffer(Index floats) {
+PlainBoundaries::Sent& PlainBoundaries::free_buffer(Index floats) {
   for (Sent& sent : sent_) {
     if (sent.request && sent.request->test()) {
       sent.request->wait();
@@ -26,17 +50,17 @@ Boundaries::Sent& Boundaries::free_buffer(Index floats) {
   return sent_.back();
 }
 
-void Boundaries::send(const Message& message, View values) {
+void PlainBoundaries::send(const Message& message, View values) {
   Sent& sent = free_buffer(message.floats);
   const View part = values.first(static_cast<std::size_t>(message.floats));
   std::ranges::copy(part, sent.values.data());
   const auto bytes = std::as_bytes(sent.values.view().first(part.size()));
   sent.number = ++sends_;
-  sent.request = stages_.start_send(bytes, message.peer, tag_of(message));
+  sent.request = stages_.start_send(bytes, message.peer, message.tag());
   sent_bytes_ += static_cast<std::int64_t>(bytes.size());
 }
 
-void Boundaries::wait_for_sends(std::size_t most) {
+void PlainBoundaries::wait_for_sends(std::size_t most) {
   const ScopedTimer timer(waited_seconds_, clock_);
   for (Sent& sent : sent_) {
     if (!sent.request || sent.number > sends_ - static_cast<std::int64_t>(most)) continue;
@@ -45,25 +69,32 @@ void Boundaries::wait_for_sends(std::size_t most) {
   }
 }
 
-void Boundaries::expect(const Message& message) {
+void PlainBoundaries::expect(const Message& message) {
   assert(!receiving_);
   if (incoming_.size() < message.floats) incoming_ = Buffer(message.floats);
-  expected_ = message;
   receiving_ =
       stages_.start_receive(std::as_writable_bytes(incoming_.view().first(static_cast<std::size_t>(message.floats))),
-                            message.peer, tag_of(message));
+                            message.peer, message.tag());
 }
 
-void Boundaries::receive(MutableView values) {
+void PlainBoundaries::receive(const Message& message, MutableView values) {
   assert(receiving_);
   {
     const ScopedTimer timer(waited_seconds_, clock_);
     receiving_->wait();
   }
   receiving_.reset();
-  std::copy_n(incoming_.data(), expected_.floats, values.begin());
+  std::copy_n(incoming_.data(), message.floats, values.begin());
 }
 
-void Boundaries::finish() { wait_for_sends(0); }
+}  // namespace
+
+std::unique_ptr<Boundaries> make_boundaries(comm::Communicator& stages, kernels::Backend& backend, const Clock& clock) {
+  if (backend.device() == nullptr) return std::make_unique<PlainBoundaries>(stages, clock);
+  if (comm::DeviceMessages* const messages = comm::device_messages(stages)) {
+    return make_device_boundaries(*messages, backend);
+  }
+  return make_staged_boundaries(stages, backend, clock);
+}
 
 }  // namespace unisono::strategies

@@ -1,64 +1,64 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <vector>
 
-#include "pipeline/program.hpp"
 #include "unisono/base/clock.hpp"
 #include "unisono/comm/communicator.hpp"
+#include "unisono/kernels/backend.hpp"
 
 namespace unisono::strategies {
 
-/// What crosses the boundaries of a pipeline's pieces: activations forward, gradients with respect to them backward.
+/// What crosses the boundaries of a pipeline's pieces: activations forward, gradients with respect to them backward, in
+/// the layout of the backend, which is of the same kind on all stages. Messages of one piece and direction arrive in
+/// the order of the micro-batches, which all stages keep to. Values lie in the backend's memory.
+///
 /// Never waits for a send before the end of a program, and waits for a message only where its values are needed. So no
-/// valid program can deadlock (see require_valid), also where sends are synchronous. The receive of the next message is
-/// started ahead, so that it comes while this stage computes.
-/// Memory: a buffer for each message that is sent and not yet received, and one for the message to come.
+/// valid program can deadlock (see require_valid), also where sends are synchronous.
 class Boundaries {
  public:
-  /// \param stages the ranks of the pipeline
-  Boundaries(comm::Communicator& stages, const Clock& clock) : stages_(stages), clock_(clock) {}
+  virtual ~Boundaries() = default;
 
   /// A message: the outputs of a piece, or the gradient of its inputs, of one micro-batch.
   struct Message {
     int peer = 0;   ///< the stage that sends it, or receives it
     int piece = 0;  ///< that makes it
     bool gradient = false;
-    Index floats = 0;
+    kernels::Extent extent = {};
+    Index examples = 0;
+    Index floats = 0;  ///< of these activations, whole cache lines
+
+    int tag() const { return 2 * piece + (gradient ? 1 : 0); }
   };
 
-  void send(const Message& message, View values);
-  /// Waits until no more than so many messages are sent and not yet received. Only for programs that run through the
-  /// stages in one direction once: others may need this stage before they receive.
-  void wait_for_sends(std::size_t most);
-  /// Starts to receive a message that a later `receive` waits for. One may be expected at a time.
-  void expect(const Message& message);
-  /// Waits for the expected message, and copies it. \param values message.floats, or more
-  void receive(MutableView values);
-  /// Waits until all that was sent has been received.
-  void finish();
+  /// Whether messages must be expected, and sent, in the order that MessageOrder gives. Otherwise each is expected
+  /// ahead of its pass, after the values of the one before have been received.
+  virtual bool in_common_order() const { return false; }
 
-  double waited_seconds() const { return waited_seconds_; }  ///< in receive and finish
+  /// `values` may be changed by work that is given to the backend afterwards.
+  virtual void send(const Message& message, View values) = 0;
+  /// Waits until no more than so many messages are sent and not yet received, or sees to it in another way. Only for
+  /// programs that run through the stages in one direction once: others may need this stage before they receive.
+  virtual void wait_for_sends(std::size_t most) = 0;
+  /// Starts to receive a message that a later `receive` waits for.
+  virtual void expect(const Message& message) = 0;
+  /// Waits for a message that is expected; work that is given to the backend afterwards finds it in `values`.
+  /// \param values message.floats, or more
+  virtual void receive(const Message& message, MutableView values) = 0;
+  /// Waits until all that was sent has been received, or sees to it that what was sent stays as it is until then.
+  virtual void finish() = 0;
+
+  double waited_seconds() const { return waited_seconds_; }  ///< in these functions, for messages and the device
   std::int64_t sent_bytes() const { return sent_bytes_; }
 
- private:
-  struct Sent {
-    Buffer values;
-    comm::RequestPtr request;  ///< null: it is received, and the buffer is free
-    std::int64_t number = 0;   ///< in the order of the sends
-  };
-  Sent& free_buffer(Index floats);
-
-  comm::Communicator& stages_;
-  const Clock& clock_;
-  std::vector<Sent> sent_;
-  Buffer incoming_;
-  Message expected_;
-  comm::RequestPtr receiving_;
+ protected:
   double waited_seconds_ = 0;
-  std::int64_t sends_ = 0;
   std::int64_t sent_bytes_ = 0;
 };
+
+/// For a backend of any kind. In plain memory, the receive of the next message is started ahead, so that it comes while
+/// this stage computes; it takes a buffer for each message that is sent and not yet received, and one for the message
+/// to come. For devices see device_boundaries.hpp.
+/// \param stages the ranks of the pipeline
+std::unique_ptr<Boundaries> make_boundaries(comm::Communicator& stages, kernels::Backend& backend, const Clock& clock);
 
 }  // namespace unisono::strategies

@@ -24,6 +24,7 @@ void MicroBatches::read_one() {
   data::Batch& batch = kept->batch;
   batch = next_();
   batch.examples = kept_in(kept->examples, batch.examples);
+  batch.movements = kept_in(kept->movements, batch.movements);
   batch.labels = kept_in(kept->labels, batch.labels);
   batch.targets = kept_in(kept->targets, batch.targets);
   batch.weights = kept_in(kept->weights, batch.weights);

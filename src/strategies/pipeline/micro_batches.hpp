@@ -25,6 +25,7 @@ class MicroBatches {
   struct Kept {
     data::Batch batch;
     std::vector<std::uint64_t> examples;
+    std::vector<Movement> movements;
     std::vector<std::int32_t> labels;
     std::vector<float> targets, weights;
   };

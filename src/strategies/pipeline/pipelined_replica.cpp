@@ -71,7 +71,10 @@ void PipelinedReplica::evaluate(data::EvaluationSource& source, models::ModelSta
   const Index most = terms_.stages.chunks() == 1 ? 1024 : 4 * terms_.stages.stages();
   Index left = source.last() - source.first();
   while (left > 0) {
-    MicroBatches batches([&source] { return source.next().value(); });
+    MicroBatches batches([this, &source] {
+      terms_.backend.submit();  // the source may write over the batch before
+      return source.next().value();
+    });
     const Index size = batches[0].size;
     const Index count = std::min<Index>(most, (left + size - 1) / size);
     stage_.run(forward_program(terms_.stages.stages(), terms_.stages.chunks(), static_cast<int>(count)), batches,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pipeline/message_order.hpp"
+
 namespace unisono::strategies {
 namespace {
 
@@ -32,32 +34,45 @@ struct Stage::Now {
   const StageWork& work;
   nn::PassKind kind;
   std::size_t expected = 0;  ///< operations before this one have got their messages, or need none
+  MessageOrder order = {};   ///< where messages have one; `expected` of its receives are started
 };
 
 Stage::Stage(const PipelineTerms& terms)
     : terms_(terms),
       model_(*terms.model.staged()),
-      boundaries_(terms.pipeline, terms.clock),
+      boundaries_(make_boundaries(terms.pipeline, terms.backend, terms.clock)),
       workspaces_(terms.backend.memory()) {
   for (int number = 0; number < terms.stages.pieces(); ++number) costs_.push_back(piece(number).cost());
 }
 
-/// Makes a call that waits for other stages, and counts the time where training.
+/// Makes a call that waits for other stages, and counts the time where training. Waiting for this stage's own device
+/// counts as computation.
 template <typename Call>
 void Stage::wait(Call call) {
-  const double before = boundaries_.waited_seconds();
+  const double before = boundaries_->waited_seconds(), device_before = terms_.backend.waited_seconds();
   call();
-  if (now_->work.run != nullptr) now_->work.run->seconds.bubble += boundaries_.waited_seconds() - before;
+  if (now_->work.run == nullptr) return;
+  const double device = terms_.backend.waited_seconds() - device_before;
+  now_->work.run->seconds.compute += device;
+  now_->work.run->seconds.bubble += boundaries_->waited_seconds() - before - device;
 }
 
 void Stage::run(const Program& program, MicroBatches& batches, const StageWork& work) {
   Now now{program, program.ranks[static_cast<std::size_t>(number())], batches, work, kind_of(program, work)};
   now_ = &now;
-  expect_next();
-  for (const Operation& operation : now.operations) {
+  const bool in_order = boundaries_->in_common_order();
+  if (in_order) {
+    now.order = message_order(program, number());
+  } else {
+    expect_next();
+  }
+  for (std::size_t i = 0; i < now.operations.size(); ++i) {
+    const Operation& operation = now.operations[i];
+    if (in_order) expect_before(i);
     execute({operation, program.piece_of(number(), operation.chunk), batches[operation.micro_batch]});
   }
-  wait([&] { boundaries_.finish(); });
+  wait([&] { boundaries_->finish(); });
+  terms_.backend.submit();  // before the batches go
   now_ = nullptr;
 }
 
@@ -76,7 +91,12 @@ void Stage::execute(const Task& task) {
 
 Stage::Message Stage::message_of(int made_by, bool gradient, int peer, const data::Batch& batch) const {
   const nn::Shape& shape = gradient ? piece(made_by).in() : piece(made_by).out();
-  return {peer, made_by, gradient, round_up_to_line(terms_.backend.activation_size(shape.extent, batch.size))};
+  return {.peer = peer,
+          .piece = made_by,
+          .gradient = gradient,
+          .extent = shape.extent,
+          .examples = batch.size,
+          .floats = round_up_to_line(terms_.backend.activation_size(shape.extent, batch.size))};
 }
 
 /// What an operation needs from another stage.
@@ -103,13 +123,28 @@ std::optional<Stage::Message> Stage::message_to(const Operation& operation) cons
 /// pass, which needs its features: where the first piece waits for a gradient, the batch has been read.
 void Stage::expect_next() {
   for (std::size_t& i = now_->expected; i < now_->operations.size();) {
-    if (const auto message = message_from(now_->operations[i++])) return boundaries_.expect(*message);
+    if (const auto message = message_from(now_->operations[i++])) return expect(*message);
   }
 }
 
-void Stage::receive(MutableView values) {
-  wait([&] { boundaries_.receive(values); });
-  expect_next();
+/// Starts the receives that come before an operation in the common order. Of a micro-batch whose features this stage
+/// needs, there is none before its first pass.
+void Stage::expect_before(std::size_t operation) {
+  while (now_->expected < now_->order.before[operation]) {
+    const std::size_t receiver = now_->order.receives[now_->expected++];
+    if (const auto message = message_from(now_->operations[receiver])) expect(*message);
+  }
+}
+
+void Stage::expect(const Message& message) {
+  wait([&] { boundaries_->expect(message); });
+}
+
+/// \pre the operation needs a message
+void Stage::receive(const Operation& operation, MutableView values) {
+  const Message message = message_from(operation).value();
+  wait([&] { boundaries_->receive(message, values); });
+  if (!boundaries_->in_common_order()) expect_next();
 }
 
 // Passes --------------------------------------------------------------------------------------------------------------
@@ -118,19 +153,18 @@ void Stage::receive(MutableView values) {
 nn::Pass Stage::pass_of(const Task& task, bool again) const {
   const StageWork& work = now_->work;
   const nn::Piece& piece = this->piece(task.piece);
-  const auto from = [](MutableView vector, Index first) { return vector.subspan(static_cast<std::size_t>(first)); };
   const bool training = work.run != nullptr;
   return {.backend = terms_.backend,
           .reducer = alone_,
-          .parameters = from(work.state.parameters, terms_.stages.local_parameter(task.piece)),
-          .statistics = from(work.state.statistics, terms_.stages.local_statistic(task.piece)),
+          .parameters = work.state.parameters,
+          .statistics = work.state.statistics,
           .training = training,
           .batch = task.batch.size,
           .examples = task.batch.examples,
           .epoch = task.batch.epoch,
           .seed = model_.mask_seed(),
-          .first_parameter = piece.parameters().first,
-          .first_statistic = piece.statistics().first,
+          .first_parameter = piece.parameters().first - terms_.stages.local_parameter(task.piece),
+          .first_statistic = piece.statistics().first - terms_.stages.local_statistic(task.piece),
           .updates_statistics = !again,
           .moments = training && !again ? moments_of(task.piece, task.batch.micro_batch) : MutableView{}};
 }
@@ -151,12 +185,12 @@ nn::Workspace Stage::begin(const Task& task) {
 void Stage::forward(const Task& task) {
   const bool training = now_->work.run != nullptr;
   const nn::Workspace workspace = begin(task);
-  if (task.piece > 0) receive(piece(task.piece).input(workspace));
+  if (task.piece > 0) receive(task.operation, piece(task.piece).input(workspace));
   if (recomputes() && training) keep_input(task, workspace);
   if (training && task.batch.micro_batches > 0) make_room_for_moments(task.piece, task.batch.micro_batches);
   const View outputs = run_forward(task, workspace, /*again=*/false);
-  if (const auto message = message_to(task.operation)) boundaries_.send(*message, outputs);
-  if (!training && terms_.stages.chunks() == 1) boundaries_.wait_for_sends(kMostAheadInEvaluation);
+  if (const auto message = message_to(task.operation)) boundaries_->send(*message, outputs);
+  if (!training && terms_.stages.chunks() == 1) boundaries_->wait_for_sends(kMostAheadInEvaluation);
   if (!training || recomputes()) workspaces_.end(task.piece, task.operation.micro_batch);
 }
 
@@ -173,7 +207,8 @@ View Stage::run_forward(const Task& task, const nn::Workspace& workspace, bool a
 }
 
 Inputs Stage::inputs_of(const Task& task, bool again) {
-  if (again) return {.values = inputs_.at({task.piece, task.operation.micro_batch}).view()};
+  if (again && task.batch.kept == nullptr)
+    return {.values = inputs_.at({task.piece, task.operation.micro_batch}).view()};
   return {.values = task.batch.features, .kept = task.batch.kept, .movements = task.batch.movements};
 }
 
@@ -188,21 +223,20 @@ void Stage::add_losses(const Task& task, View outputs, const nn::Workspace& work
     terms_.backend.collect(work.sums);
     return;
   }
-  kernels::LossSums counted_before;
-  kernels::LossSums& sums = again ? counted_before : work.sums;
+  kernels::LossSums& sums = again ? counted_before_ : work.sums;
   model_.loss_function().apply(terms_.backend, batch.size, outputs, wanted,
                                {scale_of(batch, work.mean_over), batch.weights},
                                piece(task.piece).output_gradient(workspace), sums);
-  if (work.run->leaves > 0) sums.settle();
+  if (work.run->leaves > 0 && !again) settle(*work.run);
 }
 
 void Stage::backward(const Task& task) {
   const bool first_half = task.operation.kind != OperationKind::backward_weights;
   const nn::Workspace workspace = first_half ? revive(task) : workspaces_.of(task.piece, task.operation.micro_batch);
-  if (first_half && message_from(task.operation)) receive(piece(task.piece).output_gradient(workspace));
+  if (first_half && message_from(task.operation)) receive(task.operation, piece(task.piece).output_gradient(workspace));
   run_backward(task, workspace);
   if (const auto message = message_to(task.operation); first_half && message) {
-    boundaries_.send(*message, piece(task.piece).input_gradient(workspace));
+    boundaries_->send(*message, piece(task.piece).input_gradient(workspace));
   }
   if (task.operation.kind != OperationKind::backward_inputs) {
     workspaces_.end(task.piece, task.operation.micro_batch);
@@ -224,11 +258,10 @@ void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
       work.exchange->ready(place, offsets.in_shard(first), offsets.in_shard(last));
     };
   }
-  const MutableView gradient = target.gradient.subspan(static_cast<std::size_t>(offsets.shard));
   if (task.operation.kind == OperationKind::backward) {
-    piece.backward(pass, workspace, gradient, target.write, ready);
+    piece.backward(pass, workspace, target.gradient, target.write, ready);
   } else {
-    piece.backward_weights(pass, workspace, gradient, target.write, ready);
+    piece.backward_weights(pass, workspace, target.gradient, target.write, ready);
   }
 }
 
@@ -236,11 +269,24 @@ void Stage::run_backward(const Task& task, const nn::Workspace& workspace) {
 
 bool Stage::recomputes() const { return terms_.settings.recompute == Recompute::all; }
 
+/// to = from, in the backend's memory and order.
+void Stage::copy_input(const Task& task, View from, MutableView to) const {
+  if (task.batch.size == 0) return;
+  terms_.backend.activation_forward(kernels::Activation::none, piece(task.piece).in().extent, task.batch.size, from,
+                                    to);
+}
+
+/// Of the network's inputs, the features; where a device keeps these, nothing.
 void Stage::keep_input(const Task& task, const nn::Workspace& workspace) {
-  const View input = task.piece == 0 ? task.batch.features : View(piece(task.piece).input(workspace));
   Buffer& kept = inputs_[{task.piece, task.operation.micro_batch}];
-  kept = Buffer(static_cast<Index>(input.size()));
-  std::ranges::copy(input, kept.data());
+  if (task.piece == 0) {
+    if (!task.batch.features.empty()) kept = Buffer(std::ssize(task.batch.features), terms_.backend.batch_memory());
+    std::ranges::copy(task.batch.features, kept.data());
+  } else {
+    const MutableView input = piece(task.piece).input(workspace);
+    kept = Buffer(std::ssize(input), terms_.backend.memory());
+    copy_input(task, input, kept.view());
+  }
   kept_inputs_ += kept.size();
   most_inputs_ = std::max(most_inputs_, kept_inputs_);
 }
@@ -250,8 +296,9 @@ nn::Workspace Stage::revive(const Task& task) {
   if (!recomputes()) return workspaces_.of(task.piece, task.operation.micro_batch);
   const nn::Workspace workspace = begin(task);
   const auto kept = inputs_.find({task.piece, task.operation.micro_batch});
-  if (task.piece > 0) std::ranges::copy(kept->second.view(), piece(task.piece).input(workspace).begin());
+  if (task.piece > 0) copy_input(task, kept->second.view(), piece(task.piece).input(workspace));
   run_forward(task, workspace, /*again=*/true);
+  if (task.piece == 0) terms_.backend.submit();  // then the features have been read
   kept_inputs_ -= kept->second.size();
   inputs_.erase(kept);
   return workspace;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "pipeline/boundaries.hpp"
@@ -36,8 +37,8 @@ class Stage {
   void apply_moments(Index count, bool on_all_replicas, models::ModelState state);
 
   int number() const { return terms_.pipeline.rank(); }
-  double waited_seconds() const { return boundaries_.waited_seconds(); }
-  std::int64_t sent_bytes() const { return boundaries_.sent_bytes(); }
+  double waited_seconds() const { return boundaries_->waited_seconds(); }
+  std::int64_t sent_bytes() const { return boundaries_->sent_bytes(); }
   /// The most memory that activations have taken so far, and inputs that are kept to compute them anew.
   Index most_floats() const { return workspaces_.floats() + most_inputs_; }
 
@@ -55,6 +56,7 @@ class Stage {
   void forward(const Task& task);
   View run_forward(const Task& task, const nn::Workspace& workspace, bool again);
   Inputs inputs_of(const Task& task, bool again);
+  void copy_input(const Task& task, View from, MutableView to) const;
   void add_losses(const Task& task, View outputs, const nn::Workspace& workspace, bool again);
   void backward(const Task& task);
   void run_backward(const Task& task, const nn::Workspace& workspace);
@@ -67,7 +69,9 @@ class Stage {
   std::optional<Message> message_from(const Operation& operation) const;
   Message message_of(int piece, bool gradient, int peer, const data::Batch& batch) const;
   void expect_next();
-  void receive(MutableView values);
+  void expect_before(std::size_t operation);
+  void expect(const Message& message);
+  void receive(const Operation& operation, MutableView values);
   template <typename Call>
   void wait(Call call);
 
@@ -82,11 +86,12 @@ class Stage {
   const models::Staged& model_;
   std::vector<nn::PieceCost> costs_;  ///< of all pieces
   mutable LocalReducer alone_;
-  Boundaries boundaries_;
+  std::unique_ptr<Boundaries> boundaries_;
   Workspaces workspaces_;
   mutable std::map<int, Buffer> moments_;         ///< by piece: batch statistics of the step's micro-batches
   std::map<std::pair<int, int>, Buffer> inputs_;  ///< by (piece, micro-batch): kept where activations are not
   Index kept_inputs_ = 0, most_inputs_ = 0;       ///< floats of these
+  kernels::LossSums counted_before_;              ///< losses of passes that are made anew: nobody reads them
   Now* now_ = nullptr;
 };
 
