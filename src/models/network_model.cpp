@@ -59,9 +59,11 @@ nn::Workspace NetworkModel::memory_for(const nn::WorkspacePlan& plan) {
 }
 
 /// Whether each micro-batch of the step is on one rank only, so that the ranks exchange its batch statistics at the end
-/// of the step: each rank then updates its running statistics by all micro-batches, in their order.
+/// of the step: each rank then updates its running statistics by all micro-batches, in their order. The only
+/// micro-batch of a step of one example is on one rank, too.
 bool NetworkModel::gathers_moments(const data::Batch& batch) const {
-  return batch.whole && batch.micro_batches > 1 && network_.moments_size() > 0 && !statistics_are_local();
+  const bool on_single_ranks = batch.whole && (batch.micro_batches > 1 || batch.global_size == 1);
+  return on_single_ranks && network_.moments_size() > 0 && !statistics_are_local();
 }
 
 MutableView NetworkModel::moments_of(Index micro_batch) {

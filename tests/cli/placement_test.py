@@ -36,8 +36,8 @@ class Placed(BinaryTest):
         super().setUp()
         self.write("config.toml", DEEP)
 
-    def info(self, *pairs):
-        return json.loads(self.succeed("info", "config.toml", "--json", *settings(*pairs)).out)
+    def info(self, *pairs, ranks=0):
+        return json.loads(self.succeed("info", "config.toml", "--json", *settings(*pairs), ranks=ranks).out)
 
     def value(self, run, key):
         found = re.search(rf"(?m)^{key} = (.*)$", (self.folder / run / "config.toml").read_text())
@@ -74,6 +74,18 @@ class Shown(Placed):
             self.assertLessEqual(stage["peak_memory_bytes"], stage["limit_bytes"])
         self.assertTrue(one["step"]["fits"])
 
+    def test_ranks_are_as_fast_as_they_pretend(self):
+        two = ("replica.stages=2", "train.micro_batches=4")
+        for emulated in ("[2, 6]", "[3]"):
+            told = [
+                self.info(*two, f"{key}={emulated}", *more)["step"]["seconds"]
+                for key, more in (
+                    ("replica.placement.speed", []),
+                    ("fault.emulated_gflops", ["replica.placement.speed=measured"]),
+                )
+            ]
+            self.assertAlmostEqual(*told)
+
     def test_what_does_not_fit_is_said(self):
         shown = self.info("replica.stages=2", 'replica.placement.memory="3 MiB"')
         self.assertFalse(shown["step"]["fits"])
@@ -102,6 +114,21 @@ class Trained(Placed):
             self.assert_same_bits(run, "serial")
         self.assertEqual(len(self.value("fast", "first_layers")), 2)
 
+    def test_a_resumed_run_keeps_the_sizes_that_were_chosen(self):
+        limit = "replica.placement.memory={}"
+        for name, pairs, before, after in (
+            ("auto", ["train.micro_batches=auto", "replica.stages=auto"], "1 GiB", "1 GiB"),
+            ("largest", ["train.batch_size=largest", "train.micro_batches=4"], "90 MiB", "200 MiB"),
+        ):
+            with self.subTest(name):
+                words = settings(*pairs)
+                self.train(name, *words, *settings(limit.format(before)), ranks=2)
+                sizes = [self.value(name, key) for key in ("batch_size", "micro_batches")]
+                longer = settings(limit.format(after), "train.epochs=2")
+                result = self.train(name, "--resume", *words, *longer, ranks=1)
+                self.assertIn("resumed at step", result.out)
+                self.assertEqual([self.value(name, key) for key in ("batch_size", "micro_batches")], sizes)
+
     def test_the_largest_batch_fits_and_the_next_does_not(self):
         limit = 'replica.placement.memory="110 MiB"'
         words = settings("replica.stages=2", "train.micro_batches=4", "train.batch_size=largest", limit)
@@ -128,6 +155,15 @@ class Refused(Placed):
             'replica.placement.memory="3 MiB"',
         )
 
+    def test_the_setting_that_would_do_is_named(self):
+        pairs = ("replica.stages=2", "replica.recompute=all", "train.micro_batches=8", "train.batch_size=16")
+        needs = [
+            max(stage["peak_memory_bytes"] for stage in self.info(*pairs, *more, ranks=2)["stages"])
+            for more in ([], ["train.evaluation_batch_size=6"])
+        ]
+        limit = f'replica.placement.memory="{sum(needs) / 2 / MIB:.2f} MiB"'
+        self.refused(2, r"what would do: .*train.evaluation_batch_size = \d+", *pairs, limit)
+
     def test_settings_that_make_no_sense(self):
         two = "replica.stages=2"
         three = 'replica.placement.memory=["1 GiB", "1 GiB", "1 GiB"]'
@@ -143,6 +179,9 @@ class Refused(Placed):
         self.refused(2, "must be an integer or 'auto'", "replica.stages=many")
         self.refused(2, "must be an integer or 'largest'", "train.batch_size=huge")
         self.refused(2, "trains only models that each rank holds", "replica.stages=auto", "strategy.kind=hogwild")
+        server = "strategy.kind=parameter_server"
+        self.refused(2, "instead of \"largest\"", "train.batch_size=largest", server)
+        self.refused(2, "instead of \"auto\"", "train.micro_batches=auto", server)
 
 
 WIDE = (

@@ -174,6 +174,11 @@ class Trained(BinaryTest):
         self.assertIn("resumed at step", result.out)
         self.assert_same_bits("run", "serial")
 
+    def test_another_number_of_replicas_is_named_where_a_run_goes_on(self):
+        self.train("run", *settings("train.epochs=1"), ranks=2)
+        result = self.train("run", "--resume", *stages(2), ranks=2)
+        self.assertIn("not bit for bit, because these differ: replicas (2 before, 1 now)", result.out)
+
     def test_it_is_applied_on_any_number_of_ranks(self):
         self.train("serial")
         self.train("trial", *stages(4), ranks=4)

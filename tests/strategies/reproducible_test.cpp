@@ -40,11 +40,11 @@ Training training_with(const optim::OptimizerSettings& optimizer, MakeModel mode
   return training;
 }
 
-/// On one to eight ranks; 23 examples in batches of 9: the last step of an epoch has 5, fewer than there may be ranks.
-void check_same_bits(const optim::OptimizerSettings& optimizer, const MakeModel& model) {
+/// On one to eight ranks; 23 examples: the last step of an epoch has fewer than there may be ranks.
+void check_same_bits(const optim::OptimizerSettings& optimizer, const MakeModel& model, Index batch_size = 9) {
   const Examples examples = small_images();
   Training training = training_with(optimizer, model);
-  training.batch_size = 9;
+  training.batch_size = batch_size;
   training.epochs = 2;
   for (const Index micro_batches : {8, 9}) {
     training.micro_batches = micro_batches;
@@ -98,6 +98,10 @@ TEST_CASE("reproducible sums: three models and five optimizers on one to eight r
     check_same_bits({.kind = "adamw", .learning_rate = 0.02, .weight_decay = 0.1}, model);
     check_same_bits({.kind = "lamb", .learning_rate = 0.02, .clip_norm = 0.1}, model);
   }
+}
+
+TEST_CASE("reproducible sums: a last step of one example", "[reproducible]") {
+  check_same_bits({.kind = "adamw", .learning_rate = 0.02}, small_network(true), 11);
 }
 
 TEST_CASE("reproducible sums stay close to fast ones", "[reproducible]") {

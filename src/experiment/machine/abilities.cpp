@@ -76,6 +76,15 @@ std::vector<std::vector<strategies::PassSeconds>> measured(comm::Communicator& g
   return all;
 }
 
+/// Ranks that pretend to be slow are as fast as they pretend, whatever was measured.
+void emulate(const Config& config, int ranks, RankAbilities& abilities) {
+  const std::vector<double>& speeds = config.fault.emulated_gflops;
+  abilities.seconds.clear();
+  for (int rank = 0; rank < ranks; ++rank) {
+    abilities.gflops.push_back(speeds[std::min(static_cast<std::size_t>(rank), speeds.size() - 1)]);
+  }
+}
+
 bool leaves_something_open(const Config& config) {
   return config.train.batch_size < 0 || config.train.micro_batches == 0 || config.replica.stages == 0 ||
          config.replica.recompute == strategies::Recompute::automatic ||
@@ -145,6 +154,7 @@ RankAbilities abilities_of(comm::Communicator& group, const Config& config, cons
   abilities = on_ranks(std::move(abilities), ranks);
   if (!placement.memory.empty()) abilities.limits = for_all_ranks(placement.memory_bytes(), config, ranks, "memory");
   abilities.gflops = for_all_ranks(placement.speeds, config, ranks, "speed");
+  if (abilities.gflops.empty() && !config.fault.emulated_gflops.empty()) emulate(config, ranks, abilities);
   return abilities;
 }
 

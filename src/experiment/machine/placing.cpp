@@ -18,6 +18,7 @@ using strategies::Recompute;
 
 constexpr double kFewMicroBatches = 1.05;  // a step may be so much longer than with any number of them
 constexpr double kFewStages = 1.02;
+constexpr double kOfLimits = 0.95;  // that the largest batch may take, since predictions are off by a few percent
 constexpr std::int64_t kMostPerStage = 64;       // micro-batches of a replica
 constexpr std::int64_t kUsualPerStage = 4;       // … where the batch is chosen, too
 constexpr Index kMostExamples = Index{1} << 20;  // of a micro-batch
@@ -158,13 +159,18 @@ class Chooser {
     const std::int64_t usual = (stages == 1 ? 1 : kUsualPerStage * stages) * plan_.replicas(stages);
     const std::int64_t number = config_.train.micro_batches > 0 ? config_.train.micro_batches : usual;
     const auto with = [&](Index examples) { return placer_.place({stages, examples * number, number}); };
+    const auto fits_easily = [](const PlacedModel& placed) {
+      std::vector<double> limits = placed.problem.limits;
+      for (double& limit : limits) limit *= kOfLimits;
+      return !placed.placement.lack(limits);
+    };
     PlacedModel best = with(1);
     const Index most = plan_.most_examples() > 0 ? std::max<Index>(1, plan_.most_examples() / number) : kMostExamples;
     Index fits = 1, too_large = most + 1;
-    if (!best.fits()) return best;
+    if (!fits_easily(best)) return best;
     for (Index next = std::min<Index>(2, most); fits + 1 < too_large;) {
       PlacedModel tried = with(next);
-      if (tried.fits()) {
+      if (fits_easily(tried)) {
         fits = next;
         best = std::move(tried);
         next = too_large > most ? std::min(2 * fits, most) : (fits + too_large) / 2;
@@ -191,38 +197,78 @@ std::string layers_of(const StagePlan& plan, const PlacedModel& placed, int stag
   return strategies::Stages(plan.staged(), settings, 1).text_of(stage);
 }
 
-/// Changes of the config with which the model would fit, each by itself.
-std::vector<std::string> remedies(const StagePlan& plan, const Config& config, const PlacedModel& placed) {
-  std::vector<std::string> found;
-  const auto try_it = [&](const Config& changed, const StepSizes& sizes, const std::string& text) {
-    if (Placer(plan, changed).place(sizes).fits()) found.push_back(text);
-    return !found.empty() && found.back() == text;
-  };
-  StepSizes sizes = placed.sizes;
-  Config changed = config;
-  if (sizes.stages > 1 && config.replica.recompute == Recompute::none) {
-    changed.replica.recompute = Recompute::all;
-    const StagePlan other(plan, changed);
-    if (Placer(other, changed).place(sizes).fits()) found.emplace_back("replica.recompute = \"all\"");
-    changed = config;
-  }
-  for (std::int64_t more = 2 * sizes.micro_batches; more <= sizes.batch_size; more *= 2) {
-    if (try_it(changed, {sizes.stages, sizes.batch_size, more}, fmt::format("train.micro_batches = {}", more))) break;
-  }
-  for (Index less = sizes.batch_size / 2; less >= sizes.micro_batches; less /= 2) {
-    if (try_it(changed, {sizes.stages, less, sizes.micro_batches}, fmt::format("train.batch_size = {}", less))) break;
-  }
-  changed.replica.placement.first_layers.clear();
-  changed.replica.placement.ranks.clear();
-  for (int stages = sizes.stages + 1; stages * config.replica.chunks <= plan.segments() && stages <= 64; ++stages) {
-    const StagePlan same(plan, changed);
-    const StagePlan other(same, stages * plan.replicas(sizes.stages));
-    if (!Placer(other, changed).place({stages, sizes.batch_size, sizes.micro_batches}).fits()) continue;
-    found.push_back(fmt::format("{} stages (mpirun -n {})", stages, other.abilities().ranks));
-    break;
-  }
-  return found;
+bool fits(const StagePlan& plan, const Config& config, const StepSizes& sizes) {
+  return Placer(StagePlan(plan, config), config).place(sizes).fits();
 }
+
+/// Looks for changes of a config with which a model would fit.
+class Remedies {
+ public:
+  Remedies(const StagePlan& plan, const Config& config, const StepSizes& sizes)
+      : plan_(plan), config_(config), sizes_(sizes) {
+    recomputing_.replica.recompute = Recompute::all;
+  }
+
+  std::vector<std::string> find() {
+    try_recomputation_and_micro_batches();
+    try_smaller(config_.train.evaluation_batch_size, 1, "train.evaluation_batch_size", [this](Index less) {
+      Config changed = config_;
+      changed.train.evaluation_batch_size = less;
+      return fits(plan_, changed, sizes_);
+    });
+    try_smaller(sizes_.batch_size, sizes_.micro_batches, "train.batch_size", [this](Index less) {
+      return fits(plan_, config_, {sizes_.stages, less, sizes_.micro_batches});
+    });
+    try_more_stages();
+    return std::move(found_);
+  }
+
+ private:
+  void try_recomputation_and_micro_batches() {
+    const bool may_recompute = sizes_.stages > 1 && config_.replica.recompute == Recompute::none;
+    const bool recomputes = may_recompute && fits(plan_, recomputing_, sizes_);
+    if (recomputes) found_.emplace_back("replica.recompute = \"all\"");
+    if (const auto more = enough_micro_batches(config_)) {
+      found_.push_back(fmt::format("train.micro_batches = {}", more));
+    } else if (may_recompute && !recomputes) {
+      const auto together = enough_micro_batches(recomputing_);
+      if (together)
+        found_.push_back(fmt::format("replica.recompute = \"all\" with train.micro_batches = {}", together));
+    }
+  }
+  /// 0: any number would be too small.
+  std::int64_t enough_micro_batches(const Config& config) const {
+    for (std::int64_t more = 2 * sizes_.micro_batches; more <= sizes_.batch_size; more *= 2) {
+      if (fits(plan_, config, {sizes_.stages, sizes_.batch_size, more})) return more;
+    }
+    return 0;
+  }
+  template <typename Try>
+  void try_smaller(Index now, Index least, std::string_view key, const Try& would_fit) {
+    for (Index less = now / 2; less >= least; less /= 2) {
+      if (would_fit(less)) return found_.push_back(fmt::format("{} = {}", key, less));
+    }
+  }
+  void try_more_stages() {
+    constexpr int kMost = 64;
+    Config changed = config_;
+    changed.replica.placement.first_layers.clear();
+    changed.replica.placement.ranks.clear();
+    const StagePlan same(plan_, changed);
+    for (int stages = sizes_.stages + 1; stages * config_.replica.chunks <= plan_.segments() && stages <= kMost;
+         ++stages) {
+      const StagePlan other(same, stages * plan_.replicas(sizes_.stages));
+      if (!Placer(other, changed).place({stages, sizes_.batch_size, sizes_.micro_batches}).fits()) continue;
+      return found_.push_back(fmt::format("{} stages (mpirun -n {})", stages, other.abilities().ranks));
+    }
+  }
+
+  const StagePlan& plan_;
+  const Config& config_;
+  const StepSizes sizes_;
+  Config recomputing_ = config_;
+  std::vector<std::string> found_;
+};
 
 }  // namespace
 
@@ -251,7 +297,7 @@ std::string refusal(const StagePlan& plan, const Config& config, const PlacedMod
   const auto lack = placed.placement.lack(placed.problem.limits).value();
   const auto stage = static_cast<std::size_t>(lack.stage);
   const auto rank = static_cast<std::size_t>(placed.placement.ranks[stage]);
-  const std::vector<std::string> remedies = experiment::remedies(plan, config, placed);
+  const std::vector<std::string> remedies = Remedies(plan, config, placed.sizes).find();
   return fmt::format(
       "replica: the model fits into no placement on {}: {} would need {}, {} more than the {} that rank {} may take; "
       "{}",
@@ -259,8 +305,10 @@ std::string refusal(const StagePlan& plan, const Config& config, const PlacedMod
       placed.sizes.stages == 1 ? std::string("a rank with all layers")
                                : fmt::format("stage {} ({})", lack.stage, layers_of(plan, placed, lack.stage)),
       bytes_text(placed.placement.bytes[stage]), bytes_text(lack.bytes), bytes_text(placed.problem.limits[rank]), rank,
-      remedies.empty() ? "neither more stages nor smaller micro-batches would do: give the ranks more memory"
-                       : fmt::format("what would do: {}", fmt::join(remedies, ", or ")));
+      remedies.empty()
+          ? "neither activations that are computed anew, nor more micro-batches, smaller batches or more stages would "
+            "do: give the ranks more memory"
+          : fmt::format("what would do: {}", fmt::join(remedies, ", or ")));
 }
 
 std::string bytes_text(double bytes) {

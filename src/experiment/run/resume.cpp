@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "checkpoint/other_form.hpp"
+#include "run/run_folder.hpp"
 #include "run/run_state.hpp"
 #include "run/schedule_span.hpp"
 #include "unisono/base/text.hpp"
@@ -80,12 +84,14 @@ void require_same_reader(const ResumedRun& run, const CheckpointHeader& stored) 
       run.config.run_folder(), reader(stored.resident), reader(run.header.resident), reader(stored.resident)));
 }
 
-std::vector<std::string> differences(const CheckpointHeader& stored, const CheckpointHeader& now) {
+std::vector<std::string> differences(const ResumedRun& run, const CheckpointHeader& stored) {
+  const CheckpointHeader& now = run.header;
   std::vector<std::string> different;
   const auto compare = [&](const std::string& what, const auto& before, const auto& after) {
     if (before != after) different.push_back(fmt::format("{} ({} before, {} now)", what, before, after));
   };
   compare("ranks", stored.ranks, now.ranks);
+  if (stored.ranks == now.ranks) compare("replicas", replicas_of(stored), run.parts.grid.data().size());
   compare("threads", stored.threads, now.threads);
   compare("device", stored.device, now.device);
   if (stored.build != now.build) different.emplace_back("the build of unisono");
@@ -132,7 +138,7 @@ void require_resumable(const ResumedRun& run, const CheckpointHeader& stored) {
 /// Logs where the run continues, and what prevents the same bits.
 void say_differences(const ResumedRun& run, const CheckpointHeader& stored, Log& log) {
   log.info(fmt::format("resumed at step {}", stored.step));
-  const std::vector<std::string> different = differences(stored, run.header);
+  const std::vector<std::string> different = differences(run, stored);
   if (different.empty()) return;
   log.info(fmt::format("the run continues {}: {}", consequence(run, stored), fmt::join(different, ", ")));
 }
@@ -159,6 +165,19 @@ void restore(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log
 }
 
 }  // namespace
+
+Config with_sizes_of_run(comm::Communicator& group, const Config& config) {
+  Config result = config;
+  std::ostringstream text;
+  if (group.is_root()) text << std::ifstream(config_of(config.run_folder())).rdbuf();
+  const auto stored = [&](const std::string& key) {
+    return group.max(std::strtoll(value_of_key(text.str(), key).c_str(), nullptr, 10));
+  };
+  const std::int64_t batch_size = stored("train.batch_size"), micro_batches = stored("train.micro_batches");
+  if (config.train.batch_size < 0 && batch_size > 0) result.train.batch_size = batch_size;
+  if (config.train.micro_batches == 0 && micro_batches > 0) result.train.micro_batches = micro_batches;
+  return result;
+}
 
 void resume_from(const StoredCheckpoint& checkpoint, const ResumedRun& run, Log& log) {
   const CheckpointHeader& stored = checkpoint.header;

@@ -11,6 +11,10 @@
 
 namespace unisono::experiment {
 
+/// The config of a run that is resumed, in which the sizes of a step that are left to the placement are those with
+/// which the run was started. Collective.
+Config with_sizes_of_run(comm::Communicator& group, const Config& config);
+
 /// The freshly made run that is to continue from a checkpoint.
 struct ResumedRun {
   const Config& config;

@@ -259,8 +259,10 @@ RunResult Run::end(TrainingObserver& observer, double seconds) {
 
 RunResult run(Job& job, comm::Communicator& group, const Config& config, const RunOptions& options) {
   require_same_experiment(group, config);
+  const bool resumes = options.existing == Existing::resume;
   const PlacedConfig placed = placed_config(
-      group, job.place(), config, [&config] { return data::inspect_dataset(config.data); }, job.log());
+      group, job.place(), resumes ? with_sizes_of_run(group, config) : config,
+      [&config] { return data::inspect_dataset(config.data); }, job.log());
   const auto ordered = reordered(group, placed.order);
   return Run(job, ordered ? *ordered : group, group.rank(), placed.config, options).train();
 }

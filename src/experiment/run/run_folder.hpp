@@ -10,6 +10,9 @@ namespace unisono::experiment {
 /// Where a run's checkpoints are.
 inline std::string checkpoints_of(const std::string& run_folder) { return run_folder + "/checkpoints"; }
 
+/// Where the config is with which a run was started last, with all values in force.
+inline std::string config_of(const std::string& run_folder) { return run_folder + "/config.toml"; }
+
 /// Where a run's record of events is.
 inline std::string events_of(const std::string& run_folder) { return run_folder + "/events.bin"; }
 
@@ -29,7 +32,7 @@ class RunFolder {
   void clear() const;
 
   const std::string& path() const { return path_; }
-  std::string config() const { return path_ + "/config.toml"; }
+  std::string config() const { return config_of(path_); }
   std::string dictionary() const { return path_ + "/dictionary.h5"; }
   std::string metrics() const { return path_ + "/metrics.jsonl"; }
   std::string summary() const { return path_ + "/summary.json"; }

@@ -30,12 +30,17 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
 /// What pipelines need of the rest of the config.
 void require_replica(ConfigVisitor& visitor, const Config& config) {
   const bool whole = config.replica.stages == 1 && !config.is_placed_automatically();
-  visitor.require(
-      "replica", whole || traits_of(config.strategy).trains_replicas,
-      fmt::format(
-          "strategy.kind = \"{}\" trains only models that each rank holds as a whole: remove replica.stages, or "
-          "choose {}",
-          config.strategy.kind, strategies::names_of_kinds([](const auto& traits) { return traits.trains_replicas; })));
+  const bool trains_replicas = traits_of(config.strategy).trains_replicas;
+  const auto unless = [&](std::string_view remedy) {
+    return fmt::format("strategy.kind = \"{}\" trains only models that each rank holds as a whole: {}, or choose {}",
+                       config.strategy.kind, remedy,
+                       strategies::names_of_kinds([](const auto& traits) { return traits.trains_replicas; }));
+  };
+  visitor.require("train", trains_replicas || config.train.batch_size > 0,
+                  unless("give a number for train.batch_size instead of \"largest\""));
+  visitor.require("train", trains_replicas || config.train.micro_batches > 0,
+                  unless("give a number for train.micro_batches instead of \"auto\""));
+  visitor.require("replica", whole || trains_replicas, unless("remove replica.stages, recompute and placement"));
   visitor.require("replica", whole || config.train.accumulate == 1,
                   "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
                   "stages as a whole: use train.micro_batches instead");
