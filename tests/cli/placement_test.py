@@ -138,6 +138,8 @@ class Refused(Placed):
         self.refused(2, "3 values for 2 ranks", two, "replica.placement.speed=[1, 2, 3]")
         self.refused(2, "name each of a replica's ranks once", two, "replica.placement.ranks=[0, 0]")
         self.refused(2, "names 3 ranks, but there are 2 stages", two, "replica.placement.ranks=[0, 1, 2]")
+        swapped = "replica.placement.ranks=[1, 0]"
+        self.refused(2, r'but stages = "auto" chooses how many there are: set', "replica.stages=auto", swapped)
         cuts = 'replica.placement.first_layers=["convolution1"]'
         self.refused(2, 'stages = "auto" chooses the cuts', "replica.stages=auto", cuts)
         self.refused(2, "must be an integer or 'auto'", "replica.stages=many")
