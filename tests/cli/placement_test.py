@@ -1,6 +1,7 @@
 """Settings that are left to the placement of a model on the ranks: chosen by memory and speed, and written down."""
 
 import json
+import os
 import re
 import subprocess
 import unittest
@@ -78,6 +79,51 @@ class Shown(Placed):
         shown = self.info("replica.stages=2", 'replica.placement.memory="3 MiB"')
         self.assertFalse(shown["step"]["fits"])
         self.assertIn("fits into no placement on 2 ranks", shown["refusal"])
+
+
+class Timeline(Placed):
+    """The file of info --timeline."""
+
+    def draw(self, file, *words, stages=2, ranks=0):
+        return self.unisono("info", "config.toml", *settings(f"replica.stages={stages}"), "--timeline", file, *words,
+                            ranks=ranks)
+
+    def refused(self, message, file, *words, **options):
+        with self.subTest(file=file, words=words):
+            before = sorted(self.folder.rglob("*"))
+            result = self.draw(file, *words, **options)
+            self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+            self.assertRegex(messages(result)[0], rf"--timeline.*{message}")
+            self.assertEqual(result.out, "")
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_an_earlier_drawing_is_replaced_only_if_that_is_asked_for(self):
+        self.assertEqual(self.draw("step.svg").code, 0)
+        first = (self.folder / "step.svg").read_bytes()
+        self.assertTrue(first.startswith(b"<svg"))
+        self.refused("already exists; .*--overwrite", "step.svg")
+        self.refused("already exists", "step.svg", ranks=2)
+        self.assertEqual((self.folder / "step.svg").read_bytes(), first)
+        self.assertEqual(self.draw("step.svg", "--overwrite", stages=3).code, 0)
+        self.assertNotEqual((self.folder / "step.svg").read_bytes(), first)
+
+    def test_nothing_else_is_replaced(self):
+        (self.folder / "folder").mkdir()
+        os.mkfifo(self.folder / "pipe")
+        self.write("other.txt", "mine")
+        self.refused("already exists", "config.toml")
+        for name in ("config.toml", "other.txt"):
+            self.refused("is not a drawing", name, "--overwrite")
+        for name in ("folder", "folder/", "pipe", "digits.h5", "/dev/null"):
+            self.refused("not a regular file", name, "--overwrite")
+        self.assertEqual((self.folder / "other.txt").read_text(), "mine")
+
+    def test_what_cannot_be_written_is_said_before_the_report(self):
+        self.refused("there is no folder none; make it", "none/step.svg")
+        self.refused("there is no folder config.toml", "config.toml/step.svg")
+        self.refused("name of the file is empty", "")
+        self.refused("only a pipeline has one", "step.svg", stages=1)
+        self.refused("only a pipeline has one", "step.svg", stages=1, ranks=2)
 
 
 class Trained(Placed):
