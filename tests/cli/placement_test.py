@@ -59,6 +59,21 @@ class Shown(Placed):
             self.assertEqual(sum(stage["memory"].values()), stage["peak_memory_bytes"])
             self.assertLess(stage["peak_memory_bytes"], stage["limit_bytes"])
 
+    def test_one_micro_batch_and_the_same_activations_in_both_tables(self):
+        text = self.succeed("info", "config.toml", *settings("replica.stages=2")).out
+        self.assertIn(" in 1 micro-batch on 1 replica ", text)
+        rows = re.findall(r"(?m)^ +\d+  +\d+  .*  +([\d.]+ [KM]iB)  \S", text)
+        row = re.search(r"(?m)^  activations and their gradients(.*)$", text).group(1)
+        self.assertEqual(rows, re.findall(r"[\d.]+ [KM]iB", row), text)
+
+    def test_ranks_that_train_refuses_are_refused_in_the_same_words(self):
+        two = settings("replica.stages=2")
+        shown = self.unisono("info", "config.toml", *two, ranks=3)
+        self.assertEqual(shown.code, 2, shown)
+        self.assertIn("2 stages do not divide 3 ranks", shown.err)
+        self.assertEqual(messages(shown), messages(self.train("new", *two, ranks=3, code=2)))
+        self.succeed("info", "config.toml", *settings("replica.stages=4"), ranks=2)  # a preview of more ranks
+
     def test_a_faster_rank_gets_more_layers_wherever_it_is(self):
         for speed, ranks in (("[1, 4]", [0, 1]), ("[4, 1]", [1, 0])):
             shown = self.info("replica.stages=2", "train.micro_batches=8", f"replica.placement.speed={speed}")
