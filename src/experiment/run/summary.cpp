@@ -8,7 +8,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "machine/memory.hpp"
 #include "machine/parts.hpp"
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
