@@ -1,6 +1,7 @@
 #include "unisono/experiment/info.hpp"
 
 #include <memory>
+#include <string>
 
 #include "commands.hpp"
 #include "warn.hpp"
@@ -12,6 +13,7 @@ struct Arguments {
   ConfigArguments config;
   ShapeArguments shapes;
   experiment::InfoOptions options;
+  std::string timeline;
 };
 
 ExitCode run(Arguments arguments, const models::ModelKinds& models, comm::MpiSession& session, Log& log) {
@@ -32,11 +34,12 @@ void add_info(Command app, Chosen& chosen) {
   arguments->config.add_to(command);
   arguments->shapes.add_to(command);
   command.add_flag("--json", arguments->options.json, "print the result as one JSON object");
-  command
-      .add_option("--timeline", arguments->options.timeline,
-                  "draw a step of the pipeline into this file (SVG): what each stage does when")
-      .type_name("FILE");
-  command.callback([arguments, &chosen] {
+  Option timeline = command.add_option("--timeline", arguments->timeline,
+                                       "draw a step of the pipeline into this file (SVG): what each stage does when");
+  timeline.type_name("FILE");
+  command.add_flag("--overwrite", arguments->options.overwrite, "replace an earlier drawing").needs(timeline);
+  command.callback([arguments, timeline, &chosen] {
+    if (timeline.is_given()) arguments->options.timeline = arguments->timeline;
     chosen.together = [arguments, &chosen](comm::MpiSession& session, Log& log) {
       return run(*arguments, chosen.models, session, log);
     };

@@ -90,19 +90,24 @@ void ReplicaSettings::describe(ConfigVisitor& visitor) {
                                                                 chunks);
                                                   }}});
   if (schedule != PipelineSchedule::interleaved) chunks = 1;
-  visitor.choice({.name = "recompute",
-                  .meaning = "activations of a piece that are computed anew before its backward pass, to save memory"},
-                 recompute, kRecompute);
+  visitor.choice(
+      {.name = "recompute",
+       .meaning = "activations of a piece that are computed anew before its backward pass, to save memory. Only in "
+                  "pipelines: with stages = 1 it does nothing"},
+      recompute, kRecompute);
   visitor.section({.name = "placement", .meaning = "which layers each stage holds"}, placement);
   const auto named = static_cast<std::int64_t>(placement.first_layers.size());
   visitor.require("placement", named == 0 || stages > 0,
                   "first_layers cuts the model by hand, but stages = \"auto\" chooses the cuts: set replica.stages to "
                   "the number of stages, or replica.placement.first_layers to []");
+  visitor.require("placement", placement.ranks.empty() || stages > 0,
+                  "ranks says which rank runs each stage, but stages = \"auto\" chooses how many there are: set "
+                  "replica.stages to their number, or replica.placement.ranks to []");
   visitor.require(
-      "placement", placement.ranks.empty() || std::ssize(placement.ranks) == stages,
+      "placement", placement.ranks.empty() || stages == 0 || std::ssize(placement.ranks) == stages,
       fmt::format("ranks names {}, but there {} {}: name one for each stage, or set replica.placement.ranks to []",
                   count_of(std::ssize(placement.ranks), "rank"), stages == 1 ? "is" : "are",
-                  stages == 0 ? "a number of stages that is chosen" : count_of(stages, "stage")));
+                  count_of(stages, "stage")));
   visitor.require("placement", named == 0 || named == pieces(),
                   fmt::format("first_layers names {}, but there {} {} ({} × {}): name the layer that each piece begins "
                               "with, or set replica.placement.first_layers to []",

@@ -193,6 +193,21 @@ class Commands(BinaryTest):
         text = self.succeed("bench", "config.toml", "--steps", "5", "--features", "1x28x28", "--classes", "10").out
         self.assertIn("of the peak", text)
 
+    def test_bench_of_a_pipeline_names_its_parts_and_its_bubble(self):
+        words = ["bench", "config.toml", "--steps", "5", "--set", "train.micro_batches=8"]
+        words += ["--set", "replica.stages=2", "--set", "replica.schedule=gpipe"]
+        text = self.succeed(*words, ranks=4).out
+        self.assertIn("on 4 ranks (2 replicas of 2 stages) × 1 thread", text)
+        self.assertRegex(text, r"  pipeline    gpipe, .*: 4; stages waited .* 20\.0 % by the schedule; .* MB per step")
+        figures = json.loads(self.succeed(*words, "--json", ranks=4).out)
+        self.assertEqual((figures["ranks"], figures["replicas"]), (4, 2))
+        pipeline = figures["pipeline"]
+        self.assertEqual([pipeline[key] for key in ("schedule", "stages", "micro_batches")], ["gpipe", 2, 4])
+        self.assertAlmostEqual(pipeline["expected_bubble"], 0.2)
+        self.assertTrue(0 < pipeline["bubble"] < 1, pipeline)
+        self.assertGreater(pipeline["boundary_bytes_per_step"], 0)
+        self.assertNotIn("pipeline", json.loads(self.succeed("bench", "config.toml", "--steps", "5", "--json").out))
+
     def test_bench_refuses_more_threads_than_cores(self):
         cores = len(os.sched_getaffinity(0))
         for ranks in (0, 2):

@@ -1,6 +1,7 @@
 """Settings that are left to the placement of a model on the ranks: chosen by memory and speed, and written down."""
 
 import json
+import os
 import re
 import subprocess
 import unittest
@@ -58,6 +59,21 @@ class Shown(Placed):
             self.assertEqual(sum(stage["memory"].values()), stage["peak_memory_bytes"])
             self.assertLess(stage["peak_memory_bytes"], stage["limit_bytes"])
 
+    def test_one_micro_batch_and_the_same_activations_in_both_tables(self):
+        text = self.succeed("info", "config.toml", *settings("replica.stages=2")).out
+        self.assertIn(" in 1 micro-batch on 1 replica ", text)
+        rows = re.findall(r"(?m)^ +\d+  +\d+  .*  +([\d.]+ [KM]iB)  \S", text)
+        row = re.search(r"(?m)^  activations and their gradients(.*)$", text).group(1)
+        self.assertEqual(rows, re.findall(r"[\d.]+ [KM]iB", row), text)
+
+    def test_ranks_that_train_refuses_are_refused_in_the_same_words(self):
+        two = settings("replica.stages=2")
+        shown = self.unisono("info", "config.toml", *two, ranks=3)
+        self.assertEqual(shown.code, 2, shown)
+        self.assertIn("2 stages do not divide 3 ranks", shown.err)
+        self.assertEqual(messages(shown), messages(self.train("new", *two, ranks=3, code=2)))
+        self.succeed("info", "config.toml", *settings("replica.stages=4"), ranks=2)  # a preview of more ranks
+
     def test_a_faster_rank_gets_more_layers_wherever_it_is(self):
         for speed, ranks in (("[1, 4]", [0, 1]), ("[4, 1]", [1, 0])):
             shown = self.info("replica.stages=2", "train.micro_batches=8", f"replica.placement.speed={speed}")
@@ -90,6 +106,51 @@ class Shown(Placed):
         shown = self.info("replica.stages=2", 'replica.placement.memory="3 MiB"')
         self.assertFalse(shown["step"]["fits"])
         self.assertIn("fits into no placement on 2 ranks", shown["refusal"])
+
+
+class Timeline(Placed):
+    """The file of info --timeline."""
+
+    def draw(self, file, *words, stages=2, ranks=0):
+        return self.unisono("info", "config.toml", *settings(f"replica.stages={stages}"), "--timeline", file, *words,
+                            ranks=ranks)
+
+    def refused(self, message, file, *words, **options):
+        with self.subTest(file=file, words=words):
+            before = sorted(self.folder.rglob("*"))
+            result = self.draw(file, *words, **options)
+            self.assertEqual((result.code, len(messages(result))), (2, 1), result)
+            self.assertRegex(messages(result)[0], rf"--timeline.*{message}")
+            self.assertEqual(result.out, "")
+            self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+    def test_an_earlier_drawing_is_replaced_only_if_that_is_asked_for(self):
+        self.assertEqual(self.draw("step.svg").code, 0)
+        first = (self.folder / "step.svg").read_bytes()
+        self.assertTrue(first.startswith(b"<svg"))
+        self.refused("already exists; .*--overwrite", "step.svg")
+        self.refused("already exists", "step.svg", ranks=2)
+        self.assertEqual((self.folder / "step.svg").read_bytes(), first)
+        self.assertEqual(self.draw("step.svg", "--overwrite", stages=3).code, 0)
+        self.assertNotEqual((self.folder / "step.svg").read_bytes(), first)
+
+    def test_nothing_else_is_replaced(self):
+        (self.folder / "folder").mkdir()
+        os.mkfifo(self.folder / "pipe")
+        self.write("other.txt", "mine")
+        self.refused("already exists", "config.toml")
+        for name in ("config.toml", "other.txt"):
+            self.refused("is not a drawing", name, "--overwrite")
+        for name in ("folder", "folder/", "pipe", "digits.h5", "/dev/null"):
+            self.refused("not a regular file", name, "--overwrite")
+        self.assertEqual((self.folder / "other.txt").read_text(), "mine")
+
+    def test_what_cannot_be_written_is_said_before_the_report(self):
+        self.refused("there is no folder none; make it", "none/step.svg")
+        self.refused("there is no folder config.toml", "config.toml/step.svg")
+        self.refused("name of the file is empty", "")
+        self.refused("only a pipeline has one", "step.svg", stages=1)
+        self.refused("only a pipeline has one", "step.svg", stages=1, ranks=2)
 
 
 class Trained(Placed):
@@ -174,6 +235,8 @@ class Refused(Placed):
         self.refused(2, "3 values for 2 ranks", two, "replica.placement.speed=[1, 2, 3]")
         self.refused(2, "name each of a replica's ranks once", two, "replica.placement.ranks=[0, 0]")
         self.refused(2, "names 3 ranks, but there are 2 stages", two, "replica.placement.ranks=[0, 1, 2]")
+        swapped = "replica.placement.ranks=[1, 0]"
+        self.refused(2, r'but stages = "auto" chooses how many there are: set', "replica.stages=auto", swapped)
         cuts = 'replica.placement.first_layers=["convolution1"]'
         self.refused(2, 'stages = "auto" chooses the cuts', "replica.stages=auto", cuts)
         self.refused(2, "must be an integer or 'auto'", "replica.stages=many")

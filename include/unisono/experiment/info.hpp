@@ -16,7 +16,8 @@ namespace unisono::experiment {
 struct InfoOptions {
   std::optional<SyntheticShape> data;  ///< used instead of the config's set
   bool json = false;
-  std::string timeline = {};  ///< file for a drawing of a pipeline's step, as SVG; empty: none
+  std::optional<std::string> timeline = {};  ///< file for a drawing of a pipeline's step, as SVG
+  bool overwrite = false;                    ///< replace an earlier drawing
 };
 
 /// Prints the table of layers, and predicts a rank's peak memory for training the config on these ranks; of a pipeline,

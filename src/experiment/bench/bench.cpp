@@ -14,7 +14,9 @@
 #include "machine/parts.hpp"
 #include "run/losses.hpp"
 #include "run/metrics_log.hpp"
+#include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
+#include "run/summary.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/strategies/phase.hpp"
@@ -51,9 +53,10 @@ class StepClock final : public strategies::Observer {
 
 struct Timing {
   std::int64_t steps = 0;
-  double seconds = 0;              ///< of the slowest rank
-  double median_step_seconds = 0;  ///< of the slowest rank
-  strategies::Seconds parts;       ///< means over ranks
+  double seconds = 0;                     ///< of the slowest rank
+  double median_step_seconds = 0;         ///< of the slowest rank
+  strategies::Seconds parts;              ///< means over ranks
+  strategies::StrategyCounters counters;  ///< sums over ranks
 };
 
 /// A model that is trained on random data.
@@ -78,6 +81,7 @@ class Trial {
     const optim::Schedule schedule({}, config_.optimizer.learning_rate, made_ + steps, source_.steps_per_epoch());
     StepClock clock;
     training_.seconds = {};
+    training_.counters = {};
     strategies::TrainContext context{.communicator = parts_.grid.data(),
                                      .backend = *parts_.backend,
                                      .model = *parts_.model,
@@ -117,7 +121,8 @@ class Trial {
     return {.steps = steps,
             .seconds = slowest[0],
             .median_step_seconds = slowest[1],
-            .parts = mean_over_ranks(world_, training_.seconds, parts_.trains())};
+            .parts = mean_over_ranks(world_, training_.seconds, parts_.trains()),
+            .counters = sum_over_ranks(world_, training_.counters)};
   }
 
  private:
@@ -155,30 +160,42 @@ void require_cores(comm::Communicator& world, const Placement& placement) {
                   count_of(crowded[0], "core"), count_of(placement.threads, "thread")));
 }
 
+PipelineFigures figures_of(const Config& config, const ModelParts& parts, const Timing& timing) {
+  return pipeline_figures(
+      config, parts.workers(),
+      {.seconds = timing.parts, .boundary_bytes = timing.counters.boundary_bytes, .steps = timing.steps});
+}
+
 nlohmann::ordered_json report(const Config& config, Trial& trial, const Timing& timing, const Peak& peak) {
   ModelParts& parts = trial.parts();
   const double rate = static_cast<double>(config.train.batch_size * timing.steps) / timing.seconds;
   const double flops = rate * parts.model->flops_per_example();
-  return {{"name", config.name},
-          {"strategy", config.strategy.kind},
-          {"ranks", parts.grid.all().size()},
-          {"threads", parts.placement.threads},
-          {"device", parts.device()},
-          {"parameters", parts.model->layout().parameters()},
-          {"batch_size", config.train.batch_size},
-          {"steps", timing.steps},
-          {"examples_per_second", rate},
-          {"examples_per_second_median_step",
-           static_cast<double>(config.train.batch_size) / std::max(timing.median_step_seconds, 1e-9)},
-          {"flops_per_example", parts.model->flops_per_example()},
-          {"gflops_per_second", flops * 1e-9},
-          {"peak_gflops_per_second", peak.flops_per_second * 1e-9},
-          {"fraction_of_peak", flops / peak.flops_per_second},
-          {"bandwidth_gigabytes_per_second", peak.bytes_per_second * 1e-9},
-          {"seconds", to_json(timing.parts)}};
+  nlohmann::ordered_json json = {{"name", config.name},
+                                 {"strategy", config.strategy.kind},
+                                 {"ranks", parts.grid.all().size()},
+                                 {"threads", parts.placement.threads},
+                                 {"device", parts.device()},
+                                 {"parameters", parts.model->layout().parameters()},
+                                 {"batch_size", config.train.batch_size},
+                                 {"steps", timing.steps},
+                                 {"examples_per_second", rate},
+                                 {"examples_per_second_median_step", static_cast<double>(config.train.batch_size) /
+                                                                         std::max(timing.median_step_seconds, 1e-9)},
+                                 {"flops_per_example", parts.model->flops_per_example()},
+                                 {"gflops_per_second", flops * 1e-9},
+                                 {"peak_gflops_per_second", peak.flops_per_second * 1e-9},
+                                 {"fraction_of_peak", flops / peak.flops_per_second},
+                                 {"bandwidth_gigabytes_per_second", peak.bytes_per_second * 1e-9},
+                                 {"seconds", to_json(timing.parts)}};
+  if (parts.stages) {
+    json["replicas"] = parts.workers();
+    json["pipeline"] = to_json(figures_of(config, parts, timing));
+  }
+  return json;
 }
 
-std::string text_of(const nlohmann::ordered_json& report) {
+std::string text_of(const nlohmann::ordered_json& report, const Config& config, const ModelParts& parts,
+                    const Timing& timing) {
   const auto number = [&](const char* key) { return report.at(key).get<double>(); };
   std::string text = fmt::format(
       "{}: {} on {} × {}, {} a step, {}\n"
@@ -187,7 +204,9 @@ std::string text_of(const nlohmann::ordered_json& report) {
       "  arithmetic  {:.1f} GFLOP/s, {:.1f} % of the peak of {:.1f} GFLOP/s measured on these ranks\n"
       "  memory      {:.1f} GB/s is the bandwidth measured on these ranks\n  time       ",
       report.at("name").get<std::string>(), report.at("strategy").get<std::string>(),
-      count_of(report.at("ranks").get<int>(), "rank"), count_of(report.at("threads").get<int>(), "thread"),
+      parts.stages ? ranks_text(parts.grid.all().size(), parts.workers(), parts.grid.shape().stages)
+                   : count_of(parts.grid.all().size(), "rank"),
+      count_of(report.at("threads").get<int>(), "thread"),
       count_of(report.at("batch_size").get<std::int64_t>(), "example"),
       count_of(report.at("steps").get<std::int64_t>(), "step"), report.at("device").get<std::string>(),
       grouped(std::llround(number("examples_per_second"))),
@@ -198,6 +217,7 @@ std::string text_of(const nlohmann::ordered_json& report) {
     const double share = value.get<double>() / std::max(seconds.at("total").get<double>(), 1e-9);
     if (part != "total" && std::abs(share) >= 0.0005) text += fmt::format(" {} {:.1f} %", part, 100 * share);
   }
+  if (parts.stages) text += fmt::format("\n  pipeline    {}", to_text(figures_of(config, parts, timing)));
   return text;
 }
 
@@ -262,7 +282,7 @@ void bench(comm::Communicator& world, const Config& given, const BenchOptions& o
   const auto aimed = static_cast<std::int64_t>(kAimedSeconds / std::max(warm_up.median_step_seconds, 1e-7));
   const Timing timing = trial.run(options.steps > 0 ? options.steps : std::clamp<std::int64_t>(aimed, 5, 1'000'000));
   const auto result = report(placed.config, trial, timing, measure_peak(world, *trial.parts().backend));
-  log.info(options.json ? result.dump() : text_of(result));
+  log.info(options.json ? result.dump() : text_of(result, placed.config, trial.parts(), timing));
 }
 
 }  // namespace unisono::experiment

@@ -11,8 +11,8 @@
 #include "machine/memory.hpp"
 #include "machine/parts.hpp"
 #include "machine/stage_report.hpp"
+#include "machine/timeline_file.hpp"
 #include "run/progress.hpp"
-#include "run/run_folder.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/text.hpp"
 #include "unisono/data/sparsity.hpp"
@@ -70,6 +70,7 @@ struct Placing {
   Placing(comm::Communicator& world, const Config& config, const Parts& parts) {
     if (config.replica.stages == 1 && !config.is_placed_automatically()) return;
     const int ranks = ranks_of(config, world.size());
+    if (ranks < world.size()) grid_shape(config, world.size());  // says that the stages do not divide the ranks
     require_placeable(config, parts.model, parts.backend);
     if (config.replica.stages > 0 && config.train.micro_batches > 0) {
       make_stages(config, parts.model, parts.backend, ranks / config.stages());
@@ -86,6 +87,14 @@ struct Placing {
   std::string refusal = {};
   std::unique_ptr<StageReport> report = {};
 };
+
+/// Where the drawing is to be written; nothing: nowhere. \throws ConfigError on the root, where it cannot be
+std::optional<TimelineFile> timeline_file(const InfoOptions& options, const comm::Communicator& world) {
+  if (!options.timeline) return {};
+  const TimelineFile file{.path = *options.timeline, .overwrite = options.overwrite};
+  if (world.is_root()) file.require_writable();
+  return file;
+}
 
 /// What is printed.
 struct Findings {
@@ -151,6 +160,7 @@ std::string text_of(const Findings& found) {
 }  // namespace
 
 void info(comm::Communicator& world, const Config& given, const InfoOptions& options, Log& log) {
+  const std::optional<TimelineFile> timeline = timeline_file(options, world);
   Config config = given;
   const data::DatasetInfo data = data_info(config, options.data);
   settle(config, data);
@@ -161,6 +171,11 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
   const Placing placing(world, config, {*model, *backend, data, *strategy});
+  if (timeline && !placing.report) {
+    throw ConfigError(
+        "--timeline: only a pipeline has one, and here every rank holds the whole model; set replica.stages to 2 or "
+        "more");
+  }
   if (placing.placed) config = chosen(*placing.plan, config, *placing.placed);
   const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
   const Index batch = largest_part(config, strategy->workers(ranks / config.stages()));
@@ -185,9 +200,7 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
                        .memory = std::move(memory),
                        .sparsity = sparsity_for(config, options.data)};
   log.info(options.json ? json_of(found).dump() : text_of(found));
-  if (options.timeline.empty() || !world.is_root()) return;
-  if (!placing.report) throw ConfigError("--timeline: every rank holds the whole model, so that there is none");
-  write_text_file(options.timeline, placing.report->svg());
+  if (timeline && world.is_root()) timeline->write(placing.report->svg());
 }
 
 }  // namespace unisono::experiment

@@ -13,7 +13,7 @@ namespace unisono::experiment {
 namespace {
 
 const std::vector<std::string> kVectors = {"parameters and gradient", "optimizer state", "averaged weights"};
-const std::vector<std::string> kActivations = {"activations and their gradients", "messages between stages"};
+const std::vector<std::string> kActivations = {"activations and their gradients"};
 
 /// Seconds with three digits.
 std::string seconds_text(double seconds) {
@@ -89,9 +89,9 @@ std::string StageReport::memory_text() const {
 
 std::string StageReport::step_text() const {
   std::string text = fmt::format(
-      "a step of {} in {} micro-batches on {} takes {}, predicted{}; stages wait for {:.1f} % of it",
-      count_of(placed_.sizes.batch_size, "example"), placed_.sizes.micro_batches, count_of(replicas_, "replica"),
-      seconds_text(forecast_.seconds),
+      "a step of {} in {} micro-batch{} on {} takes {}, predicted{}; stages wait for {:.1f} % of it",
+      count_of(placed_.sizes.batch_size, "example"), placed_.sizes.micro_batches,
+      placed_.sizes.micro_batches == 1 ? "" : "es", count_of(replicas_, "replica"), seconds_text(forecast_.seconds),
       assumes_speed_ ? fmt::format(" for ranks of {} GFLOP/s", kAssumedGflops) : std::string(), 100 * forecast_.bubble);
   if (forecast_.formula) text += fmt::format("; of equal stages {}", seconds_text(*forecast_.formula));
   return text + "\n" + forecast_.timeline;

@@ -8,12 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "machine/memory.hpp"
 #include "machine/parts.hpp"
 #include "run/metrics_log.hpp"
+#include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
 #include "unisono/models/factory.hpp"
-#include "unisono/strategies/pipeline.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -104,44 +103,11 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
   }
 }
 
-/// How a pipeline did: the share of its passes' time that stages waited, and what they sent each other.
-struct PipelineFigures {
-  int micro_batches;
-  double bubble, expected_bubble;
-  double bytes_per_step;
-};
-
-PipelineFigures pipeline_figures(const Summary& summary, const Config& config) {
-  const int micro_batches = micro_batches_of_replica(config, summary.workers);
-  const double passes = summary.seconds.bubble + summary.seconds.compute;
-  const double steps = static_cast<double>(summary.steps - summary.resumed_at_step);
-  return {.micro_batches = micro_batches,
-          .bubble = summary.seconds.bubble / std::max(passes, 1e-9),
-          .expected_bubble = strategies::expected_bubble(config.replica, micro_batches),
-          .bytes_per_step = static_cast<double>(summary.counters.boundary_bytes) / std::max(steps, 1.0)};
-}
-
-void add_pipeline(const Summary& summary, const Config& config, nlohmann::ordered_json& json) {
-  if (summary.stages == 1) return;
-  const PipelineFigures figures = pipeline_figures(summary, config);
-  json["pipeline"] = {{"schedule", name_of(config.replica.schedule, strategies::kPipelineSchedules)},
-                      {"stages", summary.stages},
-                      {"chunks", config.replica.chunks},
-                      {"micro_batches", figures.micro_batches},
-                      {"bubble", figures.bubble},
-                      {"expected_bubble", figures.expected_bubble},
-                      {"boundary_bytes_per_step", figures.bytes_per_step}};
-}
-
-std::string pipeline_text(const Summary& summary, const Config& config) {
-  if (summary.stages == 1) return "";
-  const PipelineFigures figures = pipeline_figures(summary, config);
-  return fmt::format(
-      "  pipeline    {}, micro-batches of a replica: {}; stages waited {:.1f} % of the time of their passes, {:.1f} % "
-      "by the schedule; "
-      "{:.3g} MB per step between stages\n",
-      name_of(config.replica.schedule, strategies::kPipelineSchedules), figures.micro_batches, 100 * figures.bubble,
-      100 * figures.expected_bubble, 1e-6 * figures.bytes_per_step);
+PipelineFigures figures_of(const Summary& summary, const Config& config) {
+  return pipeline_figures(config, summary.workers,
+                          {.seconds = summary.seconds,
+                           .boundary_bytes = summary.counters.boundary_bytes,
+                           .steps = summary.steps - summary.resumed_at_step});
 }
 
 std::string counters_text(const Summary& summary) {
@@ -252,7 +218,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   add_counters(summary, json);
-  add_pipeline(summary, config, json);
+  if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
@@ -299,7 +265,8 @@ std::string to_text(const Summary& summary, const Config& config) {
              local_batch_text(config, summary.workers), result_line(summary), rate_text(speed),
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
-         pipeline_text(summary, config) + counters_text(summary) + to_text(summary.serving, config) +
+         (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
+         counters_text(summary) + to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          advice_line(summary.seconds, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",
