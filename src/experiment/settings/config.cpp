@@ -36,7 +36,7 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
                        config.strategy.kind, remedy,
                        strategies::names_of_kinds([](const auto& traits) { return traits.trains_replicas; }));
   };
-  visitor.require("train", trains_replicas || config.train.batch_size > 0,
+  visitor.require("train", trains_replicas || config.train.batch_size >= 0,
                   unless("give a number for train.batch_size instead of \"largest\""));
   visitor.require("train", trains_replicas || config.train.micro_batches > 0,
                   unless("give a number for train.micro_batches instead of \"auto\""));
