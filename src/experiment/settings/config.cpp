@@ -40,7 +40,9 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
                   unless("give a number for train.batch_size instead of \"largest\""));
   visitor.require("train", trains_replicas || config.train.micro_batches > 0,
                   unless("give a number for train.micro_batches instead of \"auto\""));
-  visitor.require("replica", whole || trains_replicas, unless("remove replica.stages, recompute and placement"));
+  visitor.require(
+      "replica", whole || trains_replicas,
+      unless(config.replica.stages != 1 ? "remove replica.stages" : "remove replica.recompute and replica.placement"));
   visitor.require("replica", whole || config.train.accumulate == 1,
                   "train.accumulate divides micro-batches among the ranks, but in a pipeline each passes through all "
                   "stages as a whole: use train.micro_batches instead");
