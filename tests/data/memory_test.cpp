@@ -1,4 +1,4 @@
-#include "set/memory.hpp"
+#include "unisono/base/available_memory.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -23,11 +23,11 @@ void make_machine(const TempDir& root) {
 TEST_CASE("available memory is the machine's where no group limits it", "[memory]") {
   const TempDir root;
   make_machine(root);
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 1000 * 1024);
+  CHECK(unisono::available_memory_bytes(root.path()) == 1000 * 1024);
   unisono::test::write_file(root / "proc/self/cgroup", "0::/user/job\n");
   unisono::test::write_file(root / "sys/fs/cgroup/user/job/memory.max", "max\n");
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 1000 * 1024);
-  CHECK(unisono::data::available_memory_bytes() > 0);
+  CHECK(unisono::available_memory_bytes(root.path()) == 1000 * 1024);
+  CHECK(unisono::available_memory_bytes() > 0);
 }
 
 TEST_CASE("a control group's limit counts, cached pages do not, and groups above limit, too", "[memory]") {
@@ -36,12 +36,12 @@ TEST_CASE("a control group's limit counts, cached pages do not, and groups above
   unisono::test::write_file(root / "proc/self/cgroup", "0::/user/job\n");
   unisono::test::write_file(root / "sys/fs/cgroup/user/job/memory.max", "500000\n");
   unisono::test::write_file(root / "sys/fs/cgroup/user/job/memory.current", "300000\n");
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 200000);
+  CHECK(unisono::available_memory_bytes(root.path()) == 200000);
   unisono::test::write_file(root / "sys/fs/cgroup/user/job/memory.stat", "anon 1\ninactive_file 100000\n");
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 300000);
+  CHECK(unisono::available_memory_bytes(root.path()) == 300000);
   unisono::test::write_file(root / "sys/fs/cgroup/user/memory.max", "150000\n");
   unisono::test::write_file(root / "sys/fs/cgroup/user/memory.current", "200000\n");
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 0);
+  CHECK(unisono::available_memory_bytes(root.path()) == 0);
 }
 
 TEST_CASE("version 1 of control groups is understood", "[memory]") {
@@ -50,7 +50,7 @@ TEST_CASE("version 1 of control groups is understood", "[memory]") {
   unisono::test::write_file(root / "proc/self/cgroup", "5:cpu:/x\n4:memory:/job\n");
   unisono::test::write_file(root / "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "400000\n");
   unisono::test::write_file(root / "sys/fs/cgroup/memory/job/memory.usage_in_bytes", "100000\n");
-  CHECK(unisono::data::available_memory_bytes(root.path()) == 300000);
+  CHECK(unisono::available_memory_bytes(root.path()) == 300000);
 }
 
 TEST_CASE("a set that memory cannot hold is streamed, on all ranks alike", "[dataset]") {

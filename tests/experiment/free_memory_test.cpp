@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "scratch_folder.hpp"
+
 namespace unisono::experiment {
 namespace {
 
@@ -13,11 +15,12 @@ constexpr double kKibi = 1024, kMebi = 1024 * kKibi;
 using Files = std::map<std::string, std::string>;
 
 double free_on(const Files& files, int ranks = 1, double data = kNone, double space = kNone) {
-  const auto read = [&](const std::string& path) -> std::optional<std::string> {
-    const auto found = files.find(path);
-    return found == files.end() ? std::nullopt : std::optional(found->second);
-  };
-  return free_memory_bytes({.read = read, .data_limit = data, .address_space_limit = space}, ranks);
+  const testing::ScratchFolder root;
+  for (const auto& [path, text] : files) {
+    std::filesystem::create_directories(std::filesystem::path(root.path() + path).parent_path());
+    root.file(path, text);
+  }
+  return free_memory_bytes(ranks, {.data = data, .address_space = space}, root.path());
 }
 
 const Files kNode = {{"/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8192 kB\n"},

@@ -84,6 +84,8 @@ struct Config {
   std::int64_t schedule_epochs() const { return schedule.span(train.epochs); }
   /// Whether settings are left to the placement of the model on the ranks (placed_config).
   bool is_placed_automatically() const;
+  /// Whether a replica may turn out to be more than one rank, or settings are left to the placement.
+  bool needs_placement() const { return replica.stages != 1 || is_placed_automatically(); }
 };
 
 /// Whether the model is one of the built-in ones that are updated in place by such a strategy.

@@ -9,7 +9,7 @@
 #include "dense/rows.hpp"
 #include "set/form.hpp"
 #include "set/identity.hpp"
-#include "set/memory.hpp"
+#include "unisono/base/available_memory.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::data {
@@ -123,7 +123,7 @@ SchemaRules rules_of(const DataSettings& settings, bool trained) {
 }
 
 void choose_reader(SetPlan& plan, const DataSettings& settings, const NodeShare& share, Agreement& agreement) {
-  const std::int64_t available = agreement.smallest(available_memory_bytes());
+  const std::int64_t available = agreement.smallest(available_memory_bytes().value_or(0));
   const std::int64_t bytes = agreement.largest(resident_bytes(plan, settings, share, agreement.ranks()));
   plan.info.bytes_per_node = bytes;
   plan.info.resident =
@@ -135,7 +135,7 @@ void reconsider_reader(SetPlan& plan, const DataSettings& settings, const NodeSh
                        Agreement& agreement) {
   if (agreement.smallest(shared || share.node_size == 1 ? 1 : 0) == 1) return;
   const std::int64_t bytes = agreement.largest(plan.info.bytes_per_node * (shared ? 1 : share.node_size));
-  const std::int64_t available = agreement.smallest(available_memory_bytes());
+  const std::int64_t available = agreement.smallest(available_memory_bytes().value_or(0));
   plan.info.bytes_per_node = bytes;
   if (settings.reader == Reader::automatic && !fits(bytes, available))
     note_streaming(plan, settings, share, agreement.ranks());

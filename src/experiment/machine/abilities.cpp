@@ -45,8 +45,7 @@ std::vector<std::vector<double>> gathered(comm::Communicator& group, const std::
 /// from moment to moment.
 std::vector<double> found_limits(comm::Communicator& group) {
   constexpr double kEqual = 1.1;
-  const double own = free_memory_bytes(memory_files_of_this_process(), group.node_size()) +
-                     static_cast<double>(resident_memory_bytes());
+  const double own = free_memory_bytes(group.node_size()) + static_cast<double>(resident_memory_bytes());
   std::vector<double> limits;
   for (const auto& numbers : gathered(group, {own})) limits.push_back(numbers.front());
   const auto [least, most] = std::ranges::minmax(limits);
@@ -120,13 +119,6 @@ bool as_by_flops(const StagePlan& plan, const Config& config, const PlacedModel&
          strategies::Stages(plan.staged(), config.replica, 1).cuts() == placed.placement.cuts;
 }
 
-/// \throws ConfigError where the stages cannot be what the config says
-void require_stages(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
-  if (config.replica.stages == 0) return;
-  const int replicas = grid_shape(config, ranks).data;
-  if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
-}
-
 /// As make_backend decides, but for ranks that would share a GPU. Collective.
 bool will_use_gpus(comm::Communicator& group, const Config& config) {
   if (config.device != DeviceChoice::automatic) return config.device == DeviceChoice::cuda;
@@ -173,9 +165,15 @@ void require_placeable(const Config& config, const models::Model& model, kernels
     refuse("models are placed automatically only on CPUs so far");
 }
 
+void require_stages(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks) {
+  if (config.replica.stages == 0) return;
+  const int replicas = grid_shape(config, ranks).data;
+  if (config.train.micro_batches > 0) make_stages(config, model, backend, replicas);
+}
+
 PlacedConfig placed_config(comm::Communicator& group, const NodePlace& place, const Config& given,
                            const std::function<data::DatasetInfo()>& inspect, Log& log) {
-  if (given.replica.stages == 1 && !given.is_placed_automatically()) return {given, {}};
+  if (!given.needs_placement()) return {given, {}};
   Config config = given;
   if (will_use_gpus(group, given)) config.device = DeviceChoice::cuda;
   if (config.device == DeviceChoice::cuda && !given.is_placed_automatically()) return {given, {}};

@@ -24,6 +24,9 @@ RankAbilities abilities_of(comm::Communicator& group, const Config& config, cons
 /// \throws ConfigError where the placement cannot choose for such a model, device or strategy
 void require_placeable(const Config& config, const models::Model& model, kernels::Backend& backend);
 
+/// \throws ConfigError where the stages cannot be what the config says, on so many ranks
+void require_stages(const Config& config, const models::Model& model, kernels::Backend& backend, int ranks);
+
 /// A config with the settings in force, and the ranks in the order of the places that they take.
 struct PlacedConfig {
   Config config;

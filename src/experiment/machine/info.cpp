@@ -68,13 +68,11 @@ struct Placing {
     const strategies::Strategy& strategy;
   };
   Placing(comm::Communicator& world, const Config& config, const Parts& parts) {
-    if (config.replica.stages == 1 && !config.is_placed_automatically()) return;
+    if (!config.needs_placement()) return;
     const int ranks = ranks_of(config, world.size());
     if (ranks < world.size()) grid_shape(config, world.size());  // says that the stages do not divide the ranks
     require_placeable(config, parts.model, parts.backend);
-    if (config.replica.stages > 0 && config.train.micro_batches > 0) {
-      make_stages(config, parts.model, parts.backend, ranks / config.stages());
-    }
+    require_stages(config, parts.model, parts.backend, ranks);
     plan.emplace(config, parts.model, parts.backend, parts.data, parts.strategy,
                  abilities_of(world, config, parts.model, parts.backend, ranks));
     placed = place_model(*plan, config);

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "unisono/base/available_memory.hpp"
 #include "unisono/base/hash.hpp"
 #include "unisono/base/text.hpp"
 
@@ -38,14 +39,6 @@ std::vector<std::vector<int>> cores_on_this_node(comm::Communicator& world, cons
     if (text.starts_with(host)) ranks.push_back(cores_from(text.substr(host.size())));
   }
   return ranks;
-}
-
-std::int64_t status_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return std::stoll(line.substr(key.size())) * 1024;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -117,7 +110,7 @@ std::uint64_t build_hash() {
   return hash;
 }
 
-std::int64_t peak_memory_bytes() { return status_bytes("VmHWM:"); }
-std::int64_t resident_memory_bytes() { return status_bytes("VmRSS:"); }
+std::int64_t peak_memory_bytes() { return process_status_bytes("VmHWM:"); }
+std::int64_t resident_memory_bytes() { return process_status_bytes("VmRSS:"); }
 
 }  // namespace unisono::experiment

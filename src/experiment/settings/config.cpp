@@ -29,7 +29,7 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
 
 /// What pipelines need of the rest of the config.
 void require_replica(ConfigVisitor& visitor, const Config& config) {
-  const bool whole = config.replica.stages == 1 && !config.is_placed_automatically();
+  const bool whole = !config.needs_placement();
   const bool trains_replicas = traits_of(config.strategy).trains_replicas;
   const auto unless = [&](std::string_view remedy) {
     return fmt::format("strategy.kind = \"{}\" trains only models that each rank holds as a whole: {}, or choose {}",

@@ -1,12 +1,11 @@
-#include "set/memory.hpp"
+#include "unisono/base/available_memory.hpp"
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <optional>
 #include <sstream>
 
-namespace unisono::data {
+namespace unisono {
 namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
@@ -19,8 +18,8 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// The number after a word at the start of a line; 0 if there is none.
-std::int64_t read_entry(const std::string& path, const std::string& word) {
+/// The number after a word at the start of a line; nothing if there is none.
+std::optional<std::int64_t> find_entry(const std::string& path, const std::string& word) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -28,7 +27,7 @@ std::int64_t read_entry(const std::string& path, const std::string& word) {
     std::int64_t value = 0;
     if (words >> first >> value && first == word) return value;
   }
-  return 0;
+  return std::nullopt;
 }
 
 /// This process's control group for a controller; in version 2 the controller's name is empty.
@@ -50,7 +49,8 @@ std::int64_t left_by_groups(const std::string& mount, std::string group, const c
   for (;;) {
     const std::string folder = mount + group + (group.empty() || group.back() == '/' ? "" : "/");
     if (const auto most = read_number(folder + limit)) {
-      const std::int64_t used = read_number(folder + usage).value_or(0) - read_entry(folder + "memory.stat", cached);
+      const std::int64_t used =
+          read_number(folder + usage).value_or(0) - find_entry(folder + "memory.stat", cached).value_or(0);
       left = std::min(left, std::max<std::int64_t>(0, *most - std::max<std::int64_t>(0, used)));
     }
     if (group.empty() || group == "/") return left;
@@ -60,14 +60,19 @@ std::int64_t left_by_groups(const std::string& mount, std::string group, const c
 
 }  // namespace
 
-std::int64_t available_memory_bytes(const std::string& root) {
-  const std::int64_t machine = read_entry(root + "/proc/meminfo", "MemAvailable:") * 1024;
+std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
+  const auto machine = find_entry(root + "/proc/meminfo", "MemAvailable:");
+  if (!machine) return std::nullopt;
   const std::string mount = root + "/sys/fs/cgroup";
   const std::int64_t version2 =
       left_by_groups(mount, group_of(root, ""), "memory.max", "memory.current", "inactive_file");
   const std::int64_t version1 = left_by_groups(mount + "/memory", group_of(root, "memory"), "memory.limit_in_bytes",
                                                "memory.usage_in_bytes", "total_inactive_file");
-  return std::min({machine, version2, version1});
+  return std::min({1024 * *machine, version2, version1});
 }
 
-}  // namespace unisono::data
+std::int64_t process_status_bytes(const std::string& word, const std::string& root) {
+  return 1024 * find_entry(root + "/proc/self/status", word).value_or(0);
+}
+
+}  // namespace unisono
