@@ -39,7 +39,6 @@ struct StageMemory {
   Index activations = 0;  ///< of all flights, with their gradients and what the layers keep
   Index boundaries = 0;   ///< one message each from and to both neighbours, for each chunk
 
-  Index floats() const { return activations + boundaries; }
   /// \param piece one of the stage's, a chunk with these flights
   void add(const FlightMemory& piece, const StageFlights::Chunk& chunk);
 };
@@ -49,8 +48,5 @@ struct StageMemory {
 /// \pre settings are those of the stages
 StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& settings, const kernels::Backend& backend,
                       Index batch, int micro_batches, Index evaluated = 0);
-
-/// What evaluations of batches of this size need instead.
-StageMemory inference_memory_of(const Stages& stages, int stage, const kernels::Backend& backend, Index batch);
 
 }  // namespace unisono::strategies

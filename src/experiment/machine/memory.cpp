@@ -8,7 +8,6 @@
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/strategies/reproducible_sum.hpp"
-#include "unisono/strategies/stage_memory.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -16,7 +15,6 @@ namespace {
 constexpr std::int64_t kFloat = sizeof(float);
 constexpr Index kTriedExamples = 128;
 constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
-constexpr Index kPrefetchedBatches = 3;  ///< per source: one in use, two prepared
 
 /// θ, the gradient if there is one, and those pages of the peers' gradients that a rank reads in shared memory
 /// (reduce-scatter, then all-gather), which count as its own. Servers get gradients by messages instead.
@@ -38,10 +36,6 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
     const std::int64_t held = numbers_of(context.division->map().local(context.rank));
     return kFloat * ((1 + states) * held + numbers_of(context.model.statistics_layout()) / context.ranks);
   }
-  if (context.stages != nullptr) {
-    return kFloat * ((1 + states) * numbers_of(context.stages->replica_parameters().local(context.stage)) +
-                     numbers_of(context.stages->statistics().local(context.stage)));
-  }
   const std::int64_t numbers = numbers_of(context.model.layout());
   const std::int64_t own = context.strategy.optimizer_state_is_local() ? states * numbers : 0;
   const std::int64_t common = (1 + states) * numbers - own + numbers_of(context.model.statistics_layout());
@@ -56,62 +50,13 @@ Index training_batch(const MemoryContext& context) {
   return std::min<Index>(batch, (context.data.train + workers - 1) / workers);
 }
 
-Index evaluation_batch(const MemoryContext& context) {
-  const data::DatasetInfo& data = context.data;
-  const std::int64_t examples = std::max(data.validation, data.test);
-  return std::min<Index>(context.config.train.evaluation_batch_size, (examples + context.ranks - 1) / context.ranks);
-}
-
 /// Of θ in this rank's memory.
 Index floats_held(const MemoryContext& context) {
-  if (context.division != nullptr) return context.division->size();
-  return context.stages != nullptr ? context.stages->replica_parameters().local(context.stage).size()
-                                   : context.model.layout().size();
-}
-
-bool reads_inputs(const MemoryContext& context) { return context.stage == 0; }
-
-/// The node's shared copy, of which a rank touches all pages in time if it reads inputs, or a rank's own part.
-std::int64_t examples_bytes(const MemoryContext& context) {
-  const data::Partition partition = context.config.data.partition;
-  const bool shared =
-      context.data.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
-  if (shared && !reads_inputs(context)) return 0;
-  return context.data.bytes_per_node / (shared ? 1 : context.ranks);
-}
-
-/// The kernels' own memory after a forward and backward pass of a stage's pieces.
-std::int64_t scratch_bytes_of_stage(const MemoryContext& context, Index batch) {
-  const strategies::Stages& stages = *context.stages;
-  Buffer parameters(floats_held(context)), gradient(parameters.size());
-  Buffer statistics(stages.statistics().local(context.stage).size());
-  const std::vector<std::uint64_t> examples(static_cast<std::size_t>(batch));
-  const auto from = [](MutableView vector, Index first) { return vector.subspan(static_cast<std::size_t>(first)); };
-  LocalReducer reducer;
-  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
-    const int number = stages.piece_of(context.stage, chunk);
-    const nn::Piece& piece = stages.piece(number);
-    const nn::Pass pass{.backend = context.backend,
-                        .reducer = reducer,
-                        .parameters = from(parameters.view(), stages.local_parameter(number)),
-                        .statistics = from(statistics.view(), stages.local_statistic(number)),
-                        .training = true,
-                        .batch = batch,
-                        .examples = examples,
-                        .first_parameter = piece.parameters().first,
-                        .first_statistic = piece.statistics().first};
-    const nn::WorkspacePlan plan = piece.plan(batch, nn::PassKind::training);
-    Buffer memory(plan.floats);
-    const nn::Workspace space{plan, memory.view()};
-    piece.forward(pass, space);
-    piece.backward(pass, space, from(gradient.view(), stages.local_parameter(number)), kernels::Write::overwrite, {});
-  }
-  return context.backend.scratch_size() * kFloat;
+  return context.division != nullptr ? context.division->size() : context.model.layout().size();
 }
 
 /// The kernels' own memory after a forward and backward pass.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
-  if (context.stages != nullptr) return scratch_bytes_of_stage(context, batch);
   models::Model& model = context.model;
   Allocator& memory = context.backend.memory();
   Buffer parameters(model.layout().size(), memory), statistics(model.statistics_layout().size(), memory),
@@ -150,20 +95,6 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
   }
 }
 
-/// Activations, their gradients, and with stages the messages between them.
-/// \param batch of training \param evaluated batch of evaluations
-std::int64_t activation_bytes(const MemoryContext& context, Index batch, Index evaluated) {
-  if (context.stages == nullptr) {
-    return std::max(context.model.workspace_bytes(batch), context.model.inference_workspace_bytes(evaluated));
-  }
-  const strategies::StageMemory training =
-      strategies::memory_of(*context.stages, context.stage, context.config.replica, context.backend, batch,
-                            micro_batches_of_replica(context.config, context.ranks));
-  const strategies::StageMemory evaluation =
-      strategies::inference_memory_of(*context.stages, context.stage, context.backend, evaluated);
-  return kFloat * std::max(training.floats(), evaluation.floats());
-}
-
 }  // namespace
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
@@ -174,6 +105,19 @@ std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
     most = std::max<std::int64_t>(most, layer.activation_bytes + kFloat * gradients);
   }
   return most;
+}
+
+Index evaluation_batch(const Config& config, const data::DatasetInfo& data, int replicas) {
+  const std::int64_t examples = std::max(data.validation, data.test);
+  return std::min<Index>(config.train.evaluation_batch_size, (examples + replicas - 1) / replicas);
+}
+
+std::int64_t examples_bytes(const Config& config, const data::DatasetInfo& data, int ranks, bool reads_inputs) {
+  const data::Partition partition = config.data.partition;
+  const bool shared =
+      data.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
+  if (shared && !reads_inputs) return 0;
+  return data.bytes_per_node / (shared ? 1 : ranks);
 }
 
 Index largest_part(const Config& config, int ranks) {
@@ -205,10 +149,10 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t states = in_place ? 0
                                        : optim::optimizer_state_vectors(context.config.optimizer) +
                                              std::ssize(context.strategy.state_vectors());
-  const Index batch = training_batch(context), evaluated = evaluation_batch(context);
+  const Index batch = training_batch(context);
+  const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
   const bool table = context.data.kind == data::SetKind::table;
-  const std::int64_t inputs = reads_inputs(context) ? context.data.features.size() : 0;
-  const std::int64_t example = table ? inputs + context.data.target_size : 0;
+  const std::int64_t example = table ? context.data.features.size() + context.data.target_size : 0;
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
@@ -216,14 +160,13 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},
-          {"activations and their gradients", activation_bytes(context, batch, evaluated)},
+          {"activations and their gradients",
+           std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
-          {"examples", examples_bytes(context)},
+          {"examples", examples_bytes(context.config, context.data, context.ranks)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written",
-           context.stages != nullptr
-               ? checkpoint_bytes(context, states + averages)
-               : checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+           checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
 }
 
 std::int64_t sum(const std::vector<MemoryItem>& parts) {

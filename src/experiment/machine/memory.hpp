@@ -7,7 +7,7 @@
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/config.hpp"
 #include "unisono/models/model.hpp"
-#include "unisono/strategies/stages.hpp"
+#include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
 
@@ -17,16 +17,15 @@ struct MemoryItem {
   std::int64_t bytes = 0;
 };
 
-/// The run whose memory is predicted.
+/// The run whose memory is predicted, of which each rank holds the whole model, or its part of a division. For the
+/// stages of pipelines see StagePlan.
 struct MemoryContext {
   const Config& config;
   models::Model& model;
   kernels::Backend& backend;  ///< of which nothing was asked before, so that its scratch memory is this rank's
   const data::DatasetInfo& data;
-  int ranks = 1, rank = 0;                         ///< with stages: the replicas
+  int ranks = 1, rank = 0;
   const strategies::Division* division = nullptr;  ///< of the model
-  const strategies::Stages* stages = nullptr;      ///< of a replica; null: a replica is one rank
-  int stage = 0;                                   ///< whose memory is predicted
   const strategies::Strategy& strategy;
   std::int64_t process_bytes = 0;  ///< resident memory before anything is allocated: code, MPI, HDF5
 };
@@ -36,6 +35,16 @@ Index largest_part(const Config& config, int ranks);
 
 /// The most micro-batches of a step that a replica has, where it has whole ones.
 int micro_batches_of_replica(const Config& config, int replicas);
+
+/// The examples that a rank evaluates at once, at most.
+Index evaluation_batch(const Config& config, const data::DatasetInfo& data, int replicas);
+
+/// The examples in a rank's memory: the node's shared copy, of which a rank touches all pages in time if it reads
+/// inputs, or a rank's own part.
+std::int64_t examples_bytes(const Config& config, const data::DatasetInfo& data, int ranks, bool reads_inputs = true);
+
+/// Batches in memory for each source: one in use, two prepared.
+inline constexpr Index kPrefetchedBatches = 3;
 
 /// Predicts a rank's peak memory, if all ranks see the run's folder (otherwise rank 0 needs a copy of a whole
 /// checkpoint). Runs a pass over a few random examples to measure the kernels' own memory; collective only if the model

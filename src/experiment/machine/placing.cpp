@@ -39,37 +39,29 @@ class Placer {
 
   PlacedModel place(const StepSizes& sizes) const {
     PlacedModel placed{.sizes = sizes, .placement = {}, .problem = plan_.problem(sizes)};
-    in_order(placed.problem);
-    if (sizes.stages == 1) {
-      placed.placement = priced(placed.problem, {.cuts = {0, plan_.segments()}, .ranks = {0}});
-    } else if (const auto& first_layers = config_.replica.placement.first_layers; !first_layers.empty()) {
-      placed.placement = with_cuts(placed.problem, sizes);
-    } else if (config_.replica.asks_for_placement()) {
-      placed.placement = strategies::place(placed.problem);
-    } else {
-      placed.placement = with_cuts(placed.problem, sizes);  // of equal flops
-      if (!placed.fits()) placed.placement = strategies::place(placed.problem);
-    }
-    original_order(placed);
+    const std::vector<int> order = order_of(config_, sizes.stages);
+    placed.placement = in_order(reordered(placed.problem, order), sizes);
+    for (int& rank : placed.placement.ranks) rank = order[static_cast<std::size_t>(rank)];
     return placed;
   }
 
  private:
-  /// Gives the ranks the order that the config asks for.
-  void in_order(strategies::PlacementProblem& problem) const {
-    const std::vector<int> order = order_of(config_, problem.stages());
-    strategies::PlacementProblem given = problem;
+  /// The same problem for ranks in another order.
+  static strategies::PlacementProblem reordered(strategies::PlacementProblem problem, const std::vector<int>& order) {
+    const auto seconds = problem.seconds;
+    const auto limits = problem.limits;
     for (std::size_t stage = 0; stage < order.size(); ++stage) {
-      problem.seconds[stage] = given.seconds[static_cast<std::size_t>(order[stage])];
-      problem.limits[stage] = given.limits[static_cast<std::size_t>(order[stage])];
+      problem.seconds[stage] = seconds[static_cast<std::size_t>(order[stage])];
+      problem.limits[stage] = limits[static_cast<std::size_t>(order[stage])];
     }
+    return problem;
   }
-  void original_order(PlacedModel& placed) const {
-    const std::vector<int> order = order_of(config_, placed.sizes.stages);
-    const strategies::PlacementProblem given = plan_.problem(placed.sizes);
-    placed.problem.seconds = given.seconds;
-    placed.problem.limits = given.limits;
-    for (int& rank : placed.placement.ranks) rank = order[static_cast<std::size_t>(rank)];
+  Placement in_order(const strategies::PlacementProblem& problem, const StepSizes& sizes) const {
+    if (sizes.stages == 1) return priced(problem, {.cuts = {0, plan_.segments()}, .ranks = {0}});
+    const bool by_hand = !config_.replica.placement.first_layers.empty();
+    if (!by_hand && config_.replica.asks_for_placement()) return strategies::place(problem);
+    Placement placement = with_cuts(problem, sizes);  // without first layers: of equal flops
+    return by_hand || !placement.lack(problem.limits) ? placement : strategies::place(problem);
   }
   Placement with_cuts(const strategies::PlacementProblem& problem, const StepSizes& sizes) const {
     const strategies::ReplicaSettings settings = plan_.with(sizes).replica;
@@ -190,10 +182,7 @@ class Chooser {
 std::string layers_of(const StagePlan& plan, const PlacedModel& placed, int stage) {
   strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
   if (placed.sizes.stages == 1) return "all layers";
-  settings.placement.first_layers.clear();
-  for (std::size_t p = 0; p + 1 < placed.placement.cuts.size(); ++p) {
-    settings.placement.first_layers.push_back(plan.first_layer(placed.placement.cuts[p]));
-  }
+  settings.placement.first_layers = plan.first_layers(placed.placement.cuts);
   return strategies::Stages(plan.staged(), settings, 1).text_of(stage);
 }
 
@@ -283,10 +272,7 @@ Config chosen(const StagePlan& plan, const Config& config, const PlacedModel& pl
   result.train.batch_size = placed.sizes.batch_size;
   result.train.micro_batches = placed.sizes.micro_batches;
   if (whole) return result;
-  replica.placement.first_layers.clear();
-  for (std::size_t p = 0; p + 1 < placed.placement.cuts.size(); ++p) {
-    replica.placement.first_layers.push_back(plan.first_layer(placed.placement.cuts[p]));
-  }
+  replica.placement.first_layers = plan.first_layers(placed.placement.cuts);
   const bool in_order = std::ranges::is_sorted(placed.placement.ranks);
   replica.placement.ranks.assign(placed.placement.ranks.begin(), placed.placement.ranks.end());
   if (in_order) replica.placement.ranks.clear();

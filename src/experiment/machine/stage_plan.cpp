@@ -14,8 +14,6 @@ constexpr double kNone = std::numeric_limits<double>::infinity();
 
 std::int64_t size_of(const FloatRange& range) { return range.last - range.first; }
 
-Index divided(Index number, Index parts) { return (number + parts - 1) / parts; }
-
 void add(std::vector<MemoryItem>& to, const std::vector<MemoryItem>& items) {
   for (const MemoryItem& item : items) {
     const auto same = std::ranges::find(to, item.what, &MemoryItem::what);
@@ -69,8 +67,12 @@ const nn::Piece& StagePlan::piece(int first, int last) const {
   return pieces_.emplace(std::pair{first, last}, network().piece(first, last)).first->second;
 }
 
-std::string StagePlan::first_layer(int segment) const {
-  return segment == 0 ? network().first_layer() : points_[static_cast<std::size_t>(segment) - 1].next;
+std::vector<std::string> StagePlan::first_layers(const std::vector<int>& cuts) const {
+  std::vector<std::string> layers;
+  for (std::size_t p = 0; p + 1 < cuts.size(); ++p) {
+    layers.push_back(cuts[p] == 0 ? network().first_layer() : points_[static_cast<std::size_t>(cuts[p]) - 1].next);
+  }
+  return layers;
 }
 
 Config StagePlan::with(const StepSizes& sizes) const {
@@ -91,17 +93,11 @@ Index StagePlan::micro_batch(const StepSizes& sizes) const {
 }
 
 Index StagePlan::evaluation_batch(const StepSizes& sizes) const {
-  const Index most = config_.train.evaluation_batch_size;
-  return std::min(most, divided(std::max(data_.validation, data_.test), replicas(sizes.stages)));
+  return experiment::evaluation_batch(config_, data_, replicas(sizes.stages));
 }
 
-/// The node's shared copy, of which a rank touches all pages in time if it reads inputs, or a rank's own part.
 std::int64_t StagePlan::examples_bytes(bool reads_inputs) const {
-  const data::Partition partition = config_.data.partition;
-  const bool shared =
-      data_.resident && (partition == data::Partition::global || partition == data::Partition::automatic);
-  if (shared && !reads_inputs) return 0;
-  return data_.bytes_per_node / (shared ? 1 : abilities_.ranks);
+  return experiment::examples_bytes(config_, data_, abilities_.ranks, reads_inputs);
 }
 
 // Memory --------------------------------------------------------------------------------------------------------------
@@ -123,7 +119,6 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
       static_cast<double>(strategy_.extra_bytes(model_, static_cast<int>(replicas), static_cast<int>(states_)));
   const std::int64_t statistics = size_of(piece.statistics());
   const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);
-  constexpr std::int64_t kPreparedBatches = 3;
   return {{"parameters and gradient", kFloat * (2 * n + peers)},
           {"optimizer state", kFloat * n * states_},
           {"averaged weights", kFloat * n * averages},
@@ -132,7 +127,7 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
           {"statistics of batches", kFloat * (statistics + sizes.micro_batches * piece.moments_size())},
           {"messages between stages", sizes.stages == 1 ? 0 : kFloat * flight(sizes, first, last).messages},
           {"examples", examples_bytes(first == 0)},
-          {"batches prepared", kFloat * kPreparedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
+          {"batches prepared", kFloat * kPrefetchedBatches * prepared * (micro_batch(sizes) + evaluation_batch(sizes))},
           {"checkpoint being written", kFloat * ((1 + states_ + averages) * n + statistics) / replicas}};
 }
 

@@ -66,8 +66,8 @@ class StagePlan {
   strategies::PlacementProblem problem(const StepSizes& sizes) const;
   /// What a rank needs that has these pieces in turn, by kind. \param stage number of the stage that it runs
   std::vector<MemoryItem> memory(const StepSizes& sizes, const strategies::Placement& placement, int stage) const;
-  /// The layer that a piece begins with which begins with this segment.
-  std::string first_layer(int segment) const;
+  /// [pieces] The layer that each piece begins with. \param cuts [pieces + 1] see Placement
+  std::vector<std::string> first_layers(const std::vector<int>& cuts) const;
   /// The settings with which a step has these sizes.
   Config with(const StepSizes& sizes) const;
 

@@ -23,10 +23,7 @@ std::string seconds_text(double seconds) {
 
 strategies::ReplicaSettings by_hand(const StagePlan& plan, const PlacedModel& placed) {
   strategies::ReplicaSettings settings = plan.with(placed.sizes).replica;
-  settings.placement.first_layers.clear();
-  for (std::size_t p = 0; p + 1 < placed.placement.cuts.size(); ++p) {
-    settings.placement.first_layers.push_back(plan.first_layer(placed.placement.cuts[p]));
-  }
+  settings.placement.first_layers = plan.first_layers(placed.placement.cuts);
   settings.recompute = placed.placement.recompute;
   return settings;
 }

@@ -15,13 +15,6 @@ Index boundary(const nn::Shape& shape, const kernels::Backend& backend, Index ba
   return round_up_to_line(backend.activation_size(shape.extent, batch));
 }
 
-/// The messages of a piece in one direction.
-Index messages_of(const Stages& stages, int number, const kernels::Backend& backend, Index batch) {
-  const nn::Piece& piece = stages.piece(number);
-  const bool is_first = number == 0, is_last = number + 1 == stages.pieces();
-  return (is_first ? 0 : boundary(piece.in(), backend, batch)) + (is_last ? 0 : boundary(piece.out(), backend, batch));
-}
-
 }  // namespace
 
 FlightMemory memory_of(const nn::Piece& piece, bool first, bool last, PipelineSchedule schedule,
@@ -64,16 +57,6 @@ StageMemory memory_of(const Stages& stages, int stage, const ReplicaSettings& se
     memory.add(memory_of(stages.piece(number), number == 0, number + 1 == stages.pieces(), settings.schedule, backend,
                          batch, evaluated),
                flights.chunks[static_cast<std::size_t>(chunk)]);
-  }
-  return memory;
-}
-
-StageMemory inference_memory_of(const Stages& stages, int stage, const kernels::Backend& backend, Index batch) {
-  StageMemory memory{.flights = 1};
-  for (int chunk = 0; chunk < stages.chunks(); ++chunk) {
-    const int number = stages.piece_of(stage, chunk);
-    memory.activations += stages.piece(number).plan(batch, nn::PassKind::inference).floats;
-    memory.boundaries += messages_of(stages, number, backend, batch);
   }
   return memory;
 }
