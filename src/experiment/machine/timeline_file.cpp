@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "run/run_folder.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/base/seal.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -59,16 +59,8 @@ void TimelineFile::require_writable() const {
 }
 
 void TimelineFile::write(const std::string& svg) const {
-  const std::string aside = path + ".tmp";
-  errno = 0;
-  std::ofstream file(aside, std::ios::binary);
-  const bool opened = file.is_open();
-  file << svg;
-  file.close();
-  if (file) return sync_and_rename(aside, path);
-  const std::string reason = std::strerror(errno);
-  std::error_code ignored;
-  if (opened) fs::remove(aside, ignored);
+  const std::string reason = try_to_write_text_file(path, svg);
+  if (reason.empty()) return;
   throw OutputError(fmt::format("--timeline {}: cannot be written: {}; choose another file", path, reason));
 }
 

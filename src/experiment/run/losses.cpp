@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "unisono/comm/redistribute.hpp"
+
 namespace unisono::experiment {
 
 namespace {
@@ -19,21 +21,6 @@ std::vector<float> gather(comm::Communicator& group, const std::vector<float>& o
     std::memcpy(all.data() + before, bytes.data(), bytes.size());
   }
   return all;
-}
-
-/// The same on all ranks.
-void sum_settled(comm::Communicator& group, std::vector<ExactSquares>& settled) {
-  constexpr std::size_t kWords = ExactSquares::kWords;
-  std::vector<std::int64_t> words(settled.size() * kWords);
-  for (std::size_t i = 0; i < settled.size(); ++i) {
-    std::ranges::copy(settled[i].words(), words.begin() + static_cast<std::ptrdiff_t>(i * kWords));
-  }
-  group.allreduce_sum(words);
-  for (std::size_t i = 0; i < settled.size(); ++i) {
-    std::array<std::int64_t, kWords> sum{};
-    std::copy_n(words.begin() + static_cast<std::ptrdiff_t>(i * kWords), kWords, sum.begin());
-    settled[i] = ExactSquares::of_words(sum);
-  }
 }
 
 }  // namespace
@@ -63,7 +50,7 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
                           .values = static_cast<std::int64_t>(all[8])};
   total.settled = sums.settled;
   total.settled.resize(static_cast<std::size_t>(group.max(static_cast<std::int64_t>(sums.settled.size()))));
-  sum_settled(group, total.settled);
+  comm::CommunicatorSquares(group).sum(total.settled);
   total.unsettle();
   if (all[9] == 0) return total;
   total.negative_scores = gather(group, sums.negative_scores);

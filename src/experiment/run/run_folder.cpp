@@ -124,21 +124,28 @@ void RunFolder::clear() const {
   }
 }
 
-void write_text_file(const std::string& path, const std::string& text) {
+std::string try_to_write_text_file(const std::string& path, const std::string& text) {
   const std::string aside = path + ".tmp";
   errno = 0;
   std::ofstream file(aside, std::ios::binary);
+  const bool opened = file.is_open();
   file << text;
   file.close();
-  if (!file) {
-    const std::string reason = std::strerror(errno);
-    std::error_code ignored;
-    fs::remove(aside, ignored);
-    throw OutputError(
-        fmt::format("{}: cannot be written: {}; {}", path, reason,
-                    advice_about(path, "choose another folder with --output, or make this one writable")));
+  if (file) {
+    sync_and_rename(aside, path);
+    return "";
   }
-  sync_and_rename(aside, path);
+  const std::string reason = std::strerror(errno);
+  std::error_code ignored;
+  if (opened) fs::remove(aside, ignored);
+  return reason;
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  const std::string reason = try_to_write_text_file(path, text);
+  if (reason.empty()) return;
+  throw OutputError(fmt::format("{}: cannot be written: {}; {}", path, reason,
+                                advice_about(path, "choose another folder with --output, or make this one writable")));
 }
 
 std::string read_text_file(const std::string& path) {

@@ -20,10 +20,9 @@ class PlainBoundaries final : public Boundaries {
   void finish() override { wait_for_sends(0); }
 
  private:
-  struct Sent {
+  struct Sent : Sending {
+    explicit Sent(Index floats) : values(floats) {}
     Buffer values;
-    comm::RequestPtr request;  ///< null: it is received, and the buffer is free
-    std::int64_t number = 0;   ///< in the order of the sends
   };
   Sent& free_buffer(Index floats);
 
@@ -37,17 +36,11 @@ class PlainBoundaries final : public Boundaries {
 
 /// A buffer that no message is in. A new one where all are under way.
 PlainBoundaries::Sent& PlainBoundaries::free_buffer(Index floats) {
-  for (Sent& sent : sent_) {
-    if (sent.request && sent.request->test()) {
-      sent.request->wait();
-      sent.request.reset();
-    }
-  }
+  for (Sent& sent : sent_) sent.test();
   auto found =
       std::ranges::find_if(sent_, [&](const Sent& sent) { return !sent.request && sent.values.size() >= floats; });
   if (found != sent_.end()) return *found;
-  sent_.push_back({Buffer(floats), nullptr, 0});
-  return sent_.back();
+  return sent_.emplace_back(floats);
 }
 
 void PlainBoundaries::send(const Message& message, View values) {
@@ -62,11 +55,7 @@ void PlainBoundaries::send(const Message& message, View values) {
 
 void PlainBoundaries::wait_for_sends(std::size_t most) {
   const ScopedTimer timer(waited_seconds_, clock_);
-  for (Sent& sent : sent_) {
-    if (!sent.request || sent.number > sends_ - static_cast<std::int64_t>(most)) continue;
-    sent.request->wait();
-    sent.request.reset();
-  }
+  wait_for_all_but(sent_, sends_, most);
 }
 
 void PlainBoundaries::expect(const Message& message) {

@@ -55,6 +55,29 @@ class Boundaries {
   std::int64_t sent_bytes_ = 0;
 };
 
+/// The sending of a message, by which its buffer is in use.
+struct Sending {
+  comm::RequestPtr request;  ///< null: it is received, or not started yet
+  std::int64_t number = 0;   ///< in the order of the sends
+
+  void wait() {
+    request->wait();
+    request.reset();
+  }
+  /// Lets go of the buffer if the message has been received.
+  void test() {
+    if (request && request->test()) wait();
+  }
+};
+
+/// Waits for all but the last so many. \param sends so far
+template <typename Sendings>
+void wait_for_all_but(Sendings& sendings, std::int64_t sends, std::size_t most) {
+  for (Sending& sending : sendings) {
+    if (sending.request && sending.number <= sends - static_cast<std::int64_t>(most)) sending.wait();
+  }
+}
+
 /// For a backend of any kind. In plain memory, the receive of the next message is started ahead, so that it comes while
 /// this stage computes; it takes a buffer for each message that is sent and not yet received, and one for the message
 /// to come. For devices see device_boundaries.hpp.

@@ -113,12 +113,10 @@ class StagedBoundaries final : public Boundaries {
   void finish() override { wait_for_sends(0); }
 
  private:
-  struct Sent {
+  struct Sent : Sending {
     Message message;
     Buffer there, plain;                ///< the device's, and pinned memory
     std::unique_ptr<StartedCopy> copy;  ///< null: it is in plain memory
-    comm::RequestPtr request;           ///< null: it is received, and the buffers are free, or not sent yet
-    std::int64_t number = 0;            ///< in the order of the sends
     bool is_free() const { return !copy && !request; }
   };
   struct Incoming {
@@ -168,12 +166,7 @@ void StagedBoundaries::start_sends(bool waits) {
 
 /// Buffers that no message is in. New ones where all are under way.
 StagedBoundaries::Sent& StagedBoundaries::free_buffers(Index floats) {
-  for (Sent& sent : sent_) {
-    if (sent.request && sent.request->test()) {
-      sent.request->wait();
-      sent.request.reset();
-    }
-  }
+  for (Sent& sent : sent_) sent.test();
   for (Sent& sent : sent_) {
     if (sent.is_free() && sent.plain.size() >= floats) return sent;
   }
@@ -199,11 +192,7 @@ void StagedBoundaries::send(const Message& message, View values) {
 void StagedBoundaries::wait_for_sends(std::size_t most) {
   const ScopedTimer timer(waited_seconds_, clock_);
   start_sends(true);
-  for (Sent& sent : sent_) {
-    if (!sent.request || sent.number > sends_ - static_cast<std::int64_t>(most)) continue;
-    sent.request->wait();
-    sent.request.reset();
-  }
+  wait_for_all_but(sent_, sends_, most);
 }
 
 void StagedBoundaries::expect(const Message& message) {
