@@ -9,7 +9,7 @@ import unittest
 
 import h5py
 
-from harness import INTERRUPTED, BinaryTest, messages, ranks_of
+from harness import INTERRUPTED, BinaryTest, messages, ranks_of, settings
 
 SGD = ("--set", "optimizer.kind=sgd", "--set", "optimizer.learning_rate=0.1", "--set", "data.augmentation.shift=0")
 FALLING = ("--set", "schedule.kind=linear")
@@ -23,10 +23,6 @@ STRATEGIES = (
     (3, ("strategy.kind=parameter_server", "strategy.servers=1", "strategy.consistency=synchronous")),
     (2, ("strategy.kind=elastic_averaging",)),
 )
-
-
-def settings(*keys):
-    return [word for key in keys for word in ("--set", key)]
 
 
 class ControlTest(BinaryTest):

@@ -76,6 +76,11 @@ def command(ranks, *arguments):
     return words if ranks == 0 else [*MPIRUN, "-n", str(ranks), *words]
 
 
+def settings(*pairs):
+    """Such as "train.epochs=3", as words of a command."""
+    return [word for pair in pairs for word in ("--set", pair)]
+
+
 class Result:
     def __init__(self, code, out, err):
         self.code, self.out, self.err = code, out, err

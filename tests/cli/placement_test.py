@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-from harness import CONFIG, BinaryTest, command, messages
+from harness import CONFIG, BinaryTest, command, messages, settings
 
 # Four blocks that can be cut, of which the first two have most flops and the last most parameters.
 LAYERS = """layers = [
@@ -23,10 +23,6 @@ LAYERS = """layers = [
 ]
 """
 DEEP = re.sub(r"layers = \[.*?\n\]\n", LAYERS, CONFIG, flags=re.DOTALL).replace("epochs = 2", "epochs = 1")
-
-
-def settings(*pairs):
-    return [word for pair in pairs for word in ("--set", pair)]
 
 
 MIB = 1 << 20

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages, ranks_of
+from harness import BINARY, CONFIG, MPIRUN, BinaryTest, messages, ranks_of, settings
 
 SOURCE = pathlib.Path(os.environ["UNISONO_SOURCE"])
 
@@ -17,10 +17,6 @@ PIPELINE = (
     CONFIG.replace("threads = 1", "threads = 1\nmicro_batches = 4\nweight_average = 0.9")
     .replace("learning_rate = 0.01", "learning_rate = 0.01\nclip_norm = 0.5")
 )
-
-
-def settings(*pairs):
-    return [word for pair in pairs for word in ("--set", pair)]
 
 
 def stages(number, *more):

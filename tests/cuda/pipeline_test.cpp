@@ -49,18 +49,6 @@ ReplicaSettings replica_of(PipelineSchedule schedule, int stages) {
   return settings;
 }
 
-/// Losses of each step, exactly summed over all ranks.
-std::vector<double> settled_losses(const std::vector<Outcome>& ranks) {
-  std::vector<double> losses;
-  for (std::size_t step = 0; step < ranks.front().sums.size(); ++step) {
-    kernels::LossSums sums;
-    for (const Outcome& rank : ranks) sums += rank.sums[step];
-    sums.unsettle();
-    losses.push_back(sums.loss);
-  }
-  return losses;
-}
-
 TEST_CASE("pipelines on devices train to the bits of one device", "[gpu][pipeline]") {
   const Examples examples = small_images();
   for (const Index micro_batches : {1, 5}) {

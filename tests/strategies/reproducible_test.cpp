@@ -10,26 +10,10 @@ namespace {
 
 using Addition = LeafPlan::Addition;
 
-/// Exact sums of a step's losses over all ranks.
-std::vector<double> settled_losses(const std::vector<Outcome>& ranks) {
-  std::vector<double> losses;
-  for (std::size_t step = 0; step < ranks.front().sums.size(); ++step) {
-    kernels::LossSums sums;
-    for (const Outcome& rank : ranks) sums += rank.sums[step];
-    sums.unsettle();
-    losses.push_back(sums.loss);
-  }
-  return losses;
-}
-
 /// Dense layers alone.
 MakeModel dense_network() {
-  models::ModelSettings settings;
-  settings.network.layers = {nn::layer("flatten"), nn::dense(9),      nn::layer("gelu"), nn::layer("layer_norm"),
-                             nn::dense(5),         nn::layer("tanh"), nn::dense(3)};
-  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
-    return models::make_model(settings, inputs, context);
-  };
+  return network_of({nn::layer("flatten"), nn::dense(9), nn::layer("gelu"), nn::layer("layer_norm"), nn::dense(5),
+                     nn::layer("tanh"), nn::dense(3)});
 }
 
 Training training_with(const optim::OptimizerSettings& optimizer, MakeModel model) {

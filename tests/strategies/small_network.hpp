@@ -8,10 +8,19 @@
 
 namespace unisono::strategies {
 
+/// A network of these layers.
+inline MakeModel network_of(std::vector<nn::LayerSettings> layers) {
+  models::ModelSettings settings;
+  settings.network.layers = std::move(layers);
+  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
+    return models::make_model(settings, inputs, context);
+  };
+}
+
 /// Convolution, batch norm where wanted, dropout and two dense layers; a few hundred parameters.
 inline MakeModel small_network(bool batch_norm, const std::string& statistics = "auto") {
-  models::ModelSettings settings;
-  const auto add = [&](nn::LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
+  std::vector<nn::LayerSettings> layers;
+  const auto add = [&](nn::LayerSettings next) { layers.push_back(std::move(next)); };
   add(nn::convolution(4, {3}, {}, "bias = false"));
   if (batch_norm) add(nn::layer("batch_norm", "statistics = '" + statistics + "'"));
   add(nn::layer("relu"));
@@ -20,9 +29,7 @@ inline MakeModel small_network(bool batch_norm, const std::string& statistics = 
   add(nn::dense(8));
   add(nn::layer("tanh"));
   add(nn::dense(3));
-  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
-    return models::make_model(settings, inputs, context);
-  };
+  return network_of(std::move(layers));
 }
 
 inline Examples small_images(Index count = 23) {

@@ -346,6 +346,17 @@ std::vector<Outcome> train(const Examples& examples, const Training& training) {
   return outcomes;
 }
 
+std::vector<double> settled_losses(const std::vector<Outcome>& ranks) {
+  std::vector<double> losses;
+  for (std::size_t step = 0; step < ranks.front().sums.size(); ++step) {
+    kernels::LossSums sums;
+    for (const Outcome& rank : ranks) sums += rank.sums[step];
+    sums.unsettle();
+    losses.push_back(sums.loss);
+  }
+  return losses;
+}
+
 std::vector<double> losses_over_ranks(const std::vector<Outcome>& ranks) {
   std::vector<double> losses(ranks.front().losses.size());
   for (const Outcome& rank : ranks) {

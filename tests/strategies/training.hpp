@@ -84,6 +84,9 @@ std::vector<Outcome> train(const Examples& examples, const Training& training);
 /// Losses of each step, over all ranks.
 std::vector<double> losses_over_ranks(const std::vector<Outcome>& ranks);
 
+/// The same, from the ranks' exact sums.
+std::vector<double> settled_losses(const std::vector<Outcome>& ranks);
+
 double largest_difference(const std::vector<float>& a, const std::vector<float>& b);
 double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
 

@@ -12,8 +12,8 @@ namespace {
 
 /// A network of four equal blocks, with batch norm and dropout, that can be cut into eight pieces or more.
 MakeModel deep_network() {
-  models::ModelSettings settings;
-  const auto add = [&](nn::LayerSettings next) { settings.network.layers.push_back(std::move(next)); };
+  std::vector<nn::LayerSettings> layers;
+  const auto add = [&](nn::LayerSettings next) { layers.push_back(std::move(next)); };
   add(nn::convolution(4, {3}, {1}));
   for (int block = 0; block < 4; ++block) {
     add(nn::convolution(4, {3}, {1}));
@@ -27,9 +27,7 @@ MakeModel deep_network() {
     add(nn::layer("tanh"));
   }
   add(nn::dense(3));
-  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
-    return models::make_model(settings, inputs, context);
-  };
+  return network_of(std::move(layers));
 }
 
 /// What the stages of a run are predicted to need, in bytes.

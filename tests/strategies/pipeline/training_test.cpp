@@ -7,21 +7,13 @@
 namespace unisono::strategies {
 namespace {
 
-MakeModel model_of(std::vector<nn::LayerSettings> layers) {
-  models::ModelSettings settings;
-  settings.network.layers = std::move(layers);
-  return [settings](const models::ModelInputs& inputs, const models::ModelContext& context) {
-    return models::make_model(settings, inputs, context);
-  };
-}
-
 /// Residual blocks, batch statistics, dropout: all that a cut must not lie in, or that depends on what came before.
 MakeModel images_model() {
   const nn::LayerSettings same = nn::convolution(3, {3}, {1}), norm = nn::layer("batch_norm");
-  return model_of({same, nn::pool("max_pool", {2}), nn::layer("relu"),
-                   nn::residual({same, norm, nn::layer("relu"), same, norm}, {same, norm}), nn::layer("relu"), norm,
-                   nn::layer("relu"), nn::residual({nn::layer("layer_norm"), same, nn::layer("gelu")}),
-                   nn::dropout(0.3), nn::layer("flatten"), nn::dense(5), nn::layer("relu"), nn::dense(3)});
+  return network_of({same, nn::pool("max_pool", {2}), nn::layer("relu"),
+                     nn::residual({same, norm, nn::layer("relu"), same, norm}, {same, norm}), nn::layer("relu"), norm,
+                     nn::layer("relu"), nn::residual({nn::layer("layer_norm"), same, nn::layer("gelu")}),
+                     nn::dropout(0.3), nn::layer("flatten"), nn::dense(5), nn::layer("relu"), nn::dense(3)});
 }
 
 /// Twenty dense layers.
@@ -32,7 +24,7 @@ MakeModel deep_model() {
     layers.push_back(nn::layer("tanh"));
   }
   layers.push_back(nn::dense(3));
-  return model_of(std::move(layers));
+  return network_of(std::move(layers));
 }
 
 std::vector<optim::OptimizerSettings> optimizers() {
