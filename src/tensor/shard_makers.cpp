@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "share.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono {
 namespace {
-
-/// n · part / whole, without the overflow of the product.
-Index share_of(Index n, Index part, Index whole) { return n / whole * part + n % whole * part / whole; }
 
 /// Cuts each block along an axis, or along its last one where it has fewer, in proportion to the weights.
 ShardMap cut_along(ParameterLayout layout, std::size_t axis, const std::vector<Index>& weights) {
