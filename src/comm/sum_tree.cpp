@@ -31,6 +31,13 @@ std::vector<SumTree::Node> SumTree::cover(Slice leaves) const {
   return nodes;
 }
 
+SumTree::Node SumTree::largest(Node node) const {
+  while (node.level < root().level && node.number % 2 == 0 && is_empty({node.level, node.number + 1})) {
+    node = {node.level + 1, node.number / 2};
+  }
+  return node;
+}
+
 namespace {
 
 /// Appends what computes a node from the nodes that are given, in their order.
@@ -68,6 +75,34 @@ TreeSum::TreeSum(const SumTree& tree, const std::vector<Slice>& leaves) {
       inputs.push_back({static_cast<int>(rank), vector_of(i, own.size())});
     }
     vectors = std::max(vectors, static_cast<int>(own.size()));
+  }
+  Postfix(tree, given, program).append(tree.root());
+}
+
+TreeSum::TreeSum(const SumTree& tree, const std::vector<std::vector<SumTree::Node>>& nodes) {
+  struct Held {
+    SumTree::Node node;
+    Input input;
+  };
+  std::vector<Held> held;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    vectors = std::max(vectors, static_cast<int>(nodes[rank].size()));
+    for (std::size_t i = 0; i < nodes[rank].size(); ++i) {
+      held.push_back({nodes[rank][i], {static_cast<int>(rank), static_cast<int>(i)}});
+    }
+  }
+  // Larger nodes first among those that begin with the same leaf; what lies within a node then comes after it.
+  std::ranges::stable_sort(held, [&](const Held& a, const Held& b) {
+    const Index first_a = tree.leaves_of(a.node).first, first_b = tree.leaves_of(b.node).first;
+    return first_a != first_b ? first_a < first_b : a.node.level > b.node.level;
+  });
+  std::vector<SumTree::Node> given;
+  Index covered = 0;
+  for (const Held& one : held) {
+    if (tree.leaves_of(one.node).first < covered) continue;
+    covered = tree.leaves_of(one.node).last;
+    given.push_back(one.node);
+    inputs.push_back(one.input);
   }
   Postfix(tree, given, program).append(tree.root());
 }

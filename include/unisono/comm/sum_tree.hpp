@@ -23,6 +23,8 @@ class SumTree {
   int leaves() const { return leaves_; }
   Node root() const;
   Slice leaves_of(Node node) const;
+  /// The largest node with the same leaves.
+  Node largest(Node node) const;
   /// The fewest nodes whose leaves are [leaves.first, leaves.last), in order. At most 2 ⌈log₂ leaves()⌉.
   std::vector<Node> cover(Slice leaves) const;
 
@@ -51,6 +53,11 @@ struct TreeSum {
   /// For ranks of which each holds the nodes that cover its consecutive leaves: node i of a rank in its vector i + 1,
   /// but the last one in vector 0. \param leaves [ranks] together all leaves of the tree; a rank may have none
   TreeSum(const SumTree& tree, const std::vector<Slice>& leaves);
+  /// For ranks that hold any nodes, rank r node nodes[r][i] in its vector i: of a leaf that several nodes have, the
+  /// largest node counts, of equal ones that of the lowest rank. (Nodes of a tree are either disjoint or one is within
+  /// the other, so those that count are disjoint.)
+  /// \param nodes [ranks] each the largest with its leaves; together they have all leaves
+  TreeSum(const SumTree& tree, const std::vector<std::vector<SumTree::Node>>& nodes);
   TreeSum() = default;
   /// The number of the vector in which a rank holds node `node` of the `nodes` that cover its leaves.
   static int vector_of(std::size_t node, std::size_t nodes) {
