@@ -5,7 +5,8 @@
 namespace unisono::kernels::cpu {
 namespace {
 
-constexpr MarginLoss kLosses[] = {MarginLoss::logistic, MarginLoss::hinge, MarginLoss::squared};
+constexpr MarginLoss kLosses[] = {MarginLoss::logistic, MarginLoss::hinge, MarginLoss::squared_hinge,
+                                  MarginLoss::squared};
 
 /// Every choice that changes what a kernel does.
 struct Options {

@@ -94,13 +94,15 @@ inline void linear_update(double& w, double& u, double move, double spread, cons
 inline double margin_loss(kernels::MarginLoss loss, double z, double answer) {
   if (loss == kernels::MarginLoss::squared) return 0.5 * (z - answer) * (z - answer);
   if (loss == kernels::MarginLoss::logistic) return sigmoid_loss(z, answer);
-  return std::fmax(0.0, 1 - (2 * answer - 1) * z);
+  const double slack = std::fmax(0.0, 1 - (2 * answer - 1) * z);
+  return loss == kernels::MarginLoss::squared_hinge ? slack * slack : slack;
 }
 
 inline double margin_derivative(kernels::MarginLoss loss, double z, double answer) {
   if (loss == kernels::MarginLoss::squared) return z - answer;
   if (loss == kernels::MarginLoss::logistic) return sigmoid(z) - answer;
   const double y = 2 * answer - 1;
+  if (loss == kernels::MarginLoss::squared_hinge) return -2 * y * std::fmax(0.0, 1 - y * z);
   return y * z < 1 ? -y : 0;
 }
 

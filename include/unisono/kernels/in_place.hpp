@@ -32,12 +32,12 @@ struct InPlaceSums {
 // Linear models
 // -------------------------------------------------------------------------------------------------------------------
 
-/// Losses of a margin z = w·x + b. Answers are 0 or 1 for the first two, where y = 2 · answer − 1, and numbers t for
-/// the last.
+/// Losses of a margin z = w·x + b. Answers are 0 or 1, where y = 2 · answer − 1, and numbers t for the last.
 enum class MarginLoss {
-  logistic,  ///< ln(1 + e^−yz)
-  hinge,     ///< max(0, 1 − yz)
-  squared    ///< ½ (z − t)²
+  logistic,       ///< ln(1 + e^−yz)
+  hinge,          ///< max(0, 1 − yz)
+  squared_hinge,  ///< max(0, 1 − yz)²
+  squared         ///< ½ (z − t)²
 };
 
 /// One stochastic gradient step for each example, on the weights of its own features:

@@ -5,6 +5,8 @@
 
 #include "cpu/in_place_loops.hpp"
 #include "cpu/layer_loops.hpp"
+#include "cpu/least_squares_loops.hpp"
+#include "cpu/linear_loops.hpp"
 #include "cpu/vector_loops.hpp"
 
 // The inner loops whose code depends on the instruction set. Each is compiled once per set (loops_isa/*.cpp), and a
@@ -90,6 +92,8 @@ struct Loops {
   AlgebraLoops algebra;
   UpdateLoops updates;
   InPlaceLoops in_place;
+  LeastSquaresLoops least_squares;
+  LinearLoops linear;
 };
 
 namespace portable {

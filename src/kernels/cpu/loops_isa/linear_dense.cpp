@@ -76,6 +76,8 @@ void linear_dense(const DenseExamples& rows, const LinearWork& work, InPlaceSums
       return choose<MarginLoss::logistic>(rows, work, sums);
     case MarginLoss::hinge:
       return choose<MarginLoss::hinge>(rows, work, sums);
+    case MarginLoss::squared_hinge:
+      return choose<MarginLoss::squared_hinge>(rows, work, sums);
     case MarginLoss::squared:
       return choose<MarginLoss::squared>(rows, work, sums);
   }

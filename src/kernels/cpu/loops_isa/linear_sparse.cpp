@@ -112,6 +112,8 @@ void linear_sparse(const SparseExamples& rows, const LinearWork& work, InPlaceSu
       return choose<MarginLoss::logistic>(rows, work, sums);
     case MarginLoss::hinge:
       return choose<MarginLoss::hinge>(rows, work, sums);
+    case MarginLoss::squared_hinge:
+      return choose<MarginLoss::squared_hinge>(rows, work, sums);
     case MarginLoss::squared:
       return choose<MarginLoss::squared>(rows, work, sums);
   }

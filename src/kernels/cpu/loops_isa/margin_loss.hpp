@@ -17,6 +17,7 @@ __attribute__((always_inline)) static inline float derivative(float z, float ans
   if constexpr (kLoss == MarginLoss::squared) return z - answer;
   if constexpr (kLoss == MarginLoss::logistic) return logistic_quickly(z) - answer;
   const float y = 2.0F * answer - 1.0F;
+  if constexpr (kLoss == MarginLoss::squared_hinge) return y * z < 1.0F ? 2.0F * (z - y) : 0.0F;  // y² = 1
   return y * z < 1.0F ? -y : 0.0F;
 }
 
@@ -25,7 +26,8 @@ __attribute__((always_inline)) static inline float loss_of(float z, float answer
   if constexpr (kLoss == MarginLoss::squared) return 0.5F * (z - answer) * (z - answer);
   const float wrong = (1.0F - 2.0F * answer) * z;  // −yz
   if constexpr (kLoss == MarginLoss::logistic) return (wrong < 0.0F ? 0.0F : wrong) + softplus_tail(wrong);
-  return wrong < -1.0F ? 0.0F : 1.0F + wrong;
+  const float slack = wrong < -1.0F ? 0.0F : 1.0F + wrong;
+  return kLoss == MarginLoss::squared_hinge ? slack * slack : slack;
 }
 
 template <MarginLoss kLoss, bool kWeighted>

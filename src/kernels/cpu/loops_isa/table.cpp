@@ -26,11 +26,15 @@ Loops make_loops() {
   add_updates(loops);
   add_linear_sparse(loops);
   add_linear_dense(loops);
+  add_linear_losses(loops);
+  add_linear_sparse_pass(loops);
+  add_linear_dense_pass(loops);
   add_softmax_in_place(loops);
   add_skip_gram(loops);
   add_cbow(loops);
   add_glove(loops);
   add_factorize(loops);
+  add_least_squares(loops);
   return loops;
 }
 

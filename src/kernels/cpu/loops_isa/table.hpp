@@ -21,10 +21,14 @@ void add_algebra(Loops& loops);
 void add_updates(Loops& loops);
 void add_linear_sparse(Loops& loops);
 void add_linear_dense(Loops& loops);
+void add_linear_losses(Loops& loops);
+void add_linear_sparse_pass(Loops& loops);
+void add_linear_dense_pass(Loops& loops);
 void add_softmax_in_place(Loops& loops);
 void add_skip_gram(Loops& loops);
 void add_cbow(Loops& loops);
 void add_glove(Loops& loops);
 void add_factorize(Loops& loops);
+void add_least_squares(Loops& loops);
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "unisono/kernels/in_place.hpp"
+#include "unisono/kernels/loss_kernels.hpp"
+#include "unisono/tensor/sparse.hpp"
+
+// Kernels of linear models that go over many examples with the same θ: gradients, and products with the Hessian. They
+// run on several threads; results depend on the examples and on the instruction set, not on the number of threads.
+
+namespace unisono::kernels {
+
+/// Examples of a pass: consecutive rows of a sparse matrix, or contiguous rows of all features.
+struct LinearExamples {
+  const SparseRows* rows = nullptr;  ///< null: `values`
+  Index first = 0;                   ///< the first of the sparse rows
+  const float* values = nullptr;     ///< [count][features]
+  Index count = 0, features = 0;
+  const float* answers = nullptr;        ///< [count]: as for MarginLoss, or classes; null: `labels`
+  const std::int32_t* labels = nullptr;  ///< [count]
+  const float* weights = nullptr;        ///< [count] factors of the losses; null: all are 1
+};
+
+/// How an example's loss follows from its margins.
+struct LinearLossSpec {
+  MarginLoss margin = MarginLoss::logistic;
+  Index classes = 0;  ///< of a softmax over so many margins; 0: one margin
+  Index width = 1;    ///< with softmax: floats of a row of weights, a multiple of 16 whose last ones are 0
+};
+
+/// Weights and biases in a vector that is laid out as θ: [features] and [1], or with softmax [features][width] and
+/// [width].
+template <typename Float>
+struct LinearVector {
+  Float* weights = nullptr;
+  Float* bias = nullptr;  ///< null: none
+};
+
+class LinearPasses {
+ public:
+  virtual ~LinearPasses() = default;
+
+  /// g += scale · Σ w ∂ℓ/∂θ. Adds Σ w ℓ and the unweighted figures of classification or regression to `sums`.
+  ///   The relative error of a mean loss is some 1e-8: the margins are floats, their losses are added in double.
+  virtual void gradient(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                        LinearVector<const float> theta, LinearVector<float> g, LossSums& sums) = 0;
+  /// product += scale · Σ w ∂²ℓ/∂θ² v. One pass over the examples.
+  virtual void hessian_product(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                               LinearVector<const float> theta, LinearVector<const float> v,
+                               LinearVector<float> product) = 0;
+};
+
+/// The kernels of the best instruction set that this CPU has. \param threads at least 1
+std::unique_ptr<LinearPasses> make_linear_passes(int threads);
+
+}  // namespace unisono::kernels

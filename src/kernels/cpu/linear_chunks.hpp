@@ -1,0 +1,60 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "cpu/loops.hpp"
+#include "unisono/kernels/linear.hpp"
+
+namespace unisono::kernels::cpu {
+
+/// What a pass computes: the gradient, or (v not null) a product with the Hessian.
+struct PassWork {
+  LinearExamples examples;
+  LinearLossSpec loss;
+  float scale;
+  LinearVector<const float> theta, v;
+  LinearVector<float> out;
+  const float* pairs = nullptr;  ///< of sparse rows and a product: θ and v in turn, without biases; null: not made
+
+  bool product() const { return v.weights != nullptr; }
+  bool dense() const { return examples.rows == nullptr; }
+  Index width() const { return loss.classes > 0 ? loss.width : 1; }
+  Index first_value(Index i) const {
+    return dense() ? i * examples.features
+                   : static_cast<Index>(examples.rows->offsets[static_cast<std::size_t>(examples.first + i)]);
+  }
+  Index values() const { return first_value(examples.count) - first_value(0); }
+};
+
+/// The margins of a chunk, or what they become: derivatives, or products with second derivatives.
+struct Chunk {
+  float* z;
+  float* u;
+  std::array<float, kLossBlock> answers = {};  ///< those of labels
+};
+
+/// What a pass does with a few rows [first, last) of its examples, on the calling thread.
+class LinearChunks {
+ public:
+  explicit LinearChunks(const Loops& loops) : loops_(loops) {}
+
+  /// ∂ℓ/∂z of the rows, or ∂²ℓ/∂z² times the margins of v, with scale and weights, [rows][width] in the chunk's memory.
+  /// Adds to `sums`. \pre at most kLossBlock rows
+  const float* slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
+  /// weights += Σ d x over the rows, for features [low, high); of contiguous rows for all.
+  void add(const PassWork& work, Index first, Index last, const float* d, Index low, Index high, float* weights) const;
+  /// bias += Σ d with softmax. Of one margin the sum is PassSums::slope.
+  static void add_bias(const PassWork& work, const float* d, Index count, float* bias);
+
+  void settle(PassSums& sums) const { loops_.linear.settle(sums); }
+
+ private:
+  const float* margin_slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
+  const float* softmax_slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
+  void find_rows(const PassWork& work, LinearVector<const float> vector, Index first, Index last, float* z) const;
+
+  Loops loops_;
+};
+
+}  // namespace unisono::kernels::cpu

@@ -1,0 +1,220 @@
+// Passes of linear models over many examples, on several threads.
+//
+// Rows are cut into chunks, small enough to stay in a cache between the two loops: margins, then, after the losses of
+// the chunk, what it adds to g. There are two ways to share this among threads, and the examples alone decide which:
+//   rows:     few features. A fixed number of blocks of rows; each adds to a vector of its own, and g gets their sums
+//             in the order of the blocks.
+//   features: so many that clearing and adding such vectors would cost more than the examples. Each thread computes
+//             the margins of some rows; then it adds all rows, in their order, to the features of its own range. On one
+//             thread, too, this is faster than chunk by chunk: θ and g are not in the caches at once.
+// Either way every g_j is the same sum in the same order, whatever the number of threads.
+#include "cpu/linear_passes.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "cpu/linear_chunks.hpp"
+#include "cpu/parallel.hpp"
+#include "cpu/scratch.hpp"
+
+namespace unisono::kernels {
+namespace cpu {
+namespace {
+
+constexpr Index kMostBlocks = 32;        ///< of rows
+constexpr Index kFewValues = 1 << 14;    ///< so few are not worth several threads
+constexpr Index kFewPairs = 1 << 12;     ///< weights of θ and v, which then fit the first cache together
+constexpr Index kFirstCache = 1 << 12;   ///< floats of contiguous rows that stay in it between the loops
+constexpr Index kSecondCache = 1 << 15;  ///< the same for products of matrices, which take more rows at once
+constexpr Index kValuesOfFeature = 16;   ///< a block of rows has at least so many for each feature
+
+class CpuLinearPasses final : public LinearPasses {
+ public:
+  CpuLinearPasses(InstructionSet set, int threads) : chunks_(loops_for(set)), threads_(threads) {}
+
+  void gradient(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                LinearVector<const float> theta, LinearVector<float> g, LossSums& sums) override {
+    const PassSums added = run({examples, loss, scale, theta, {}, g});
+    sums.loss += added.loss[0];
+    sums.examples += examples.count;
+    sums.correct += added.correct;
+    if (loss.classes > 0 || loss.margin != MarginLoss::squared) return;
+    sums.squared_error += added.squared_error[0];
+    sums.absolute_error += added.absolute_error[0];
+    sums.values += examples.count;
+  }
+
+  void hessian_product(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                       LinearVector<const float> theta, LinearVector<const float> v,
+                       LinearVector<float> product) override {
+    PassWork work{examples, loss, scale, theta, v, product};
+    if (examples.rows != nullptr && loss.classes == 0 && examples.features <= kFewPairs) work.pairs = pairs_of(work);
+    run(work);
+  }
+
+ private:
+  PassSums run(const PassWork& work);
+  PassSums by_rows(const PassWork& work, Index blocks);
+  PassSums by_features(const PassWork& work);
+  void add_blocks(const PassWork& work, Index blocks, int threads);
+  int threads_for(const PassWork& work) const { return work.values() < kFewValues ? 1 : threads_; }
+
+  const float* pairs_of(const PassWork& work);
+
+  LinearChunks chunks_;
+  int threads_;
+  Scratch vectors_, margins_, pairs_;
+};
+
+/// Of settled sums, in their order.
+PassSums total(const std::vector<PassSums>& sums) {
+  PassSums all;
+  for (const PassSums& one : sums) {
+    all.loss[0] += one.loss[0];
+    all.slope[0] += one.slope[0];
+    all.correct += one.correct;
+    all.squared_error[0] += one.squared_error[0];
+    all.absolute_error[0] += one.absolute_error[0];
+  }
+  return all;
+}
+
+Index chunk_rows(const PassWork& work) {
+  if (!work.dense()) return kLossBlock;
+  const Index floats = work.loss.classes > 0 ? kSecondCache : kFirstCache;
+  return std::clamp<Index>(floats / std::max<Index>(1, work.examples.features) / 16 * 16, 16, kLossBlock);
+}
+
+const float* CpuLinearPasses::pairs_of(const PassWork& work) {
+  float* const pairs = pairs_.floats(2 * work.examples.features);
+  for (Index j = 0; j < work.examples.features; ++j) {
+    pairs[2 * j] = work.theta.weights[j];
+    pairs[2 * j + 1] = work.v.weights[j];
+  }
+  return pairs;
+}
+
+PassSums CpuLinearPasses::run(const PassWork& work) {
+  if (work.examples.count == 0) return {};
+  const Index values = work.values(), features = work.examples.features;
+  const Index most = std::min(kMostBlocks, (work.examples.count + kLossBlock - 1) / kLossBlock);
+  const Index blocks = std::min(most, work.dense() ? most : values / (kValuesOfFeature * std::max<Index>(1, features)));
+  PassSums sums;
+  if (work.dense() || blocks > 1) {
+    sums = by_rows(work, std::max<Index>(1, blocks));
+  } else {
+    sums = by_features(work);
+  }
+  if (work.loss.classes == 0 && work.out.bias != nullptr) *work.out.bias += static_cast<float>(sums.slope[0]);
+  return sums;
+}
+
+PassSums CpuLinearPasses::by_rows(const PassWork& work, Index blocks) {
+  const Index width = work.width(), chunk = chunk_rows(work);
+  const Index size = (work.examples.features + 1) * width, stride = round_up_to_line(size);
+  const int threads = threads_for(work);
+  float* const vectors = vectors_.floats(blocks * stride);
+  float* const margins = margins_.floats(threads * 2 * kLossBlock * width);
+  std::vector<PassSums> sums(static_cast<std::size_t>(blocks));
+  parallel_ranges(threads, blocks, [&](Index first_block, Index last_block, int thread) {
+    Chunk memory{margins + thread * 2 * kLossBlock * width, margins + (thread * 2 + 1) * kLossBlock * width, {}};
+    for (Index b = first_block; b < last_block; ++b) {
+      float* const own = vectors + b * stride;
+      std::fill_n(own, size, 0.0F);
+      PassSums& added = sums[static_cast<std::size_t>(b)];
+      const Index end = work.examples.count * (b + 1) / blocks;
+      for (Index first = work.examples.count * b / blocks; first < end; first += chunk) {
+        const Index last = std::min(first + chunk, end);
+        const float* const d = chunks_.slopes(work, first, last, memory, added);
+        chunks_.add(work, first, last, d, 0, work.examples.features, own);
+        LinearChunks::add_bias(work, d, last - first, own + work.examples.features * width);
+      }
+      chunks_.settle(added);
+    }
+  });
+  add_blocks(work, blocks, threads);
+  return total(sums);
+}
+
+/// g += the blocks' vectors, in their order.
+void CpuLinearPasses::add_blocks(const PassWork& work, Index blocks, int threads) {
+  const Index width = work.width(), weights = work.examples.features * width;
+  const Index stride = round_up_to_line(weights + width);
+  const float* const vectors = vectors_.floats(0);
+  const auto add_to = [&](float* to, Index first, Index last, Index from) {
+    for (Index b = 0; b < blocks; ++b) {
+      const float* const own = vectors + b * stride + from;
+      for (Index i = first; i < last; ++i) to[i] += own[i];
+    }
+  };
+  parallel_ranges(weights < kFewValues ? 1 : threads, (weights + 1023) / 1024, [&](Index first, Index last, int) {
+    for (Index i = first; i < last; ++i) {
+      add_to(work.out.weights, i * 1024, std::min(weights, (i + 1) * 1024), 0);
+    }
+  });
+  if (work.loss.classes > 0 && work.out.bias != nullptr) add_to(work.out.bias, 0, width, weights);
+}
+
+/// Bounds of features that about as many of the rows' values have, by a sample of them.
+std::vector<Index> equal_shares(const PassWork& work, int shares) {
+  if (shares == 1) return {0, work.examples.features};
+  std::vector<std::uint32_t> sample;
+  const Index first = work.first_value(0), values = work.values();
+  constexpr Index kSample = 2048;
+  for (Index i = 0; i < std::min(values, kSample); ++i) {
+    sample.push_back(
+        work.examples.rows->columns[static_cast<std::size_t>(first + values * i / std::min(values, kSample))]);
+  }
+  std::sort(sample.begin(), sample.end());
+  std::vector<Index> bounds{0};
+  for (int i = 1; i < shares; ++i) {
+    bounds.push_back(
+        sample.empty() ? 0 : sample[sample.size() * static_cast<std::size_t>(i) / static_cast<std::size_t>(shares)]);
+  }
+  bounds.push_back(work.examples.features);
+  return bounds;
+}
+
+PassSums CpuLinearPasses::by_features(const PassWork& work) {
+  const Index width = work.width(), count = work.examples.count, chunks = (count + kLossBlock - 1) / kLossBlock;
+  const int threads = threads_for(work);
+  std::vector<PassSums> sums(static_cast<std::size_t>(chunks));
+  std::vector<const float*> slopes(sums.size());
+  const Index chunk_floats = kLossBlock * width;
+  float* const margins = margins_.floats(chunks * 2 * chunk_floats);
+  const auto visit = [&](Index chunk, auto with) {
+    with(static_cast<std::size_t>(chunk), chunk * kLossBlock, std::min(count, (chunk + 1) * kLossBlock));
+  };
+  parallel_for(threads, chunks, [&](Index chunk) {
+    Chunk memory{margins + chunk * 2 * chunk_floats, margins + (chunk * 2 + 1) * chunk_floats};
+    visit(chunk, [&](std::size_t i, Index first, Index last) {
+      slopes[i] = chunks_.slopes(work, first, last, memory, sums[i]);
+      chunks_.settle(sums[i]);
+    });
+  });
+  const std::vector<Index> bounds = equal_shares(work, threads);
+  parallel_for(threads, threads, [&](Index share) {
+    const Index low = bounds[static_cast<std::size_t>(share)], high = bounds[static_cast<std::size_t>(share) + 1];
+    for (Index chunk = 0; chunk < chunks; ++chunk) {
+      visit(chunk, [&](std::size_t i, Index first, Index last) {
+        if (low < high) chunks_.add(work, first, last, slopes[i], low, high, work.out.weights);
+        if (share == 0) LinearChunks::add_bias(work, slopes[i], last - first, work.out.bias);
+      });
+    }
+  });
+  return total(sums);
+}
+
+}  // namespace
+
+std::unique_ptr<LinearPasses> linear_passes_for(InstructionSet set, int threads) {
+  return std::make_unique<CpuLinearPasses>(set, threads);
+}
+
+}  // namespace cpu
+
+std::unique_ptr<LinearPasses> make_linear_passes(int threads) {
+  return cpu::linear_passes_for(cpu::chosen_instruction_set(), threads);
+}
+
+}  // namespace unisono::kernels
