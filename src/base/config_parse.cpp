@@ -87,6 +87,7 @@ class Parser final : public UniformVisitor<Parser> {
   void list(const Field& field, std::size_t size, const std::function<void(std::size_t)>& resize,
             const std::function<void(std::size_t, ConfigVisitor&)>& describe) override;
   void require(std::string_view field, bool holds, std::string_view message) override;
+  void refuse(std::string_view field, std::string_view reason) override;
 
   void refuse_unknown_keys() const;
 
@@ -267,6 +268,11 @@ void Parser::require(std::string_view field, bool holds, std::string_view messag
   if (holds || shared_.deferred) return;
   const toml::node* node = table_.get(field);
   shared_.deferred = fmt::format("{}:{}: {}", at(node == nullptr ? table_ : *node), in_table(path_), message);
+}
+
+void Parser::refuse(std::string_view field, std::string_view reason) {
+  known_.emplace(field);
+  require(field, !table_.contains(field), fmt::format("'{}' {}", field, reason));
 }
 
 std::string Parser::unknown(const std::string& key) const {

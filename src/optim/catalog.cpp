@@ -11,26 +11,46 @@ namespace unisono::optim {
 
 // Each is defined in the file of its name.
 OptimizerKind sgd(), adagrad(), rmsprop(), adam(), adamw(), lars(), lamb();
+OptimizerKind lbfgs(), newton_cg(), conjugate_gradient(), gradient_descent(), als();
 
 const std::vector<OptimizerKind>& optimizer_kinds() {
-  static const std::vector<OptimizerKind> kinds = {sgd(), adagrad(), rmsprop(), adam(), adamw(), lars(), lamb()};
+  static const std::vector<OptimizerKind> kinds = {sgd(),
+                                                   adagrad(),
+                                                   rmsprop(),
+                                                   adam(),
+                                                   adamw(),
+                                                   lars(),
+                                                   lamb(),
+                                                   lbfgs(),
+                                                   newton_cg(),
+                                                   conjugate_gradient(),
+                                                   gradient_descent(),
+                                                   als()};
   return kinds;
 }
 
 namespace {
 
-/// "a, b or c"
-std::string names_of_kinds() {
+/// "a, b or c": the kinds that fit.
+template <typename Fits>
+std::string names_of_kinds(Fits fits) {
+  std::vector<std::string_view> fitting;
+  for (const OptimizerKind& kind : optimizer_kinds()) {
+    if (fits(kind)) fitting.push_back(kind.name);
+  }
   std::string names;
-  const auto& kinds = optimizer_kinds();
-  for (std::size_t i = 0; i < kinds.size(); ++i) {
-    if (i > 0) names += i + 1 == kinds.size() ? " or " : ", ";
-    names += kinds[i].name;
+  for (std::size_t i = 0; i < fitting.size(); ++i) {
+    if (i > 0) names += i + 1 == fitting.size() ? " or " : ", ";
+    names += fitting[i];
   }
   return names;
 }
 
 }  // namespace
+
+std::string names_of_whole_batch_kinds() {
+  return names_of_kinds([](const OptimizerKind& kind) { return kind.traits.whole_batch; });
+}
 
 std::string default_optimizer() { return std::string(optimizer_kinds().front().name); }
 
@@ -38,12 +58,16 @@ const OptimizerKind& kind_of(const OptimizerSettings& settings) {
   const auto& kinds = optimizer_kinds();
   const auto found = std::ranges::find(kinds, settings.kind, &OptimizerKind::name);
   if (found != kinds.end()) return *found;
-  throw ConfigError(fmt::format("optimizer.kind is '{}'; it must be {}", settings.kind, names_of_kinds()));
+  throw ConfigError(fmt::format("optimizer.kind is '{}'; it must be {}", settings.kind,
+                                names_of_kinds([](const auto&) { return true; })));
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const ParameterLayout& layout,
                                           kernels::UpdateKernels& kernels) {
-  return kind_of(settings).make(settings, layout, kernels);
+  const OptimizerKind& kind = kind_of(settings);
+  if (kind.make != nullptr) return kind.make(settings, layout, kernels);
+  throw ConfigError(fmt::format(
+      "optimizer.kind = \"{}\" steps on the whole training set: it needs strategy.kind = \"batch\"", settings.kind));
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,

@@ -45,6 +45,7 @@ const std::map<std::string, OptimizerSettings> golden_cases = {
 std::map<std::string, OptimizerSettings> all_cases() {
   std::map<std::string, OptimizerSettings> cases = golden_cases;
   for (const OptimizerKind& kind : optimizer_kinds()) {
+    if (kind.traits.whole_batch) continue;
     const std::string name(kind.name);
     cases[name + ", defaults"] = {.kind = name, .learning_rate = 0.015625, .weight_decay = 0.125, .clip_norm = 1.5};
   }

@@ -160,6 +160,10 @@ class ConfigVisitor {
   /// to do.
   virtual void require(std::string_view field, bool holds, std::string_view message) = 0;
 
+  /// Names a key or table that means nothing beside other settings. A parser throws ConfigError with its place where a
+  /// config has it; other visitors ignore it. `reason` says why, and what to do.
+  virtual void refuse(std::string_view /*field*/, std::string_view /*reason*/) {}
+
   template <typename Settings>
   void section(const Field& field, Settings& settings) {
     section(field, [&settings](ConfigVisitor& inner) { settings.describe(inner); });

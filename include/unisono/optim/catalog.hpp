@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "unisono/optim/batch_method.hpp"
 #include "unisono/optim/optimizer.hpp"
 
 namespace unisono::optim {
@@ -15,6 +16,15 @@ struct OptimizerTraits {
   /// It is θ ← θ − rate · g where only learning_rate is set. Models that are updated in place make such steps
   /// themselves.
   bool is_gradient_descent = false;
+  /// It minimises the loss of the whole training set, one iteration an epoch (strategy.kind = "batch"). It has no
+  /// learning rate, and no `make`.
+  bool whole_batch = false;
+  bool alternating = false;    ///< a whole-batch method that is no BatchMethod: alternating least squares
+  bool needs_hessian = false;  ///< asks for BatchFunction::hessian_times: only for models with second derivatives
+  /// A whole-batch method that knows what to do with BatchFunction::l1. Others refuse it when they are run.
+  bool takes_l1 = false;
+  /// Vectors of θ's size that a whole-batch method has beside its state.
+  int temporaries = 0;
 };
 
 /// A value of `optimizer.kind`.
@@ -24,7 +34,9 @@ struct OptimizerKind {
   /// Names of the vectors of θ's size that it keeps.
   std::vector<std::string> (*state)(const OptimizerSettings& settings);
   std::unique_ptr<Optimizer> (*make)(const OptimizerSettings& settings, const ParameterLayout& layout,
-                                     kernels::UpdateKernels& kernels);
+                                     kernels::UpdateKernels& kernels) = nullptr;
+  /// A whole-batch method for vectors of `size` floats; null: it is none.
+  std::unique_ptr<BatchMethod> (*make_batch)(const OptimizerSettings& settings, Index size) = nullptr;
   OptimizerTraits traits = {};
 };
 
@@ -33,6 +45,8 @@ const std::vector<OptimizerKind>& optimizer_kinds();
 
 /// \throws ConfigError for a name that is none
 const OptimizerKind& kind_of(const OptimizerSettings& settings);
+/// "a, b or c": the kinds that use the whole training set.
+std::string names_of_whole_batch_kinds();
 inline const OptimizerTraits& traits_of(const OptimizerSettings& settings) { return kind_of(settings).traits; }
 
 }  // namespace unisono::optim

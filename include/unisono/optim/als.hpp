@@ -1,0 +1,10 @@
+#pragma once
+
+namespace unisono::optim {
+
+/// `[optimizer] kind = "als"`
+struct AlsSettings {
+  double function_tolerance = 1e-6;  ///< the run ends where an iteration changes the objective by less; 0: never
+};
+
+}  // namespace unisono::optim

@@ -1,0 +1,119 @@
+#include "descent.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "unisono/base/errors.hpp"
+
+namespace unisono::optim {
+namespace {
+
+/// So many iterations may pass without a smaller value or gradient. Methods whose values may rise have fewer of them.
+constexpr std::int64_t kMostIdle = 20;
+
+}  // namespace
+
+double BatchProgress::evaluate(BatchFunction& f, View x, MutableView gradient) {
+  ++now_.evaluations;
+  ++passes_;
+  return f.value_and_gradient(x, gradient);
+}
+
+void BatchProgress::multiply(BatchFunction& f, View x, View v, MutableView product) {
+  ++now_.products;
+  ++passes_;
+  f.hessian_times(x, v, product);
+}
+
+void BatchProgress::start(double value, double magnitude, double smooth) {
+  value_ = best_value_ = now_.value = value;
+  magnitude_ = best_magnitude_ = now_.gradient_magnitude = magnitude;
+  started_ = std::isfinite(value) && std::isfinite(smooth);
+  if (!started_) return end(BatchEnd::not_finite);
+  if (smooth == 0) return end(BatchEnd::constant);
+  if (magnitude <= stopping_.gradient_tolerance) end(BatchEnd::gradient);
+}
+
+void BatchProgress::start(BatchFunction& f, View x, MutableView gradient) {
+  const double value = evaluate(f, x, gradient), magnitude = f.largest_magnitude(gradient);
+  start(value, magnitude, magnitude);
+}
+
+void BatchProgress::arrive(double value, double magnitude, double step_length) {
+  const double change = std::abs(value - value_);
+  value_ = now_.value = value;
+  magnitude_ = now_.gradient_magnitude = magnitude;
+  now_.step_length = step_length;
+  if (magnitude <= stopping_.gradient_tolerance) return end(BatchEnd::gradient);
+  const double tolerance = stopping_.function_tolerance;
+  if (tolerance > 0 && change <= tolerance * std::abs(value)) return end(BatchEnd::function);
+  if (stopping_.passes > 0 && passes_ >= stopping_.passes) return end(BatchEnd::passes);
+  if (has_stalled()) end(BatchEnd::no_decrease);
+}
+
+/// Where rounding errors are larger than what is left to gain, values and gradients only wander.
+bool BatchProgress::has_stalled() {
+  const bool better = value_ < best_value_ || magnitude_ < best_magnitude_;
+  best_value_ = std::min(best_value_, value_);
+  best_magnitude_ = std::min(best_magnitude_, magnitude_);
+  idle_ = better ? 0 : idle_ + 1;
+  return idle_ >= kMostIdle;
+}
+
+void BatchProgress::save(std::vector<double>& scalars) const {
+  scalars.insert(scalars.end(), {started_ ? 1.0 : 0.0, value_, magnitude_, static_cast<double>(passes_), best_value_,
+                                 best_magnitude_, static_cast<double>(idle_)});
+}
+
+void BatchProgress::restore(const double* scalars) {
+  started_ = scalars[0] != 0;
+  value_ = scalars[1];
+  magnitude_ = scalars[2];
+  passes_ = static_cast<std::int64_t>(scalars[3]);
+  best_value_ = scalars[4];
+  best_magnitude_ = scalars[5];
+  idle_ = static_cast<std::int64_t>(scalars[6]);
+}
+
+std::unique_ptr<LineSearch> make_line_search(LineSearchKind kind, const LineConstants& constants) {
+  if (kind == LineSearchKind::armijo) return std::make_unique<Armijo>(constants);
+  return std::make_unique<MoreThuente>(constants);
+}
+
+bool search_along(LineSearch& search, BatchFunction& f, BatchProgress& progress, View x, View d, LineStep& step) {
+  const float *const from = x.data(), *const along = d.data();
+  float* const trial = step.trial.data();
+  for (;;) {
+    step.length = search.step();
+    const auto alpha = static_cast<float>(step.length);
+    for (Index i = 0; i < std::ssize(x); ++i) trial[i] = from[i] + alpha * along[i];
+    step.value = progress.evaluate(f, step.trial.view(), step.trial_gradient.view());
+    const double slope =
+        std::isfinite(step.value) ? f.dot(step.trial_gradient.view(), d) : std::numeric_limits<double>::quiet_NaN();
+    const LineAnswer answer = search.see(step.value, slope);
+    if (answer != LineAnswer::evaluate) return answer == LineAnswer::accepted;
+  }
+}
+
+void require_no_l1(const BatchFunction& f, std::string_view kind) {
+  if (!f.has_l1()) return;
+  throw ConfigError(fmt::format(
+      "optimizer.kind = \"{}\" needs a differentiable penalty: set l1 = 0, or optimizer.kind = \"lbfgs\"", kind));
+}
+
+double dot_of(const float* a, const float* b, Index n) {
+  constexpr Index kLanes = 8;
+  double lanes[kLanes] = {};
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
+  }
+  double sum = 0;
+  for (; i < n; ++i) sum += static_cast<double>(a[i]) * b[i];
+  for (const double lane : lanes) sum += lane;
+  return sum;
+}
+
+}  // namespace unisono::optim
