@@ -26,6 +26,7 @@ class NetworkModel final : public Model, public Staged {
   const nn::Network& network() const override { return network_; }
   const nn::Loss& loss_function() const override { return *loss_; }
   std::uint64_t mask_seed() const override { return context_.seed; }
+  void require_deterministic() const override { network_.require_deterministic(); }
   bool takes_weights() const override { return true; }
   bool statistics_are_local() const override { return network_.statistics_are_local(); }
   void initialise(std::uint64_t seed, ModelState state) const override;

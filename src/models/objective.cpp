@@ -1,74 +1,118 @@
 #include "unisono/models/objective.hpp"
 
 #include <algorithm>
+#include <set>
+
+#include "unisono/base/errors.hpp"
 
 namespace unisono::models {
 namespace {
 
-std::vector<FloatRange> decaying_blocks(const ParameterLayout& layout, const ObjectiveTerms& terms) {
-  std::vector<FloatRange> decaying;
+/// A batch of a linear model takes about so long on a thread, if a value takes a nanosecond, and one more for each
+/// eight margins beyond the first: enough work for several threads.
+constexpr double kNanosecondsOfBatch = 2e6;
+
+std::vector<PenalisedRange> decaying_blocks(const ParameterLayout& layout, const ObjectiveTerms& terms) {
+  std::vector<PenalisedRange> decaying;
   for (const Block& block : layout.blocks()) {
     const bool decays = terms.weight_decay != 0 && (block.role == Role::weight || terms.decay_biases_and_norms);
-    if (decays && !block.frozen) decaying.push_back({block.offset, block.offset + block.stored_size()});
+    if (!decays || block.frozen) continue;
+    decaying.push_back({{block.offset, block.offset + block.stored_size()}, 0, terms.weight_decay});
   }
   return decaying;
 }
 
+/// The sum of penalties on ranges that may overlap, as ascending and disjoint ranges.
+std::vector<PenalisedRange> added(const std::vector<PenalisedRange>& penalties) {
+  std::set<Index> ends;
+  for (const PenalisedRange& one : penalties) ends.insert({one.range.first, one.range.last});
+  std::vector<PenalisedRange> sum;
+  for (auto at = ends.begin(); at != ends.end() && std::next(at) != ends.end(); ++at) {
+    PenalisedRange piece{{*at, *std::next(at)}};
+    for (const PenalisedRange& one : penalties) {
+      if (piece.range.first < one.range.first || piece.range.last > one.range.last) continue;
+      piece.l1 += one.l1;
+      piece.l2 += one.l2;
+    }
+    const bool goes_on = !sum.empty() && sum.back().range.last == piece.range.first && sum.back().l1 == piece.l1 &&
+                         sum.back().l2 == piece.l2;
+    if (goes_on) {
+      sum.back().range.last = piece.range.last;
+    } else if (piece.l1 != 0 || piece.l2 != 0) {
+      sum.push_back(piece);
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
-Objective::Objective(Model& model, kernels::Backend& backend, data::Dataset& data, const ObjectiveTerms& terms)
-    : model_(model), backend_(backend), data_(data), terms_(terms), decaying_(decaying_blocks(model.layout(), terms)) {}
-
-double Objective::share_of(std::int64_t examples) const {
-  return static_cast<double>(examples) / static_cast<double>(data_.info().train);
-}
-
-double Objective::penalty(View parameters) const {
-  double squares = 0;
-  for (const FloatRange& block : decaying_) squares += backend_.squared_norm(part(parameters, block));
-  return model_.penalty(parameters) + terms_.weight_decay / 2 * squares;
-}
-
-void Objective::add_decay(double share, View parameters, MutableView gradient) const {
-  const auto factor = static_cast<float>(share * terms_.weight_decay);
-  for (const FloatRange& block : decaying_) {
-    backend_.axpby(factor, part(parameters, block), 1, part(gradient, block));
+void Objective::require(Model& model, const data::DatasetInfo& data) {
+  model.require_gradient();
+  model.require_deterministic();
+  if (data.augmented) {
+    throw ConfigError(
+        "[data.augmentation] changes the examples in every pass, but whole-batch methods minimise one function of the "
+        "parameters; remove it");
   }
+  if (Convex* const convex = model.convex()) convex->require_smooth();
 }
 
-/// Calls visit(batch, sums) for the portion's batches, each of which is on this rank alone. \return the sums
+Objective::Objective(Model& model, kernels::Backend& backend, data::Dataset& data, const ObjectiveTerms& terms)
+    : model_(model), backend_(backend), data_(data), terms_(terms), convex_(model.convex()) {
+  require(model, data.info());
+  std::vector<PenalisedRange> penalties = decaying_blocks(model.layout(), terms);
+  if (convex_ != nullptr) {
+    const std::vector<PenalisedRange> own = convex_->penalties();
+    penalties.insert(penalties.end(), own.begin(), own.end());
+  }
+  penalties_ = added(penalties);
+}
+
+/// Examples of a batch: for linear models all batches of a portion have about as many.
+Index Objective::batch_size(int portion) const {
+  if (convex_ == nullptr) return terms_.batch_size;
+  const data::DatasetInfo& info = data_.info();
+  const double row = info.row_values > 0 ? info.row_values : static_cast<double>(info.features.size());
+  const double cost = std::max(row, 1.0) * (1 + static_cast<double>(model_.output_size()) / 8);
+  const auto most = static_cast<Index>(std::max(64.0, kNanosecondsOfBatch / cost));
+  const Index count = info.train * (portion + 1) / terms_.portions - info.train * portion / terms_.portions;
+  const Index batches = std::max<Index>(1, (count + most - 1) / most);
+  return std::max<Index>(1, (count + batches - 1) / batches);
+}
+
+/// Calls visit(batch) for the portion's batches. \return whether it was not stopped
 template <typename Visit>
-kernels::LossSums Objective::visit_portion(int portion, Visit visit) const {
+bool Objective::visit_portion(int portion, const Between& between, Visit visit) {
   const auto source =
-      data_.training_part(portion, terms_.portions, terms_.batch_size, terms_.class_weights, terms_.delivery);
-  kernels::LossSums sums;
+      data_.training_part(portion, terms_.portions, batch_size(portion), terms_.class_weights, terms_.delivery);
   while (auto batch = source->next()) {
     batch->whole = true;
-    visit(*batch, sums);
-    backend_.submit();  // the source writes over the batch
+    visit(*batch);
+    backend_.submit();  // the source may write over the batch
+    if (between && !between(batch->size)) return false;
   }
-  backend_.collect(sums);
-  return sums;
+  return true;
 }
 
-double Objective::value_of(const kernels::LossSums& sums, View parameters) const {
-  return sums.loss / static_cast<double>(data_.info().train) + share_of(sums.examples) * penalty(parameters);
-}
-
-double Objective::value(int portion, ModelState state) {
-  const kernels::LossSums sums = visit_portion(
-      portion, [&](const data::Batch& batch, kernels::LossSums& into) { model_.loss(batch, state, into); });
-  return value_of(sums, state.parameters);
-}
-
-double Objective::value_and_gradient(int portion, ModelState state, MutableView gradient, kernels::Write write) {
-  const auto scale = static_cast<float>(1 / static_cast<double>(data_.info().train));
-  if (write == kernels::Write::overwrite) backend_.clear(gradient);
-  const kernels::LossSums sums = visit_portion(portion, [&](const data::Batch& batch, kernels::LossSums& into) {
-    model_.loss_and_gradient(batch, scale, state, gradient, kernels::Write::add, {}, into);
+bool Objective::add_gradient(int portion, ModelState state, MutableView gradient, kernels::LossSums& sums,
+                             const Between& between) {
+  const bool complete = visit_portion(portion, between, [&](const data::Batch& batch) {
+    if (convex_ != nullptr) {
+      convex_->add_data_gradient(batch, share_of_example(), state.parameters, gradient, sums);
+    } else {
+      model_.loss_and_gradient(batch, share_of_example(), state, gradient, kernels::Write::add, {}, sums);
+    }
   });
-  add_decay(share_of(sums.examples), state.parameters, gradient);
-  return value_of(sums, state.parameters);
+  backend_.collect(sums);  // where it was stopped, too: the device must not keep these sums
+  return complete;
+}
+
+bool Objective::add_hessian_product(int portion, ModelState state, View v, MutableView product,
+                                    const Between& between) {
+  return visit_portion(portion, between, [&](const data::Batch& batch) {
+    convex_->add_hessian_product(batch, share_of_example(), state.parameters, v, product);
+  });
 }
 
 }  // namespace unisono::models

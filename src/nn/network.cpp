@@ -120,6 +120,17 @@ bool Network::statistics_are_local() const {
                      [](const Node& node) { return node.layer->traits().local_statistics; });
 }
 
+void Network::require_deterministic() const {
+  for (const Node& node : graph_->nodes) {
+    const bool random = node.layer->traits().random;
+    if (!random && node.layer->moments_size() == 0) continue;
+    throw ConfigError(fmt::format(
+        "model.layers: '{}' {}, but whole-batch methods minimise one function of the parameters; remove the layer{}",
+        node.name, random ? "draws random numbers in each pass" : "uses statistics of the batch",
+        random ? " or set its rate to 0" : ", or freeze it (train.freeze) after training with another method"));
+  }
+}
+
 std::vector<std::string> Network::notes() const {
   std::vector<std::string> notes;
   for (const Node& node : graph_->nodes) {

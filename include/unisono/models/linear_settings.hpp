@@ -4,12 +4,14 @@
 
 namespace unisono::models {
 
-enum class LinearLoss { automatic, logistic, hinge, squared, softmax };
+enum class LinearLoss { automatic, logistic, hinge, squared_hinge, squared, softmax };
 
 inline constexpr Named<LinearLoss> kLinearLosses[] = {
     {LinearLoss::automatic, "auto", "logistic for two classes, softmax for more, squared for numeric targets"},
     {LinearLoss::logistic, "logistic", "ln(1 + e^−yz), for two classes: logistic regression"},
     {LinearLoss::hinge, "hinge", "max(0, 1 − yz), for two classes: a linear support vector machine"},
+    {LinearLoss::squared_hinge, "squared_hinge",
+     "max(0, 1 − yz)², for two classes: a smooth linear support vector machine"},
     {LinearLoss::squared, "squared", "½ (z − t)², for a numeric target: least squares"},
     {LinearLoss::softmax, "softmax", "cross-entropy, for any number of classes"}};
 

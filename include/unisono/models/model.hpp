@@ -56,6 +56,8 @@ enum class Prediction {
   margins         ///< scores of classes, of which the largest decides; not probabilities
 };
 
+class Alternating;
+class Convex;
 class InPlace;
 class Staged;
 
@@ -68,8 +70,15 @@ class Model {
   virtual const InPlace* in_place() const { return nullptr; }
   /// Its interface for pipelines; null where it cannot be divided into pieces.
   virtual const Staged* staged() const { return nullptr; }
+  /// Its interface for methods that use second derivatives; null if it has none.
+  virtual Convex* convex() { return nullptr; }
+  /// Its interface for alternating least squares; null if it has none.
+  virtual const Alternating* alternating() const { return nullptr; }
   /// Checks that loss_and_gradient works. \throws ConfigError if not, naming the strategies that can train the model
   virtual void require_gradient() const {}
+  /// Checks that an example's training loss is a function of θ and of the example alone. \throws ConfigError naming
+  /// what is random or depends on other examples
+  virtual void require_deterministic() const {}
   /// Whether it takes weights of examples in training. If not, its batches must have none.
   virtual bool takes_weights() const { return false; }
 

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "unisono/data/dataset.hpp"
+#include "unisono/models/convex.hpp"
 #include "unisono/models/model.hpp"
 
 namespace unisono::models {
@@ -10,45 +12,57 @@ namespace unisono::models {
 /// The settings of an Objective.
 struct ObjectiveTerms {
   int portions = 1;                       ///< that the training set is divided into
-  Index batch_size = 256;                 ///< examples per pass of the model; batch statistics are taken over these
+  Index batch_size = 256;                 ///< examples per pass of the model; linear models have their own
   std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
   double weight_decay = 0;                ///< λ
   bool decay_biases_and_norms = false;
   data::Delivery delivery = {};
 };
 
-/// The function that training on the whole set minimises, and its gradient:
+/// The function that training on the whole set minimises:
 ///     f(θ) = (1/n) Σ_i w_i ℓ_i(θ) + R(θ)         over the n training examples
-///     R(θ) = the model's own penalty + λ/2 Σ θ²  of the blocks that decay and are not frozen
-/// It is cut into portions of consecutive examples, which several workers may share: f_p = (1/n) Σ_{i ∈ p} w_i ℓ_i(θ) +
-/// |p|/n R(θ). The f_p add up to f, and their gradients to ∇f. Both functions below compute the same f_p, to the bit:
-/// a line search compares them. Dropout masks are those of the first epoch; augmentation is left out; a batch's
-/// statistics are those of its own examples. Never collective.
+///     R(θ) = the model's own penalties + λ/2 Σ θ²  of the blocks that decay and are not frozen
+/// The first term is cut into portions of consecutive examples, which several workers may share: each computes the sum
+/// over its examples, divided by n. R is not part of the portions: whoever adds them up adds it once (`penalties`).
+/// A portion's result does not depend on who computes it, nor on threads. Augmentation is left out. Never collective.
 class Objective {
  public:
   /// \param backend the model's, in whose memory state and gradient lie
   /// \param data its training examples are used; all three must outlive the objective
+  /// \throws ConfigError naming the layer, loss or setting if the examples or the model's passes are random
+  /// (augmentation, dropout), depend on other examples of a batch (batch statistics), or have no gradient
   Objective(Model& model, kernels::Backend& backend, data::Dataset& data, const ObjectiveTerms& terms);
 
+  /// Checks what the constructor checks. \throws ConfigError
+  static void require(Model& model, const data::DatasetInfo& data);
+
   int portions() const { return terms_.portions; }
-  /// f_p(θ). Running statistics do not change. \throws DataError
-  double value(int portion, ModelState state);
-  /// The same, and g (+)= ∇f_p(θ). Running statistics are updated by the portion's batches. \throws DataError
-  double value_and_gradient(int portion, ModelState state, MutableView gradient, kernels::Write write);
+  std::int64_t examples() const { return data_.info().train; }  ///< n
+  /// R(θ): ascending, disjoint. Elements in no range have no penalty.
+  const std::vector<PenalisedRange>& penalties() const { return penalties_; }
+
+  /// Called after each batch of a portion with the number of its examples; returns whether to go on.
+  using Between = std::function<bool(Index examples)>;
+  /// g += the gradient of the portion's share of the first term, and adds its losses (not divided by n) to `sums`,
+  /// which are complete on return. \return false if `between` stopped it: g and sums are then of no use
+  /// \throws DataError
+  bool add_gradient(int portion, ModelState state, MutableView gradient, kernels::LossSums& sums,
+                    const Between& between);
+  /// product += the portion's share of the first term's Hessian at θ, times v; for Convex models.
+  bool add_hessian_product(int portion, ModelState state, View v, MutableView product, const Between& between);
 
  private:
-  double share_of(std::int64_t examples) const;
-  double value_of(const kernels::LossSums& sums, View parameters) const;
-  double penalty(View parameters) const;
-  void add_decay(double share, View parameters, MutableView gradient) const;
   template <typename Visit>
-  kernels::LossSums visit_portion(int portion, Visit visit) const;
+  bool visit_portion(int portion, const Between& between, Visit visit);
+  Index batch_size(int portion) const;
+  float share_of_example() const { return static_cast<float>(1 / static_cast<double>(examples())); }
 
   Model& model_;
   kernels::Backend& backend_;
   data::Dataset& data_;
   ObjectiveTerms terms_;
-  std::vector<FloatRange> decaying_;
+  Convex* convex_;  ///< null: the model is not
+  std::vector<PenalisedRange> penalties_;
 };
 
 }  // namespace unisono::models

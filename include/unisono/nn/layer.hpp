@@ -87,6 +87,7 @@ struct LayerTraits {
   bool shares_gradient = false;    ///< dx and the residual's gradient are dy itself; there is no backward to run
   bool collective = false;         ///< runs for an empty batch, too, because other ranks wait for it
   bool local_statistics = false;   ///< its running statistics come from this rank's examples only
+  bool random = false;             ///< draws random numbers in training
 };
 
 /// One operation of a network. Owns neither parameters nor activations, so that several micro-batches can be in flight

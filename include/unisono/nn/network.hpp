@@ -51,6 +51,10 @@ class Network {
   /// Whether the running statistics of any layer come from this rank's examples only.
   bool statistics_are_local() const;
 
+  /// Checks that an example's training loss depends on θ and on the example alone.
+  /// \throws ConfigError naming a layer that draws random numbers or uses statistics of the batch
+  void require_deterministic() const;
+
   /// In the order of the layers.
   std::vector<CutPoint> cut_points() const;
   /// The first layer that computes something; see CutPoint::next.

@@ -20,13 +20,22 @@ FactorizationModel::FactorizationModel(const FactorizationSettings& settings, co
       item_count_(inputs.columns),
       width_(round_up_to_line(settings.dimension)),
       stride_(width_ + kLineFloats),
-      mean_(static_cast<float>(inputs.mean_value)),
+      examples_(context.training_examples),
+      mean_(settings.feedback == Feedback::implicit ? 0.0F : static_cast<float>(inputs.mean_value)),
       adagrad_(context.update_rule == "adagrad") {
   if (inputs.kind != data::SetKind::ratings) {
     throw ConfigError(fmt::format("model.kind = \"factorization\" needs ratings, but the data set holds {}",
                                   data::name_of(inputs.kind)));
   }
-  require_rule(context.update_rule, {"sgd", "adagrad"}, kind_);
+  require_rule(context.update_rule, {"sgd", "adagrad", "als"}, kind_);
+  if (context.update_rule == "als") {
+    require_least_squares();
+    least_squares_ = kernels::make_least_squares_kernels();
+  } else if (implicit()) {
+    throw ConfigError(
+        "model.feedback = \"implicit\": only alternating least squares can train it, because all pairs of users and "
+        "items count; use optimizer.kind = \"als\" with strategy.kind = \"batch\"");
+  }
   users_ = declare("users", user_count_);
   items_ = declare("items", item_count_);
   if (has_own_l2() && context.occurrences) take_counts(context.occurrences());
@@ -132,12 +141,13 @@ void FactorizationModel::evaluate(const data::Batch& batch, ModelState state, ke
 void FactorizationModel::evaluate_part(data::SparseEntries entries, const TableParts& parts,
                                        kernels::LossSums& sums) const {
   for (const SparseEntry& entry : entries) {
-    const double error = static_cast<double>(rating(entry.row, entry.column, parts) - entry.value);
-    sums.loss += error * error / 2;
+    const float target = target_of(entry.value);
+    const double error = static_cast<double>(rating(entry.row, entry.column, parts) - target);
+    sums.loss += weight_of(entry.value) * error * error / 2;
     sums.squared_error += error * error;
     sums.absolute_error += std::abs(error);
-    sums.target_sum += static_cast<double>(entry.value);
-    sums.target_squared_sum += static_cast<double>(entry.value) * static_cast<double>(entry.value);
+    sums.target_sum += static_cast<double>(target);
+    sums.target_squared_sum += static_cast<double>(target) * static_cast<double>(target);
   }
   sums.examples += static_cast<std::int64_t>(entries.size());
   sums.values += static_cast<std::int64_t>(entries.size());
@@ -173,8 +183,10 @@ std::vector<LayerSummary> FactorizationModel::summary(Index) const {
   return {row("users", user_count_), row("items", item_count_)};
 }
 
-/// The product 2K; the two rows' gradients and steps 5K each, with their norms 2K more.
+/// The product 2K; the two rows' gradients and steps 5K each, with their norms 2K more. By least squares: a share of
+/// all rows' equations.
 double FactorizationModel::flops_per_example() const {
+  if (least_squares_) return least_squares_flops();
   return static_cast<double>(settings_.dimension) * (adagrad_ ? 16 : 12);
 }
 

@@ -12,6 +12,17 @@ void FactorizationSettings::describe(ConfigVisitor& visitor) {
                 item_l2);
   visitor.choice({.name = "l2_per", .meaning = "how often the regularisation is applied"}, l2_per, kPenaltiesPer);
   visitor.field({.name = "biases", .meaning = "give each user and each item a bias"}, biases);
+  visitor.variant(
+      {.name = "feedback", .meaning = "what the values of the set say; implicit: only optimizer.kind = \"als\""},
+      feedback, kFeedbacks,
+      {{Feedback::implicit, [this](ConfigVisitor& inner) {
+          inner.field({.name = "confidence",
+                       .meaning = "α: a value r has the weight 1 + α |r|, and what is not in the set 1",
+                       .minimum = 0},
+                      confidence);
+        }}});
+  visitor.require("biases", !biases || feedback == Feedback::explicit_,
+                  "feedback = \"implicit\" has no biases; set biases = false");
   visitor.field({.name = "initial_range",
                  .meaning = "initial factors are random within ±initial_range/√dimension; biases start at 0",
                  .minimum = 0,

@@ -93,11 +93,14 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
     } else {
       const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
       sums.correct += (z > 0) == (answer > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
-      sums.loss += loss_ == Kind::hinge ? std::max(0.0, 1 - yz) : softplus(-yz);
+      const double slack = std::max(0.0, 1 - yz);
+      sums.loss += loss_ == Kind::hinge ? slack : loss_ == Kind::squared_hinge ? slack * slack : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
       if (collect) (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
       if (!gradient) continue;
-      z = static_cast<float>(loss_ == Kind::hinge ? (yz < 1 ? -y : 0.0) : -y / (1 + std::exp(yz)));
+      z = static_cast<float>(loss_ == Kind::hinge           ? (yz < 1 ? -y : 0.0)
+                             : loss_ == Kind::squared_hinge ? -2 * y * slack
+                                                            : -y / (1 + std::exp(yz)));
     }
   }
 }
@@ -135,39 +138,6 @@ void LinearModel::score_weighted(View answers, View weights, std::vector<float>&
     one.loss *= static_cast<double>(weights[i]);
     sums += one;
     for (std::size_t c = 0; c < k; ++c) margins[i * k + c] = weights[i] * own[c];
-  }
-}
-
-void LinearModel::add_gradient(const data::Batch& batch, const std::vector<float>& dz, float scale,
-                               MutableView gradient) const {
-  const Index k = outputs();
-  float* const weights = gradient.data() + weights_.weights;
-  const auto add_feature = [&](Index j, float x, const float* d) {
-    for (Index c = 0; c < k; ++c) weights[j * width_ + c] += scale * x * d[c];
-  };
-  const float* d = dz.data();
-  if (batch.set == nullptr) {
-    for (Index i = 0; i < batch.size; ++i, d += k) {
-      const float* const x = batch.features.data() + i * features_;
-      for (Index j = 0; j < features_; ++j) {
-        if (x[j] != 0) add_feature(j, x[j], d);
-      }
-    }
-  } else {
-    const SparseRows& rows = std::get<data::LabelledRows>(*batch.set).rows;
-    for (const data::ExampleRange& range : batch.ranges) {
-      for (std::int64_t i = range.first; i < range.last; ++i, d += k) {
-        const auto last = rows.offsets[static_cast<std::size_t>(i) + 1];
-        for (auto e = rows.offsets[static_cast<std::size_t>(i)]; e < last; ++e) {
-          add_feature(rows.columns[e], rows.values.empty() ? 1.0F : rows.values[e], d);
-        }
-      }
-    }
-  }
-  if (!settings_.bias) return;
-  d = dz.data();
-  for (Index i = 0; i < batch.size; ++i, d += k) {
-    for (Index c = 0; c < k; ++c) gradient[static_cast<std::size_t>(weights_.bias + c)] += scale * d[c];
   }
 }
 
@@ -217,8 +187,7 @@ void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, Model
                                     kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
   require_gradient();
   if (write == kernels::Write::overwrite) std::fill(gradient.begin(), gradient.end(), 0.0F);
-  const std::vector<float> derivatives = scored(batch, state, sums);
-  add_gradient(batch, derivatives, scale, gradient);
+  add_data_gradient(batch, scale, state.parameters, gradient, sums);
   add_penalty_gradient(scale * static_cast<float>(batch.size), state.parameters, gradient);
   if (ready) ready(0, layout_.size());
 }
@@ -241,8 +210,8 @@ void LinearModel::predict(const data::Batch& batch, ModelState state, MutableVie
     } else if (loss_ == Kind::squared) {
       outputs[i] = z[i];
     } else {
-      const float one = loss_ == Kind::hinge ? z[i] : 1 / (1 + std::exp(-z[i]));
-      outputs[2 * i] = loss_ == Kind::hinge ? -one : 1 - one;
+      const float one = gives_margins() ? z[i] : 1 / (1 + std::exp(-z[i]));
+      outputs[2 * i] = gives_margins() ? -one : 1 - one;
       outputs[2 * i + 1] = one;
     }
   }

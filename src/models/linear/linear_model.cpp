@@ -45,7 +45,9 @@ LinearModel::Kind LinearModel::kind_of(LinearLoss loss, const ModelInputs& input
   if (inputs.classes != 2) {
     refuse(fmt::format("it needs two classes, but the data set has {}; use \"softmax\"", inputs.classes));
   }
-  return loss == LinearLoss::hinge ? Kind::hinge : Kind::logistic;
+  return loss == LinearLoss::hinge           ? Kind::hinge
+         : loss == LinearLoss::squared_hinge ? Kind::squared_hinge
+                                             : Kind::logistic;
 }
 
 LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context)
@@ -55,7 +57,8 @@ LinearModel::LinearModel(const LinearSettings& settings, const ModelInputs& inpu
       features_(inputs.features.size()),
       classes_(inputs.classes),
       width_(loss_ == Kind::softmax ? round_up_to_line(classes_) : 1),
-      kernels_(kernels::make_in_place_kernels()) {
+      kernels_(kernels::make_in_place_kernels()),
+      passes_(kernels::make_linear_passes(context.backend.threads())) {
   declare();
   prepare_penalties(context);
 }
@@ -91,9 +94,10 @@ void LinearModel::initialise(std::uint64_t, ModelState state) const {
 }
 
 kernels::MarginLoss LinearModel::margin_loss() const {
-  return loss_ == Kind::hinge     ? kernels::MarginLoss::hinge
-         : loss_ == Kind::squared ? kernels::MarginLoss::squared
-                                  : kernels::MarginLoss::logistic;
+  return loss_ == Kind::hinge           ? kernels::MarginLoss::hinge
+         : loss_ == Kind::squared_hinge ? kernels::MarginLoss::squared_hinge
+         : loss_ == Kind::squared       ? kernels::MarginLoss::squared
+                                        : kernels::MarginLoss::logistic;
 }
 
 kernels::LinearWeights LinearModel::margin_weights(Place at, MutableView parameters) const {
@@ -268,10 +272,11 @@ void LinearModel::update_in_place(const data::Batch& batch, data::ExampleRange r
 
 std::vector<LayerSummary> LinearModel::summary(Index) const {
   return {{.name = "linear",
-           .kind = loss_ == Kind::softmax    ? "softmax"
-                   : loss_ == Kind::logistic ? "logistic"
-                   : loss_ == Kind::hinge    ? "hinge"
-                                             : "squared",
+           .kind = loss_ == Kind::softmax         ? "softmax"
+                   : loss_ == Kind::logistic      ? "logistic"
+                   : loss_ == Kind::hinge         ? "hinge"
+                   : loss_ == Kind::squared_hinge ? "squared_hinge"
+                                                  : "squared",
            .output = std::to_string(output_size()),
            .parameters = layout_.parameters(),
            .flops_per_example = flops_per_example(),

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "unisono/kernels/in_place.hpp"
+#include "unisono/kernels/linear.hpp"
+#include "unisono/models/convex.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/models/in_place.hpp"
 
@@ -17,12 +19,13 @@ namespace unisono::models {
 ///   In place, an example applies the penalty only to the weights of its features, multiplied by n/n_j to make up for
 ///   the other examples (see LinearStep; n_j of n examples have feature j).
 ///   Averaged SGD: Polyak & Juditsky, SIAM J. Control Optim. 30(4), 1992.
-class LinearModel final : public Model, public InPlace {
+class LinearModel final : public Model, public InPlace, public Convex {
  public:
   /// \throws ConfigError if the loss does not suit the data
   LinearModel(const LinearSettings& settings, const ModelInputs& inputs, const ModelContext& context);
 
   const InPlace* in_place() const override { return this; }
+  Convex* convex() override { return this; }
   void require_gradient() const override;
   bool takes_weights() const override { return true; }
   const ParameterLayout& layout() const override { return layout_; }
@@ -38,9 +41,17 @@ class LinearModel final : public Model, public InPlace {
   Index output_size() const override { return loss_ == Kind::squared ? 1 : classes_; }
   Prediction prediction() const override {
     return loss_ == Kind::squared ? Prediction::values
-           : loss_ == Kind::hinge ? Prediction::margins
+           : gives_margins()      ? Prediction::margins
                                   : Prediction::probabilities;
   }
+
+  void require_smooth() const override;
+  std::vector<PenalisedRange> penalties() const override;
+  bool loss_vanishes_at_infinity() const override { return loss_ == Kind::logistic || loss_ == Kind::softmax; }
+  void add_data_gradient(const data::Batch& batch, float scale, View parameters, MutableView gradient,
+                         kernels::LossSums& sums) override;
+  void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
+                           MutableView product) override;
 
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
@@ -58,7 +69,7 @@ class LinearModel final : public Model, public InPlace {
   Index workspace_bytes(Index batch) const override;
 
  private:
-  enum class Kind { logistic, hinge, squared, softmax };
+  enum class Kind { logistic, hinge, squared_hinge, squared, softmax };
   static Kind kind_of(LinearLoss loss, const ModelInputs& inputs);
   void declare();
   void prepare_penalties(const ModelContext& context);
@@ -104,8 +115,12 @@ class LinearModel final : public Model, public InPlace {
   void score(View answers, std::vector<float>& margins, bool gradient, bool collect, kernels::LossSums& sums) const;
   /// The same, with losses and gradients multiplied by the examples' weights.
   void score_weighted(View answers, View weights, std::vector<float>& margins, kernels::LossSums& sums) const;
-  void add_gradient(const data::Batch& batch, const std::vector<float>& dz, float scale, MutableView gradient) const;
+  /// Calls visit(examples) for the batch's examples: once, or for each of its ranges.
+  template <typename Visit>
+  void visit_examples(const data::Batch& batch, Visit visit) const;
+  kernels::LinearLossSpec loss_spec() const;
   void add_penalty_gradient(float share, View parameters, MutableView gradient) const;
+  bool gives_margins() const { return loss_ == Kind::hinge || loss_ == Kind::squared_hinge; }
   Index outputs() const { return loss_ == Kind::softmax ? classes_ : 1; }
   kernels::MarginLoss margin_loss() const;
   bool penalised() const { return settings_.l1 > 0 || settings_.l2 > 0; }
@@ -116,6 +131,7 @@ class LinearModel final : public Model, public InPlace {
   Index features_, classes_;
   Index width_;  ///< of a row of weights: 1, or K rounded up
   std::unique_ptr<kernels::InPlaceKernels> kernels_;
+  std::unique_ptr<kernels::LinearPasses> passes_;
   ParameterLayout layout_, statistics_;
   Place weights_, sums_;       ///< sums_: the vector u of averaged SGD
   Index updates_ = -1;         ///< offset in θ of averaged SGD's number of updates; -1: not averaged

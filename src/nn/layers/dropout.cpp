@@ -16,7 +16,7 @@ class Dropout final : public Layer {
   Dropout(double rate, std::uint32_t number, const Shape& in)
       : Layer(in), rate_(static_cast<float>(rate)), number_(number) {}
 
-  LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true}; }
+  LayerTraits traits() const override { return {.in_place = true, .gradient_in_place = true, .random = rate_ > 0}; }
   void forward(const Pass& pass, const ForwardViews& views) const override;
   void backward(const Pass& pass, const BackwardViews& views) const override;
 

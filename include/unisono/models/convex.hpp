@@ -1,0 +1,39 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/models/model.hpp"
+
+namespace unisono::models {
+
+/// Elements [first, last) of θ with the penalty l1 Σ|θ| + l2/2 Σθ².
+struct PenalisedRange {
+  FloatRange range;
+  double l1 = 0, l2 = 0;
+  bool operator==(const PenalisedRange&) const = default;
+};
+
+/// Implemented by models whose loss ℓ(z, y) is convex in the margins z = Wx + b: linear models. They have fast passes
+/// over many examples at once, on all threads, without the penalties; and products with the Hessian.
+///
+/// A batch's results do not depend on the number of threads. θ is in plain memory.
+class Convex {
+ public:
+  virtual ~Convex() = default;
+  /// \throws ConfigError naming model.loss where ℓ is not differentiable everywhere (hinge)
+  virtual void require_smooth() const = 0;
+  /// The penalties, which none of the functions below includes.
+  virtual std::vector<PenalisedRange> penalties() const = 0;
+  /// Whether it has no minimum once all examples are classified correctly and there is no penalty: ℓ falls towards 0
+  /// as θ grows (logistic, softmax).
+  virtual bool loss_vanishes_at_infinity() const = 0;
+
+  /// g += scale · Σ w ∇ℓ over the batch, with the examples' weights w, and adds losses to `sums`.
+  virtual void add_data_gradient(const data::Batch& batch, float scale, View parameters, MutableView gradient,
+                                 kernels::LossSums& sums) = 0;
+  /// product += scale · Σ w ∇²ℓ(θ) v over the batch.
+  virtual void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
+                                   MutableView product) = 0;
+};
+
+}  // namespace unisono::models

@@ -1,0 +1,74 @@
+#include "linear/linear_model.hpp"
+#include "unisono/base/errors.hpp"
+
+// Linear models on many examples with one θ: gradients, and products with the Hessian.
+
+namespace unisono::models {
+namespace {
+
+template <typename Float>
+kernels::LinearVector<Float> vector_at(Index weights, Index bias, std::span<Float> values) {
+  return {values.data() + weights, bias < 0 ? nullptr : values.data() + bias};
+}
+
+const float* from(View values, std::int64_t first) { return values.empty() ? nullptr : values.data() + first; }
+
+}  // namespace
+
+void LinearModel::require_smooth() const {
+  if (loss_ != Kind::hinge) return;
+  throw ConfigError(
+      "model.loss = \"hinge\" has no derivative where yz = 1, but whole-batch methods need one everywhere; use "
+      "model.loss = \"squared_hinge\"");
+}
+
+std::vector<PenalisedRange> LinearModel::penalties() const {
+  if (!penalised()) return {};
+  const Block& weights = layout_.block("linear.weight");
+  return {{{weights.offset, weights.offset + weights.stored_size()}, settings_.l1, settings_.l2}};
+}
+
+kernels::LinearLossSpec LinearModel::loss_spec() const {
+  if (loss_ == Kind::softmax) return {.classes = classes_, .width = width_};
+  return {.margin = margin_loss()};
+}
+
+template <typename Visit>
+void LinearModel::visit_examples(const data::Batch& batch, Visit visit) const {
+  kernels::LinearExamples examples{.count = batch.size, .features = features_};
+  if (batch.set == nullptr) {
+    examples.values = batch.features.data();
+    examples.answers = loss_ == Kind::squared ? batch.targets.data() : nullptr;
+    examples.labels = batch.labels.data();
+    examples.weights = from(batch.weights, 0);
+    return visit(examples);
+  }
+  const auto& set = std::get<data::LabelledRows>(*batch.set);
+  examples.rows = &set.rows;
+  for (const data::ExampleRange& range : batch.ranges) {
+    examples.first = range.first;
+    examples.count = range.size();
+    examples.answers = set.answers.data() + range.first;
+    examples.weights = from(set.weights, range.first);
+    visit(examples);
+  }
+}
+
+void LinearModel::add_data_gradient(const data::Batch& batch, float scale, View parameters, MutableView gradient,
+                                    kernels::LossSums& sums) {
+  visit_examples(batch, [&](const kernels::LinearExamples& examples) {
+    passes_->gradient(examples, loss_spec(), scale, vector_at(weights_.weights, weights_.bias, parameters),
+                      vector_at(weights_.weights, weights_.bias, gradient), sums);
+  });
+}
+
+void LinearModel::add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
+                                      MutableView product) {
+  visit_examples(batch, [&](const kernels::LinearExamples& examples) {
+    passes_->hessian_product(examples, loss_spec(), scale, vector_at(weights_.weights, weights_.bias, parameters),
+                             vector_at(weights_.weights, weights_.bias, v),
+                             vector_at(weights_.weights, weights_.bias, product));
+  });
+}
+
+}  // namespace unisono::models
