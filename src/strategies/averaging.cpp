@@ -49,7 +49,7 @@ data::Batch local_step(TrainContext& run, double learning_rate) {
   if (batch.rank_step_size > 0) {
     update_parameters(run, learning_rate);
   } else {
-    run.optimizer.set_steps(run.optimizer.steps() + 1);  // the ranks' counts stay equal
+    run.optimizer->set_steps(run.optimizer->steps() + 1);  // the ranks' counts stay equal
   }
   return batch;
 }
@@ -89,7 +89,7 @@ void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index e
   average_local_statistics(run, examples);
   parameters.average(examples);
   if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run, examples);
-  if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer.reset();
+  if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer->reset();
 }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {

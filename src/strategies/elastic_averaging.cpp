@@ -129,7 +129,7 @@ void ElasticAveraging::train(TrainContext& run) {
       group.broadcast(std::as_writable_bytes(std::span(first)), 0);
       if (!trains) run.backend.memory().copy(first, values);
     };
-    for (optim::OptimizerState& state : run.optimizer.state()) lend(state.values.view());
+    for (optim::OptimizerState& state : run.optimizer->state()) lend(state.values.view());
     for (KeptVector& kept : run.vectors) lend(kept.values.view());
   };
   Serving(run, std::move(plan)).train();

@@ -146,10 +146,10 @@ ServingPlan ParameterServer::plan_for_gradients(const TrainContext& run) const {
     settings.clip_norm = 0;  // workers clip: a server does not see the whole gradient
     auto optimizer = optim::make_optimizer(settings, layout_of_shard(run.model.layout(), place), backend);
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
-      run.backend.memory().copy(slice(run.optimizer.state()[i].values.view(), place),
+      run.backend.memory().copy(slice(run.optimizer->state()[i].values.view(), place),
                                 optimizer->state()[i].values.view());
     }
-    optimizer->set_steps(run.optimizer.steps());
+    optimizer->set_steps(run.optimizer->steps());
     return make_gradient_shard(
         std::move(optimizer), place, {run.state.parameters, statistics},
         {.divide_rate = own_.stale_rate == StaleRate::divided, .delay_compensation = own_.delay_compensation},

@@ -75,7 +75,7 @@ void SingleReplica::evaluate(data::EvaluationSource& source, models::ModelState 
 
 void update_parameters(TrainContext& run, double learning_rate) {
   const Phase phase(run, run.seconds.optimizer);
-  run.optimizer.step(run.state.parameters, run.gradient, learning_rate);
+  run.optimizer->step(run.state.parameters, run.gradient, learning_rate);
 }
 
 void average_local_statistics(TrainContext& run, Index examples) {
@@ -88,7 +88,7 @@ void average_local_statistics(TrainContext& run, Index examples) {
 
 void average_optimizer_state(TrainContext& run, Index examples) {
   const Phase phase(run, run.seconds.exposed_communication);
-  for (optim::OptimizerState& state : run.optimizer.state()) {
+  for (optim::OptimizerState& state : run.optimizer->state()) {
     run.communicator.allreduce_weighted_mean(state.values.view(), static_cast<double>(examples));
   }
 }

@@ -79,12 +79,13 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
     for (const StrategyKind& kind : strategy_kinds()) all += kind.traits.*trait ? std::string(kind.name) + " " : "";
     return all;
   };
-  CHECK(names(&StrategyTraits::steps_together) == "allreduce serial ");
-  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce elastic_averaging ");
+  CHECK(names(&StrategyTraits::steps_together) == "allreduce batch serial ");
+  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging ");
   CHECK(names(&StrategyTraits::divides_model) == "stratified ");
+  CHECK(names(&StrategyTraits::whole_batch) == "batch ");
   CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
   CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
-  CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging serial ");
+  CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging batch serial ");
   for (const StrategyKind& kind : strategy_kinds()) {
     const StrategySettings settings{.kind = std::string(kind.name)};
     CHECK(&kind_of(settings) == &kind);
@@ -125,7 +126,8 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   CHECK_THROWS_WITH(
       make_strategy({.kind = "gossip"}),
       Catch::Contains("gossip") &&
-          Catch::Contains("allreduce, averaging, elastic_averaging, hogwild, parameter_server, serial or stratified"));
+          Catch::Contains(
+              "allreduce, averaging, batch, elastic_averaging, hogwild, parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

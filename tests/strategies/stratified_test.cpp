@@ -156,7 +156,7 @@ Result train(const Job& job) {
                      .backend = *backend,
                      .model = *model,
                      .replica = replica,
-                     .optimizer = *optimizer,
+                     .optimizer = optimizer.get(),
                      .optimizer_settings = unused,
                      .source = *source,
                      .schedule = schedule,

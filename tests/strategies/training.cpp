@@ -96,7 +96,7 @@ class Rank {
                      .backend = *backend_,
                      .model = *model_,
                      .replica = *replica_,
-                     .optimizer = *optimizer_,
+                     .optimizer = optimizer_.get(),
                      .optimizer_settings = training_.optimizer,
                      .source = *source_,
                      .schedule = schedule,

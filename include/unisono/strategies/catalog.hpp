@@ -20,6 +20,7 @@ struct StrategyTraits {
   bool has_servers = false;      ///< parameter servers hold θ, and workers go at their own pace
   bool shares_model = false;     ///< `threads` threads of a rank train on the same θ, in the CPU's memory
   bool has_one_model = false;    ///< all ranks regularly hold the same θ, so that a moving average of it can be kept
+  bool whole_batch = false;      ///< a step is an iteration on the whole training set, for optimizers that ask for it
   bool trains_replicas = false;  ///< a replica may consist of several ranks, the stages of a pipeline
 };
 
@@ -28,6 +29,7 @@ struct StrategyTerms {
   std::int64_t epochs = 0;
   bool shuffle = true;
   double clip_norm = 0;
+  bool alternating = false;  ///< optimizer.kind alternates between two tables, see optim::OptimizerTraits
 };
 
 /// A row of the table of strategies: one value of `strategy.kind`.

@@ -13,6 +13,8 @@
 #include "unisono/data/batch.hpp"
 #include "unisono/models/in_place.hpp"
 #include "unisono/models/model.hpp"
+#include "unisono/models/objective.hpp"
+#include "unisono/optim/batch_method.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/optim/schedule.hpp"
 #include "unisono/strategies/catalog.hpp"
@@ -51,6 +53,8 @@ struct StepRecord {
   Index global_size = 0;   ///< examples over all ranks, of all steps since the previous record
   double learning_rate = 0;
   std::vector<std::int64_t> worker_steps = {};  ///< made by each worker, if they go at their own pace; else empty
+  /// Of a whole-batch method. Where it ends the method, this is the last step.
+  std::optional<optim::BatchIteration> iteration = {};
 };
 
 /// Called by the strategy after its steps: writes metrics, shows progress, evaluates, checkpoints, and decides whether
@@ -76,6 +80,15 @@ struct Worker {
   MutableView gradient;      ///< its own g
 };
 
+/// What strategy "batch" counts on this rank since the run began or was resumed.
+struct BatchCounters {
+  std::int64_t passes = 0, evaluations = 0, products = 0;  ///< the same on all ranks; see optim::BatchIteration
+  std::int64_t portions = 0, cancelled = 0;                ///< that this rank finished; that it was told to leave
+  std::int64_t moved = 0, repeated = 0;                    ///< portions, counted on rank 0; see Dealer
+  std::int64_t nodes = 0;                                  ///< of the trees that were added up, over all ranks
+  std::int64_t sent_bytes = 0;                             ///< of vectors
+};
+
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
@@ -83,6 +96,7 @@ struct StrategyCounters {
   std::int64_t boundary_bytes = -1;                   ///< of activations and gradients that were sent between stages
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
+  BatchCounters batch = {};
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -110,9 +124,9 @@ struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
-  Replica& replica;  ///< of the model: what is trained
-  optim::Optimizer& optimizer;
-  const optim::OptimizerSettings& optimizer_settings;  ///< `optimizer` was made from these
+  Replica& replica;                                    ///< of the model: what is trained
+  optim::Optimizer* optimizer;                         ///< null where there is a `method`
+  const optim::OptimizerSettings& optimizer_settings;  ///< from which it was made
   data::BatchSource& source;
   const optim::Schedule& schedule;
   Observer& observer;
@@ -133,11 +147,14 @@ struct TrainContext {
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
   std::vector<std::int64_t> worker_steps = {};
-  double flops_per_example = 0;           ///< of the whole model, forward and backward; 0: unknown
-  Fault* fault = nullptr;                 ///< slows this rank down on purpose; null: it is not slowed down
-  EventRecorder* recorder = nullptr;      ///< receives the servers' events; null: they are not recorded
-  const EventRecord* replayed = nullptr;  ///< the order in which servers must handle messages; null: as they arrive
-  const Clock& clock = steady_clock();    ///< measures all seconds that are counted here
+  double flops_per_example = 0;            ///< of the whole model, forward and backward; 0: unknown
+  Fault* fault = nullptr;                  ///< slows this rank down on purpose; null: it is not slowed down
+  EventRecorder* recorder = nullptr;       ///< receives the servers' events; null: they are not recorded
+  const EventRecord* replayed = nullptr;   ///< the order in which servers must handle messages; null: as they arrive
+  const Clock& clock = steady_clock();     ///< measures all seconds that are counted here
+  optim::BatchMethod* method = nullptr;    ///< of strategies that minimise the loss of the whole set; else null
+  models::Objective* objective = nullptr;  ///< that loss; null where `method` is
+  data::Dataset* data = nullptr;           ///< the set that is trained on, for those that read it themselves
 };
 
 /// A way of training in parallel. Owns the training loop.

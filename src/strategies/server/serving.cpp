@@ -82,13 +82,13 @@ void Serving::add_workers() {
 /// source and vectors.
 TrainContext Serving::context_of(WorkerRole& role, std::size_t place) const {
   const Worker own = run_.workers.empty()
-                         ? Worker{run_.backend, run_.model, run_.source, run_.optimizer, run_.state, run_.gradient}
+                         ? Worker{run_.backend, run_.model, run_.source, *run_.optimizer, run_.state, run_.gradient}
                          : run_.workers[place];
   return {.communicator = run_.communicator,
           .backend = own.backend,
           .model = own.model,
           .replica = run_.replica,
-          .optimizer = own.optimizer,
+          .optimizer = &own.optimizer,
           .optimizer_settings = run_.optimizer_settings,
           .source = own.source,
           .schedule = run_.schedule,
@@ -206,17 +206,17 @@ void Serving::gather() {
     optim::Optimizer* const optimizer = role->shard->optimizer();
     if (optimizer == nullptr) continue;
     for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
-      memory.copy(optimizer->state()[i].values.view(), slice(run_.optimizer.state()[i].values.view(), place));
+      memory.copy(optimizer->state()[i].values.view(), slice(run_.optimizer->state()[i].values.view(), place));
     }
-    run_.optimizer.set_steps(optimizer->steps());
+    run_.optimizer->set_steps(optimizer->steps());
   }
   for (int server = 0; server < plan_.roles.servers(); ++server) broadcast_shard(server);
   const int first = plan_.roles.rank_of_server(0);
   group_->broadcast(std::as_writable_bytes(run_.state.statistics), first);
   if (!plan_.serves_optimizer) return;
-  std::int64_t steps = run_.optimizer.steps();
+  std::int64_t steps = run_.optimizer->steps();
   group_->broadcast(std::as_writable_bytes(std::span(&steps, 1)), first);
-  run_.optimizer.set_steps(steps);
+  run_.optimizer->set_steps(steps);
 }
 
 void Serving::broadcast_shard(int server) {
@@ -226,7 +226,7 @@ void Serving::broadcast_shard(int server) {
   };
   broadcast(run_.state.parameters);
   if (!plan_.serves_optimizer) return;
-  for (optim::OptimizerState& state : run_.optimizer.state()) broadcast(state.values.view());
+  for (optim::OptimizerState& state : run_.optimizer->state()) broadcast(state.values.view());
 }
 
 /// Gives the recorder the order in which the servers handled their events.

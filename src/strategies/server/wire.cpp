@@ -1,8 +1,5 @@
 #include "server/wire.hpp"
 
-#include <array>
-#include <utility>
-
 namespace unisono::strategies {
 
 /// A tag that is different for all messages between the same two ranks.
@@ -26,31 +23,6 @@ comm::RequestPtr Wire::send_to_worker(int worker, int server, Channel channel, s
 
 comm::RequestPtr Wire::receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes) {
   return communicator_.start_receive(bytes, roles_.rank_of_worker(worker), tag(worker, server, channel));
-}
-
-void Wire::wait(comm::Request& request) {
-  const std::array one = {&request};
-  wait_any(one);
-  request.wait();
-}
-
-std::vector<std::size_t> Wire::wait_any(std::span<comm::Request* const> requests) {
-  auto done = communicator_.wait_any(requests, [this] { return gave_up_.load(); });
-  if (gave_up_) throw comm::PeerFailure("another thread of this rank failed");
-  return done;
-}
-
-void Wire::give_up(std::exception_ptr cause) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!cause_) cause_ = std::move(cause);
-  }
-  gave_up_ = true;
-}
-
-void Wire::rethrow_cause() {
-  const std::lock_guard lock(mutex_);
-  if (cause_) std::rethrow_exception(cause_);
 }
 
 }  // namespace unisono::strategies

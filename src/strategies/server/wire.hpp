@@ -1,12 +1,12 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "common_fate.hpp"
 #include "server/roles.hpp"
 #include "unisono/comm/communicator.hpp"
 
@@ -68,22 +68,22 @@ class Wire {
  public:
   /// \param communicator used by nothing else \param clock measures waiting for messages
   Wire(comm::Communicator& communicator, const Roles& roles, const Clock& clock = steady_clock())
-      : communicator_(communicator), roles_(roles), most_servers_(roles.most_servers_of_a_rank()), clock_(clock) {}
+      : communicator_(communicator),
+        roles_(roles),
+        most_servers_(roles.most_servers_of_a_rank()),
+        clock_(clock),
+        fate_(communicator) {}
 
   comm::RequestPtr send_to_server(int worker, int server, Channel channel, std::span<const std::byte> bytes);
   comm::RequestPtr receive_from_server(int worker, int server, Channel channel, std::span<std::byte> bytes);
   comm::RequestPtr send_to_worker(int worker, int server, Channel channel, std::span<const std::byte> bytes);
   comm::RequestPtr receive_from_worker(int worker, int server, Channel channel, std::span<std::byte> bytes);
 
-  /// Waits for a request. \throws PeerFailure if a thread of this rank gave up meanwhile
-  void wait(comm::Request& request);
-  /// Waits until at least one of these requests is done. \param requests not empty \return the indices of those that
-  /// are done
-  std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests);
-  /// Called by a thread that cannot go on: ends the waits of the rank's other threads.
-  void give_up(std::exception_ptr cause);
-  /// Rethrows the exception of the thread that gave up first, if any; those of the others are consequences of it.
-  void rethrow_cause();
+  // As in CommonFate, for this rank's workers and servers.
+  void wait(comm::Request& request) { fate_.wait(request); }
+  std::vector<std::size_t> wait_any(std::span<comm::Request* const> requests) { return fate_.wait_any(requests); }
+  void give_up(std::exception_ptr cause) { fate_.give_up(std::move(cause)); }
+  void rethrow_cause() { fate_.rethrow_cause(); }
 
   const Clock& clock() const { return clock_; }
 
@@ -94,9 +94,7 @@ class Wire {
   const Roles& roles_;
   int most_servers_;  ///< on one rank
   const Clock& clock_;
-  std::atomic<bool> gave_up_ = false;
-  std::mutex mutex_;
-  std::exception_ptr cause_;
+  CommonFate fate_;
 };
 
 }  // namespace unisono::strategies

@@ -1,0 +1,153 @@
+// Minimisation of the loss of the whole training set: L-BFGS, Newton, conjugate gradients, gradient descent.
+//   An iteration of the method (optim/batch_method.hpp) asks for f(x) and ∇f(x) at some points, most often at one:
+//     a coordinator deals portions of the set to the ranks, more to the faster ones     batch/dealer.hpp
+//     each rank adds up its portions' gradients, as far as the tree of portions allows  batch/subtrees.hpp
+//     each rank gets its shard of the sum, and works on its shards of all vectors       batch/divided_function.hpp
+//   The tree's leaves are the portions, whoever computes them. So the result is, bit for bit, that of one rank.
+//   Dean et al., "Large scale distributed deep networks" (Sandblaster), NIPS 2012, section 4.2; Chen, Wang & Zhou,
+//   "Large-scale L-BFGS using MapReduce", NIPS 2014, for the sharded vectors.
+// Cost per evaluation and rank: 4N bytes for θ, and 4N for each of its nodes of the tree, one where portions do not
+// move; a few small reductions. Memory: vectors of the method / P, and N floats for each node.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "batch/alternating.hpp"
+#include "batch/divided_function.hpp"
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/strategies/batch_settings.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+constexpr std::int64_t kLeastPortions = 8, kMostPortions = 64;  // where they are chosen by set and model
+
+struct BatchSettings {
+  std::int64_t portions = 0;  ///< 0: chosen by set and model
+  bool backup = true;
+};
+
+class BatchStrategy final : public Strategy {
+ public:
+  explicit BatchStrategy(const StrategySettings& settings) : settings_(settings.own.of<BatchSettings>()) {}
+  void require(const models::Model& model, int ranks) const override;
+  void train(TrainContext& run) override;
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int states) const override;
+
+ private:
+  void count(TrainContext& run, const optim::BatchIteration& iteration, const DividedFunction& function) const;
+
+  BatchSettings settings_;
+};
+
+std::unique_ptr<Strategy> make(const StrategySettings& settings) { return std::make_unique<BatchStrategy>(settings); }
+
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+  auto& own = settings.own.of<BatchSettings>();
+  visitor.number_or({.name = "portions",
+                     .meaning = "portions that the training set is cut into, which are dealt to the ranks: more of "
+                                "them balance ranks of unequal speed better, and cost more additions of gradients. "
+                                "They decide the result's rounding, and ranks do not",
+                     .minimum = 1,
+                     .maximum = 1 << 16},
+                    own.portions, {"auto", "8 to 64, by the sizes of set and model"});
+  visitor.field(
+      {.name = "backup",
+       .meaning = "give portions that a slow rank is computing to idle ranks, too; the first to finish counts"},
+      own.backup);
+}
+
+void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+  const auto own = settings.own.of<BatchSettings>();
+  visitor.require("strategy", !terms.alternating || (own.portions == 0 && own.backup),
+                  "portions and backup mean nothing to this optimizer.kind, which divides users and items among the "
+                  "ranks: remove them");
+}
+
+}  // namespace
+
+int portions_of(const StrategySettings& settings, const models::Model& model, const data::DatasetInfo& data) {
+  constexpr double kSecondsPerFlop = 0.02e-9, kSecondsPerSparseFlop = 0.25e-9;  // of products; of gathered weights
+  constexpr double kSecondsPerFloat = 2e-9, kSecondsPerPortion = 20e-6;  // to clear and add a gradient; its notes
+  auto portions = settings.own.of<BatchSettings>().portions;
+  if (portions == 0) {
+    const double flops = model.flops_per_example() * static_cast<double>(data.train);
+    const double pass = flops * (data.kind == data::SetKind::sparse ? kSecondsPerSparseFlop : kSecondsPerFlop);
+    const double additions = kSecondsPerPortion + kSecondsPerFloat * static_cast<double>(model.layout().size());
+    const double affordable = std::clamp(0.1 * pass / additions, 1.0, static_cast<double>(kMostPortions));
+    portions =
+        std::max(kLeastPortions, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(affordable))));
+  }
+  return static_cast<int>(std::clamp<std::int64_t>(portions, 1, std::max<std::int64_t>(1, data.train)));
+}
+
+void BatchStrategy::require(const models::Model& model, int) const {
+  if (model.alternating() == nullptr) model.require_gradient();
+}
+
+/// The nodes of the tree that consecutive portions take, and that of the portion in progress; with several ranks also
+/// the shards of the others' nodes, of which each has about two.
+std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, int) const {
+  if (model.alternating() != nullptr) return 0;
+  const std::int64_t n = model.layout().size(), portions = settings_.portions > 0 ? settings_.portions : kMostPortions;
+  const auto own = static_cast<std::uint64_t>((portions + ranks - 1) / ranks);
+  const std::int64_t nodes = std::bit_width(own) + (ranks > 1 ? 1 : 0);
+  return static_cast<std::int64_t>(sizeof(float)) * (nodes * n + (ranks > 1 ? 2 * n * (ranks - 1) / ranks : 0));
+}
+
+void BatchStrategy::train(TrainContext& run) {
+  if (run.method == nullptr) return train_alternating(run);
+  DividedFunction function(run, settings_.backup);
+  Buffer x(function.size());
+  std::ranges::copy(part(run.state.parameters, function.shards().shard(run.communicator.rank())), x.data());
+  bool go_on = true;
+  for (std::int64_t step = run.first_step; go_on && step < run.total_steps; ++step) {
+    const optim::BatchIteration iteration = run.method->iterate(function, x.view());
+    const kernels::LossSums losses = function.settle(x.view());
+    if (run.communicator.is_root()) run.sums += losses;
+    count(run, iteration, function);
+    go_on = run.observer.step({.step = step + 1,
+                               .epoch = step,
+                               .last_of_epoch = true,
+                               .global_size = run.objective->examples(),
+                               .iteration = iteration});
+    go_on &= iteration.end == optim::BatchEnd::none;
+  }
+}
+
+void BatchStrategy::count(TrainContext& run, const optim::BatchIteration& iteration,
+                          const DividedFunction& function) const {
+  BatchCounters& counters = run.counters.batch;
+  counters.passes = function.passes();
+  counters.evaluations += iteration.evaluations;
+  counters.products += iteration.products;
+  if (function.coordinator() == nullptr) return;
+  counters.moved = function.coordinator()->dealer().moved();
+  counters.repeated = function.coordinator()->dealer().repeated();
+}
+
+namespace {
+
+std::string relief(const StrategySettings&, bool) {
+  return "fewer strategy.portions, or strategy.backup = false, send fewer gradients";
+}
+
+}  // namespace
+
+StrategyKind batch_strategy() {
+  return {.name = "batch",
+          .meaning =
+              "whole-batch methods: portions of the training set are dealt to the ranks, and each has a shard "
+              "of the method's vectors",
+          .describe = describe,
+          .check = check,
+          .make = make,
+          .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .whole_batch = true},
+          .waiting = "ranks waited for shards of vectors",
+          .relief = relief};
+}
+
+}  // namespace unisono::strategies

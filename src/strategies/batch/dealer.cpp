@@ -1,0 +1,182 @@
+#include "batch/dealer.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace unisono::strategies {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// What a rate keeps of its old value when a pass has been seen: single passes are noisy.
+constexpr double kMemory = 0.7;
+/// A portion in progress is overdue when it takes so many times as long as its worker took for others.
+constexpr double kOverdue = 1.5;
+
+}  // namespace
+
+Dealer::Dealer(int portions, int workers, bool backup)
+    : portions_(portions),
+      backup_(backup),
+      workers_(static_cast<std::size_t>(workers)),
+      done_(static_cast<std::size_t>(portions)),
+      wake_time_(kNever) {
+  for (int worker = 0; worker < workers; ++worker) own_.push_back(comm::slice_of(portions, worker, workers));
+}
+
+void Dealer::begin(double now) {
+  std::ranges::fill(done_, 0);
+  pending_.clear();
+  open_ = portions_;
+  wake_time_ = kNever;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    Worker& worker = workers_[i];
+    worker = {.portions = {}, .since = now, .rate = worker.rate};
+    for (Index portion = own_[i].first; portion < own_[i].last; ++portion) {
+      worker.portions.push_back(static_cast<int>(portion));
+    }
+  }
+}
+
+/// In this pass where it has finished something, else in earlier ones.
+double Dealer::rate_of(const Worker& worker) const {
+  const double seen =
+      worker.finished > 0 && worker.seconds > 0 ? static_cast<double>(worker.finished) / worker.seconds : worker.rate;
+  return seen > 0 ? seen : known_rate();
+}
+
+/// The mean of the rates that are known, for workers of which nothing is known yet.
+double Dealer::known_rate() const {
+  double sum = 0;
+  int known = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.finished == 0 || worker.seconds <= 0) continue;
+    sum += static_cast<double>(worker.finished) / worker.seconds;
+    ++known;
+  }
+  return known > 0 ? sum / known : 0;
+}
+
+void Dealer::finished(int worker, int portion, double seconds, double now) {
+  Worker& own = workers_[static_cast<std::size_t>(worker)];
+  own.seconds += seconds;
+  ++own.finished;
+  own.since = now;
+  std::erase(own.portions, portion);
+  if (done_[static_cast<std::size_t>(portion)] != 0) return;
+  done_[static_cast<std::size_t>(portion)] = 1;
+  --open_;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    Worker& other = workers_[i];
+    if (std::erase(other.portions, portion) == 0) continue;
+    other.since = now;
+    pending_.push_back({static_cast<int>(i), Order::Kind::leave, {portion, portion + 1}});
+  }
+}
+
+std::vector<Dealer::Order> Dealer::orders(double now) {
+  std::vector<Order> orders = std::exchange(pending_, {});
+  wake_time_ = kNever;
+  for (std::size_t i = 0; i < workers_.size() && !is_complete(); ++i) {
+    if (workers_[i].portions.empty()) set_idle_to_work(static_cast<int>(i), now, orders);
+  }
+  return orders;
+}
+
+void Dealer::set_idle_to_work(int idle, double now, std::vector<Order>& orders) {
+  workers_[static_cast<std::size_t>(idle)].since = now;
+  if (!take_from_another(idle, orders) && backup_) repeat(idle, now, orders);
+}
+
+/// Takes so many portions from the end of the slowest worker's that both finish at about the same time.
+bool Dealer::take_from_another(int idle, std::vector<Order>& orders) {
+  Worker& taker = workers_[static_cast<std::size_t>(idle)];
+  const double own_rate = rate_of(taker);
+  std::size_t slowest = workers_.size();
+  double longest = 0;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    const Worker& other = workers_[i];
+    if (other.portions.size() < 2) continue;
+    const double rate = rate_of(other), seconds = static_cast<double>(other.portions.size()) / (rate > 0 ? rate : 1);
+    if (seconds <= longest) continue;
+    longest = seconds;
+    slowest = i;
+  }
+  if (slowest == workers_.size()) return false;
+  Worker& giver = workers_[slowest];
+  const double rate = rate_of(giver), share = rate > 0 && own_rate > 0 ? own_rate / (own_rate + rate) : 0.5;
+  const auto waiting = static_cast<std::int64_t>(giver.portions.size()) - 1;  // without the one in progress
+  const auto wanted = std::clamp<std::int64_t>(std::llround(share * static_cast<double>(waiting)), 1, waiting);
+  // Only consecutive ones: they fill subtrees.
+  const int last = giver.portions.back();
+  std::int64_t count = 0;
+  while (count < wanted && giver.portions.back() == last - static_cast<int>(count)) {
+    giver.portions.pop_back();
+    ++count;
+  }
+  const comm::Slice taken{last + 1 - count, last + 1};
+  for (Index portion = taken.first; portion < taken.last; ++portion) {
+    taker.portions.push_back(static_cast<int>(portion));
+  }
+  moved_ += count;
+  orders.push_back({static_cast<int>(slowest), Order::Kind::leave, taken});
+  orders.push_back({idle, Order::Kind::take, taken});
+  return true;
+}
+
+int Dealer::holders(int portion) const {
+  return static_cast<int>(std::ranges::count_if(workers_, [portion](const Worker& worker) {
+    return std::ranges::find(worker.portions, portion) != worker.portions.end();
+  }));
+}
+
+/// Gives the idle worker a portion in progress that it would finish before the worker that has it, or that is overdue.
+void Dealer::repeat(int idle, double now, std::vector<Order>& orders) {
+  Worker& taker = workers_[static_cast<std::size_t>(idle)];
+  const double own_rate = rate_of(taker);
+  int chosen = -1;
+  double latest = 0;
+  for (const Worker& other : workers_) {
+    if (other.portions.empty() || holders(other.portions.front()) > 1) continue;
+    const double rate = rate_of(other);
+    if (rate <= 0 || own_rate <= 0) continue;
+    const double expected = other.since + 1 / rate, overdue = other.since + kOverdue / rate;
+    if (now < overdue && now + 1 / own_rate >= expected) {
+      wake_time_ = std::min(wake_time_, overdue);
+      continue;
+    }
+    if (chosen >= 0 && expected <= latest) continue;
+    chosen = other.portions.front();
+    latest = expected;
+  }
+  if (chosen < 0) return;
+  taker.portions.push_back(chosen);
+  ++repeated_;
+  orders.push_back({idle, Order::Kind::take, {chosen, chosen + 1}});
+}
+
+void Dealer::plan() {
+  double all = 0;
+  for (Worker& worker : workers_) {
+    const double seen = rate_of(worker);
+    worker.rate = worker.rate > 0 ? kMemory * worker.rate + (1 - kMemory) * seen : seen;
+    all += worker.rate;
+  }
+  if (!(all > 0)) return;
+  // Bounds at multiples of a power of two keep subtrees whole, at the price of at most 1/16 of a worker's portions.
+  Index grain = 1;
+  while (grain * 32 * static_cast<Index>(workers_.size()) <= portions_) grain *= 2;
+  double before = 0;
+  Index first = 0;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    before += workers_[i].rate;
+    const double bound = before / all * static_cast<double>(portions_);
+    Index last = i + 1 == workers_.size() ? portions_ : std::llround(bound / static_cast<double>(grain)) * grain;
+    last = std::clamp<Index>(last, first, portions_);
+    own_[i] = {first, last};
+    first = last;
+  }
+}
+
+}  // namespace unisono::strategies

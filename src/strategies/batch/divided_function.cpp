@@ -1,0 +1,306 @@
+#include "batch/divided_function.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "batch/shard_exchange.hpp"
+#include "unisono/base/hash.hpp"
+#include "unisono/base/threads.hpp"
+#include "unisono/strategies/phase.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+/// The part of a range that lies within a shard, counted from the shard's start; empty where there is none.
+FloatRange clipped(const FloatRange& range, const FloatRange& shard) {
+  const Index first = std::max(range.first, shard.first), last = std::min(range.last, shard.last);
+  return first < last ? FloatRange{first - shard.first, last - shard.first} : FloatRange{};
+}
+
+/// What a rank tells the others at the end of a pass.
+struct FinishedPortion {
+  std::int64_t portion = 0;
+  double loss = 0, squared_error = 0, absolute_error = 0, target_sum = 0, target_squared_sum = 0;
+  std::int64_t examples = 0, correct = 0, correct_top5 = 0, values = 0;
+};
+
+FinishedPortion message_of(int portion, const kernels::LossSums& sums) {
+  return {.portion = portion,
+          .loss = sums.loss,
+          .squared_error = sums.squared_error,
+          .absolute_error = sums.absolute_error,
+          .target_sum = sums.target_sum,
+          .target_squared_sum = sums.target_squared_sum,
+          .examples = sums.examples,
+          .correct = sums.correct,
+          .correct_top5 = sums.correct_top5,
+          .values = sums.values};
+}
+
+kernels::LossSums sums_of(const FinishedPortion& message) {
+  kernels::LossSums sums;
+  sums.loss = message.loss;
+  sums.squared_error = message.squared_error;
+  sums.absolute_error = message.absolute_error;
+  sums.target_sum = message.target_sum;
+  sums.target_squared_sum = message.target_squared_sum;
+  sums.examples = message.examples;
+  sums.correct = message.correct;
+  sums.correct_top5 = message.correct_top5;
+  sums.values = message.values;
+  return sums;
+}
+
+/// All ranks' vectors of `T`.
+template <typename T>
+std::vector<std::vector<T>> gather_all(comm::Communicator& ranks, const std::vector<T>& own) {
+  std::vector<std::vector<T>> all;
+  for (const std::vector<std::byte>& bytes : ranks.all_gather_bytes(std::as_bytes(std::span(own)))) {
+    all.emplace_back(bytes.size() / sizeof(T));
+    if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
+  }
+  return all;
+}
+
+double l2_of(View x, const FloatRange& range) {
+  double sum = 0;
+  for (const float value : part(x, range)) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+}  // namespace
+
+DividedFunction::DividedFunction(TrainContext& run, bool backup)
+    : run_(run),
+      objective_(*run.objective),
+      ranks_(run.communicator.split(0, run.communicator.rank())),
+      shards_(std::ssize(run.state.parameters), ranks_->size()),
+      subtrees_(objective_.portions(), shards_.size(), run.backend),
+      fate_(*ranks_),
+      worker_(*ranks_, fate_, objective_.portions(), run.seconds.straggler_wait, run.clock) {
+  const FloatRange own = shards_.shard(rank());
+  for (const models::PenalisedRange& one : objective_.penalties()) {
+    has_l1_ |= one.l1 > 0;
+    has_l2_ |= one.l2 > 0;
+    const FloatRange range = clipped(one.range, own);
+    if (range == FloatRange{}) continue;
+    penalties_.push_back({range, one.l1, one.l2});
+    if (one.l1 > 0) l1_.push_back({range.first, range.last, one.l1});
+  }
+  for (const FloatRange& one : run.model.layout().trainable()) {
+    if (const FloatRange range = clipped(one, own); range != FloatRange{}) trainable_.push_back(range);
+  }
+  if (ranks_->size() == 1 || !ranks_->is_root()) return;
+  coordinator_ =
+      std::make_unique<Coordinator>(*ranks_, fate_, Dealer(objective_.portions(), ranks_->size(), backup), run.clock);
+  team_ = std::make_unique<ThreadTeam>(2, "the coordinator of portions");
+}
+
+// Evaluations
+// -------------------------------------------------------------------------------------------------------------------
+
+double DividedFunction::value_and_gradient(View x, MutableView gradient) {
+  place(x, run_.state.parameters);
+  const kernels::LossSums losses = pass(
+      [this](int portion, MutableView sum, kernels::LossSums& into, const models::Objective::Between& between) {
+        return objective_.add_gradient(portion, run_.state, sum, into, between);
+      },
+      gradient);
+  evaluated_.push_back({hash_bytes(std::as_bytes(x)), losses});
+  add_penalty_gradient(x, gradient);
+  freeze(gradient);
+  return losses.loss / static_cast<double>(objective_.examples()) + (has_l2_ ? penalty(x) : 0);
+}
+
+void DividedFunction::hessian_times(View x, View v, MutableView product) {
+  if (!is_at(x)) place(x, run_.state.parameters);
+  if (direction_.size() == 0) direction_ = Buffer(shards_.size());
+  place(v, direction_.view());
+  pass(
+      [this](int portion, MutableView sum, kernels::LossSums&, const models::Objective::Between& between) {
+        return objective_.add_hessian_product(portion, run_.state, direction_.view(), sum, between);
+      },
+      product);
+  add_penalty_gradient(v, product);  // ∇²(l2/2 Σ x²) v = l2 v
+  freeze(product);
+}
+
+/// Elements that are not trained have no derivatives.
+void DividedFunction::freeze(MutableView vector) const {
+  Index first = 0;
+  for (const FloatRange& one : trainable_) {
+    std::ranges::fill(part(vector, FloatRange{first, one.first}), 0.0F);
+    first = one.last;
+  }
+  std::ranges::fill(part(vector, FloatRange{first, std::ssize(vector)}), 0.0F);
+}
+
+/// Whether θ is that of x.
+bool DividedFunction::is_at(View x) {
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  const bool same = std::ranges::equal(x, part(run_.state.parameters, shards_.shard(rank())));
+  return ranks_->max(same ? 0 : 1) == 0;
+}
+
+/// whole ← all ranks' shards.
+void DividedFunction::place(View x, MutableView whole) {
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  run_.counters.batch.sent_bytes += gather_shards(*ranks_, shards_, x, whole);
+}
+
+kernels::LossSums DividedFunction::settle(View x) {
+  const std::uint64_t hash = hash_bytes(std::as_bytes(x));
+  std::vector<std::int64_t> differs;
+  for (const Evaluated& one : evaluated_) differs.push_back(one.hash == hash ? 0 : 1);
+  {
+    const Phase phase(run_, run_.seconds.exposed_communication);
+    ranks_->allreduce_max(std::span(differs));
+  }
+  const auto found = std::ranges::find(differs.rbegin(), differs.rend(), 0);
+  if (found != differs.rbegin() || differs.empty()) place(x, run_.state.parameters);  // θ is at another point
+  Evaluated here{.hash = hash, .losses = {}};
+  if (found != differs.rend()) here = evaluated_[static_cast<std::size_t>(differs.rend() - found) - 1];
+  evaluated_ = {here};  // where x stays, it is not evaluated again
+  return here.losses;
+}
+
+// Penalties
+// -------------------------------------------------------------------------------------------------------------------
+
+double DividedFunction::penalty(View x) {
+  double total = 0;
+  sum({&total, 1}, [&](Index first, Index last, std::span<double> sums) {
+    for (const models::PenalisedRange& one : penalties_) {
+      const FloatRange common{std::max(first, one.range.first), std::min(last, one.range.last)};
+      if (common.first < common.last) sums[0] += one.l2 / 2 * l2_of(x, common);
+    }
+  });
+  return total;
+}
+
+void DividedFunction::add_penalty_gradient(View x, MutableView gradient) const {
+  for (const models::PenalisedRange& one : penalties_) {
+    if (one.l2 > 0) run_.backend.axpby(static_cast<float>(one.l2), part(x, one.range), 1, part(gradient, one.range));
+  }
+}
+
+// Sums over vectors
+// -------------------------------------------------------------------------------------------------------------------
+
+/// Each piece has sums of its own; zeros of the other ranks do not change them, so that the order in which an allreduce
+/// adds does not matter.
+void DividedFunction::sum(std::span<double> sums, const AddTerms& add) {
+  const auto pieces = static_cast<std::size_t>(shards_.pieces());
+  std::vector<double> by_piece(pieces * sums.size());
+  const FloatRange own = shards_.pieces_of(rank());
+  const Index start = shards_.shard(rank()).first;
+  {
+    const Phase phase(run_, run_.seconds.optimizer);
+    for (Index number = own.first; number < own.last; ++number) {
+      const FloatRange piece = shards_.piece(number);
+      add(piece.first - start, piece.last - start,
+          std::span(by_piece).subspan(static_cast<std::size_t>(number) * sums.size(), sums.size()));
+    }
+  }
+  {
+    const Phase phase(run_, run_.seconds.exposed_communication);
+    ranks_->allreduce_sum(std::span<double>(by_piece));
+  }
+  std::ranges::fill(sums, 0.0);
+  for (std::size_t at = 0; at < by_piece.size(); ++at) sums[at % sums.size()] += by_piece[at];
+}
+
+double DividedFunction::largest_magnitude(View v) {
+  float largest = 0;
+  bool is_nan = false;
+  for (const float value : v) {
+    largest = std::max(largest, std::abs(value));
+    is_nan |= std::isnan(value);
+  }
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  std::array<double, 2> both = {static_cast<double>(largest), is_nan ? 1.0 : 0.0};
+  ranks_->allreduce_max(std::span<double>(both));
+  return both[1] > 0 ? std::numeric_limits<double>::quiet_NaN() : both[0];
+}
+
+// Passes over the training set
+// -------------------------------------------------------------------------------------------------------------------
+
+kernels::LossSums DividedFunction::pass(const Compute& compute, MutableView shard) {
+  ++passes_;
+  subtrees_.clear();
+  finished_.clear();
+  compute_portions(compute);
+  kernels::LossSums losses;
+  add_up(shard, losses);
+  return losses;
+}
+
+void DividedFunction::compute_portions(const Compute& compute) {
+  if (ranks_->size() == 1) {
+    for (int portion = 0; portion < objective_.portions(); ++portion) {
+      compute_portion(compute, portion, [] { return true; });
+    }
+    return;
+  }
+  const auto work = [&](int thread) {
+    try {
+      if (thread == 1) return coordinator_->serve(passes_);
+      worker_.work(passes_, [&](int portion, const std::function<bool()>& go_on) {
+        return compute_portion(compute, portion, go_on);
+      });
+    } catch (...) {
+      fate_.give_up(std::current_exception());
+    }
+  };
+  team_ ? team_->run(work) : work(0);
+  fate_.rethrow_cause();
+}
+
+bool DividedFunction::compute_portion(const Compute& compute, int portion, const std::function<bool()>& go_on) {
+  const ScopedTimer timer(run_.seconds.compute, run_.clock);
+  kernels::LossSums losses;
+  Stopwatch watch;
+  double cpu_seconds = run_.fault != nullptr ? thread_cpu_seconds() : 0;
+  const auto between = [&](Index examples) {
+    if (run_.fault != nullptr) {
+      run_.fault->after({.cpu_seconds = thread_cpu_seconds() - cpu_seconds,
+                         .seconds = watch.seconds(),
+                         .flops = run_.flops_per_example * static_cast<double>(examples)});
+      watch.restart();
+      cpu_seconds = thread_cpu_seconds();
+    }
+    return go_on();
+  };
+  const bool finished = compute(portion, subtrees_.leaf(), losses, between);
+  ++(finished ? run_.counters.batch.portions : run_.counters.batch.cancelled);
+  if (!finished) return false;
+  finished_.emplace_back(portion, losses);
+  subtrees_.add(portion);
+  return true;
+}
+
+/// The ranks tell each other which nodes of the tree they hold, and add these up.
+void DividedFunction::add_up(MutableView shard, kernels::LossSums& losses) {
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  const comm::TreeSum order(subtrees_.tree(), gather_all(*ranks_, subtrees_.nodes()));
+  const std::vector<View> vectors = subtrees_.vectors();
+  run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, shards_, shard);
+  run_.counters.batch.nodes += std::ssize(order.inputs);
+
+  std::vector<FinishedPortion> own;
+  for (const auto& [portion, sums] : finished_) own.push_back(message_of(portion, sums));
+  std::map<std::int64_t, FinishedPortion> all;  // those of several ranks are equal
+  for (const auto& rank : gather_all(*ranks_, own)) {
+    for (const FinishedPortion& one : rank) all.emplace(one.portion, one);
+  }
+  assert(std::ssize(all) == objective_.portions());
+  for (const auto& [portion, one] : all) losses += sums_of(one);
+}
+
+}  // namespace unisono::strategies

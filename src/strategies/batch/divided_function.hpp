@@ -1,0 +1,84 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "batch/coordinator.hpp"
+#include "batch/portion_worker.hpp"
+#include "batch/subtrees.hpp"
+#include "unisono/base/thread_team.hpp"
+#include "unisono/models/objective.hpp"
+#include "unisono/optim/batch_method.hpp"
+#include "unisono/strategies/strategy.hpp"
+#include "unisono/tensor/vector_shards.hpp"
+
+namespace unisono::strategies {
+
+/// The function that whole-batch methods minimise, computed by all ranks. Each has a shard of the method's vectors, and
+/// all of θ while it computes. An evaluation at x:
+///     θ ← all ranks' shards of x                                                    4N (P − 1)/P bytes a rank
+///     each portion: its gradient and losses, on the rank to which it was dealt
+///     g's shards ← the sum over the tree of portions                       n · 4N (P − 1)/P bytes a rank, n: its nodes
+///     f, g += the penalties, each element by its owner                                       one reduction, if any
+/// No result depends on who computed which portion, nor on the number of ranks, bit for bit.
+class DividedFunction final : public optim::BatchFunction {
+ public:
+  /// Collective. \param run must outlive it
+  DividedFunction(TrainContext& run, bool backup);
+
+  const VectorShards& shards() const { return shards_; }
+  Index size() const override { return shards_.shard_size(rank()); }
+  double value_and_gradient(View x, MutableView gradient) override;
+  void hessian_times(View x, View v, MutableView product) override;
+  void sum(std::span<double> sums, const AddTerms& add) override;
+  double largest_magnitude(View v) override;
+  std::span<const optim::L1Range> l1() const override { return l1_; }
+  bool has_l1() const override { return has_l1_; }
+
+  /// Makes all of θ that of x. \return the losses at x over all ranks, where x was evaluated since the last call, or
+  /// has not changed since
+  kernels::LossSums settle(View x);
+  std::int64_t passes() const { return passes_; }  ///< over the training set, since this object was made
+  /// Null where this rank has none.
+  const Coordinator* coordinator() const { return coordinator_.get(); }
+
+ private:
+  using Compute = std::function<bool(int portion, MutableView sum, kernels::LossSums& losses,
+                                     const models::Objective::Between& between)>;
+  int rank() const { return run_.communicator.rank(); }
+  void place(View x, MutableView whole);
+  bool is_at(View x);
+  kernels::LossSums pass(const Compute& compute, MutableView shard);
+  void compute_portions(const Compute& compute);
+  bool compute_portion(const Compute& compute, int portion, const std::function<bool()>& go_on);
+  void add_up(MutableView shard, kernels::LossSums& losses);
+  double penalty(View x);
+  void add_penalty_gradient(View x, MutableView gradient) const;
+  void freeze(MutableView vector) const;
+
+  /// A point at which the function was evaluated, by a hash of this rank's shard.
+  struct Evaluated {
+    std::uint64_t hash = 0;
+    kernels::LossSums losses;
+  };
+
+  TrainContext& run_;
+  models::Objective& objective_;
+  std::unique_ptr<comm::Communicator> ranks_;  ///< for the messages of this object alone
+  VectorShards shards_;
+  Subtrees subtrees_;
+  CommonFate fate_;
+  std::unique_ptr<Coordinator> coordinator_;  ///< on rank 0 of several
+  std::unique_ptr<ThreadTeam> team_;          ///< its thread and the caller's; null: there is no coordinator here
+  PortionWorker worker_;
+  std::int64_t passes_ = 0;
+  std::vector<std::pair<int, kernels::LossSums>> finished_;  ///< this rank's portions of the pass
+  std::vector<models::PenalisedRange> penalties_;            ///< of this rank's shard, from its start
+  std::vector<optim::L1Range> l1_;                           ///< likewise
+  std::vector<FloatRange> trainable_;                        ///< likewise
+  bool has_l2_ = false, has_l1_ = false;                     ///< on any rank
+  Buffer direction_;                                         ///< [N] of Hessian products; empty until needed
+  std::vector<Evaluated> evaluated_;                         ///< the point of the last `settle`, and those since then
+};
+
+}  // namespace unisono::strategies
