@@ -51,6 +51,7 @@ struct DatasetInfo {
   std::uint64_t identity = 0;  ///< hash of shapes, sizes and a sample of the values; must be equal on all ranks
   bool resident = true;        ///< held in memory; else streamed from the file
   bool weighted = false;       ///< whether training examples have weights
+  bool augmented = false;      ///< whether training examples are changed at random
   /// As in DataSettings, but automatic only where the set's recipe scales its columns.
   NormalizationKind normalization = NormalizationKind::none;
   ImageLayout layout = ImageLayout::automatic;  ///< chw or hwc where the features have four axes
@@ -123,7 +124,9 @@ class Dataset {
   virtual std::unique_ptr<EvaluationSource> evaluate(Split split, int rank, int size, Index batch_size,
                                                      const Delivery& delivery = {}) = 0;
   /// A pass over part `part` of `parts` of the training examples, in the set's order, as training sees them: with their
-  /// weights, but not augmented. \param class_weights as in SourceOptions
+  /// weights, but not augmented. Examples in memory that need no conversion are not copied, and a pass over them starts
+  /// no thread; such batches of a table have no `examples`, and may end before they have `batch_size` examples.
+  /// \param class_weights as in SourceOptions
   virtual std::unique_ptr<EvaluationSource> training_part(int part, int parts, Index batch_size,
                                                           const std::vector<float>& class_weights,
                                                           const Delivery& delivery = {}) = 0;

@@ -35,6 +35,7 @@ struct TrainSettings {
   ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
   std::vector<double> class_weight_list;            ///< [K]
   WeightSettings weights;                           ///< keys of [train], too
+  bool whole_batch = false;                         ///< whether a step takes the whole set (optimizer.kind); no key
   void describe(ConfigVisitor& visitor);
 };
 
@@ -77,6 +78,8 @@ struct Config {
   std::vector<std::string> notes;  ///< what parsing had to say; no key
 
   void describe(ConfigVisitor& visitor);
+  /// Whether each step is an iteration of a method for the whole training set.
+  bool whole_batch() const { return train.whole_batch; }
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
   /// How many ranks are the stages of one replica.
   int stages() const { return static_cast<int>(replica.stages); }

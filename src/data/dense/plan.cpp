@@ -157,6 +157,7 @@ void complete_plan(SetPlan& plan, const hdf5::File& file, const DataSettings& se
       const Index features = settings.targets == Targets::features ? any.features.size() : plan.groups[i]->target_size;
       plan.info.answers[i] = {plan.groups[i]->has_labels, features};
     }
+    plan.info.augmented = has_effect(settings.augmentation);
     plan.info.weighted = plan.group(Split::train) != nullptr && plan.group(Split::train)->has_weights;
     plan.info.train = plan.rows(Split::train).size();
     plan.info.validation = plan.rows(Split::validation).size();

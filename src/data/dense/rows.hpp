@@ -32,6 +32,9 @@ class RowBlock {
   /// \pre rows().first ≤ row < rows().last
   RawExample example(std::int64_t row) const;
   const std::byte* features(std::int64_t row) const { return features_ + offset(row) * feature_bytes_; }
+  /// Those of this row and, behind them, of the rows that follow. \pre the group has them
+  const std::int32_t* labels(std::int64_t row) const { return labels_ + offset(row); }
+  const float* weights(std::int64_t row) const { return weights_ + offset(row); }
 
   /// Reads some of these rows from the file, checks and stores them.
   /// \throws DataError naming the first example that has a feature or target that is not finite, or a label that is

@@ -9,6 +9,7 @@
 #include "set/seal.hpp"
 #include "source/evaluation.hpp"
 #include "source/resident_feed.hpp"
+#include "source/resident_pass.hpp"
 #include "source/train_source.hpp"
 #include "sparse/set.hpp"
 #include "stream/streaming_feed.hpp"
@@ -47,6 +48,8 @@ class OpenSet final : public Dataset {
     Index batch_size;
   };
   std::unique_ptr<EvaluationSource> sequential(const Pass& pass, const BatchStyle& style, const Delivery& delivery);
+  std::unique_ptr<EvaluationSource> resident_part(Range part, Index batch_size, const BatchStyle& style);
+  bool needs_no_conversion(Range part) const;
   const RowBlock& resident_rows(Split split, Range positions);
   std::unique_ptr<Feed> feed(const Schedule& schedule, const SourceOptions& options);
 
@@ -56,7 +59,9 @@ class OpenSet final : public Dataset {
   SetPlan plan_;
   std::optional<SharedRows> shared_;
   OwnRows own_;
-  std::vector<std::int64_t> occurrences_;  // always empty for tables
+  std::shared_ptr<RowConversion> conversion_;  ///< of the last pass over a training part; null: there was none
+  std::vector<float> conversion_weights_;      ///< its class weights
+  std::vector<std::int64_t> occurrences_;      // always empty for tables
 };
 
 OpenSet::OpenSet(const DataSettings& settings, const NodeShare& share, const Preprocessing* trained)
@@ -193,7 +198,38 @@ std::unique_ptr<EvaluationSource> OpenSet::training_part(int part, int parts, In
                                                          const Delivery& delivery) {
   const GroupSchema* group = plan_.group(Split::train);
   if (group == nullptr) throw DataError(fmt::format("{}: has no group 'train' to train on", settings_.path));
-  return sequential({Split::train, part, parts, batch_size}, training_style(*group, class_weights), delivery);
+  const BatchStyle with = training_style(*group, class_weights);
+  if (plan_.info.resident && delivery.inputs && !delivery.keep && delivery.memory == &plain_allocator()) {
+    return resident_part(part_of(plan_.rows(Split::train).size(), part, parts), batch_size, with);
+  }
+  return sequential({Split::train, part, parts, batch_size}, with, delivery);
+}
+
+/// A pass over training examples in memory, for a device that computes in plain memory.
+std::unique_ptr<EvaluationSource> OpenSet::resident_part(Range part, Index batch_size, const BatchStyle& style) {
+  const GroupSchema& group = *plan_.group(Split::train);
+  const RowRuns& positions = plan_.rows(Split::train);
+  const RowBlock& rows = resident_rows(Split::train, part);
+  if (needs_no_conversion(part)) return rows_in_place(part, batch_size, rows, positions, group, style);
+  const Index largest = std::min<Index>(batch_size, part.size());
+  const bool fits = conversion_ != nullptr && conversion_.use_count() == 1 && conversion_->largest >= largest &&
+                    conversion_weights_ == style.class_weights;
+  if (!fits) {
+    conversion_ =
+        std::make_shared<RowConversion>(BatchWriter(group, normalization(), style), largest, plain_allocator());
+    conversion_weights_ = style.class_weights;
+  }
+  return convert_rows(part, batch_size, rows, positions, conversion_);
+}
+
+/// Whether models can use the rows as they lie in memory, and these lie in long runs.
+bool OpenSet::needs_no_conversion(Range part) const {
+  const GroupSchema& group = *plan_.group(Split::train);
+  const bool as_stored = group.storage == Storage::float32 && group.scale == 1 && group.offset == 0;
+  constexpr std::int64_t kLongRun = 64;
+  if (!as_stored || !normalization().mean.empty()) return false;
+  const auto runs = std::ssize(plan_.rows(Split::train).runs(part));
+  return runs <= 1 || part.size() >= runs * kLongRun;
 }
 
 std::unique_ptr<EvaluationSource> OpenSet::sequential(const Pass& pass, const BatchStyle& style,

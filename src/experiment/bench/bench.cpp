@@ -86,7 +86,7 @@ class Trial {
                                      .backend = *parts_.backend,
                                      .model = *parts_.model,
                                      .replica = *parts_.replica,
-                                     .optimizer = *training_.optimizer,
+                                     .optimizer = training_.optimizer.get(),
                                      .optimizer_settings = config_.optimizer,
                                      .source = source_,
                                      .schedule = schedule,
@@ -263,6 +263,12 @@ models::ModelInputs shapes_of(const Config& config, const std::optional<Syntheti
 }
 
 void bench(comm::Communicator& world, const Config& given, const BenchOptions& options, Log& log) {
+  if (given.whole_batch()) {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\": bench times steps on random batches, but this method passes over a whole "
+                    "set; train instead, and see the speed in the summary",
+                    given.optimizer.kind));
+  }
   Config config = with_batch(given, options, world.size());
   const models::ModelInputs inputs = shapes_of(config, options.data);
   if (inputs.kind != data::SetKind::table) {

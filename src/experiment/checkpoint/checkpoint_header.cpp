@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <nlohmann/json.hpp>
 
 namespace unisono::experiment {
@@ -89,6 +90,9 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("step_in_epoch").get_to(header.cursor.step);
   if (json.contains("worker_steps")) json.at("worker_steps").get_to(header.worker_steps);
   json.at("optimizer_steps").get_to(header.optimizer_steps);
+  for (const auto& bits : json.value("method", nlohmann::json::array())) {
+    header.method.push_back(std::bit_cast<double>(bits.get<std::uint64_t>()));
+  }
   json.at("seed").get_to(header.seed);
   header.inputs = inputs_from(json.at("inputs"));
   if (json.contains("preprocessing")) {
@@ -146,6 +150,7 @@ std::string to_json(const CheckpointHeader& header) {
   json["reported_step"] = header.reported_step;
   if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
+  for (const double number : header.method) json["method"].push_back(std::bit_cast<std::uint64_t>(number));
   if (header.averaged) json["averaged"] = true;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);

@@ -166,8 +166,9 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   const auto backend =
       kernels::make_cpu_backend(place_rank(world, NodePlace(world), config.train.threads, log).threads);
   LocalReducer reducer;
-  const auto model = models::make_model(config.model, inputs_of(data),
-                                        model_context(*backend, reducer, strategy->steps_together(), config));
+  models::ModelContext context = model_context(*backend, reducer, strategy->steps_together(), config);
+  context.training_examples = data.train;
+  const auto model = models::make_model(config.model, inputs_of(data), context);
   const Placing placing(world, config, {*model, *backend, data, *strategy});
   if (timeline && !placing.report) {
     throw ConfigError(

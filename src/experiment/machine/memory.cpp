@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "machine/method.hpp"
 #include "machine/parts.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
@@ -21,6 +22,7 @@ constexpr std::int64_t kMostTriedBytes = std::int64_t{1} << 30;
 std::int64_t vectors_bytes(const MemoryContext& context, std::int64_t n, bool in_place) {
   const int ranks = context.ranks;
   const bool reads_peers = context.division == nullptr && context.strategy.servers(ranks) == 0;
+  if (context.config.whole_batch()) return kFloat * n;
   return kFloat * (in_place ? n : 2 * n + (reads_peers ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -44,6 +46,7 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
 
 /// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
+  if (context.config.whole_batch()) return std::min<Index>(models::ObjectiveTerms{}.batch_size, context.data.train);
   const int workers = context.strategy.workers(context.ranks);
   const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;
@@ -145,10 +148,13 @@ std::int64_t reproducible_vectors(const Config& config, int replicas) {
 std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const models::Model& model = context.model;
   const std::int64_t n = floats_held(context);
-  const bool in_place = context.strategy.updates_in_place(model);
-  const std::int64_t states = in_place ? 0
-                                       : optim::optimizer_state_vectors(context.config.optimizer) +
-                                             std::ssize(context.strategy.state_vectors());
+  const bool in_place = context.strategy.updates_in_place(model) || model.alternating() != nullptr;
+  // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
+  const bool whole_batch = context.config.whole_batch();
+  const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
+  const std::int64_t states = in_place || whole_batch ? 0
+                                                      : optim::optimizer_state_vectors(context.config.optimizer) +
+                                                            std::ssize(context.strategy.state_vectors());
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
   const bool table = context.data.kind == data::SetKind::table;
@@ -156,7 +162,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state", kFloat * n * states},
+          {"optimizer state", kFloat * n * states + method_bytes(context.config, n, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},
@@ -165,8 +171,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
           {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
           {"examples", examples_bytes(context.config, context.data, context.ranks)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
-          {"checkpoint being written",
-           checkpoint_bytes(context, states) + averages * kFloat * numbers_of(model.layout()) / context.ranks}};
+          {"checkpoint being written", checkpoint_bytes(context, states + shards) +
+                                           averages * kFloat * numbers_of(model.layout()) / context.ranks}};
 }
 
 std::int64_t sum(const std::vector<MemoryItem>& parts) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "machine/device.hpp"
+#include "machine/method.hpp"
 #include "machine/reproducible.hpp"
 #include "run/agreement.hpp"
 #include "run/class_weights.hpp"
@@ -166,6 +167,7 @@ Config& settle(Config& config, const data::DatasetInfo& data) {
     }
     config.train.batch_size = stratum;
   }
+  if (config.whole_batch()) config.train.batch_size = std::max<std::int64_t>(1, data.train);
   if (config.train.batch_size == 0) {
     config.train.batch_size =
         data.kind == data::SetKind::table
@@ -251,8 +253,13 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   require_divisible_steps(config, *parts.strategy, *parts.model);
   require_reproducible(config, parts);
   has_gradient = !parts.strategy->updates_in_place(*parts.model);
-  if (has_gradient) gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
-  optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
+  if (has_gradient && !config.whole_batch())
+    gradient = Buffer(parts.parameters.size(), parts.grid.data().shared_allocator());
+  if (config.whole_batch()) {
+    method = make_method(parts, config);
+  } else {
+    optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
+  }
   for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
     vectors.push_back({vector, Buffer(parts.parameters.size(), parts.backend->memory())});
   }

@@ -55,7 +55,7 @@ void require_whole_micro_batches(const Config& config, int replicas) {
 }  // namespace
 
 void require_reproducible(const Config& config, const ModelParts& parts) {
-  if (config.communication.tree_leaves() == 0) return;
+  if (config.communication.tree_leaves() == 0 || config.whole_batch()) return;  // whose sums always are
   require_common_steps(config, parts);
   require_whole_micro_batches(config, parts.grid.data().size());
   if (parts.backend->device() == nullptr) return;

@@ -76,6 +76,19 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
           .row_conflicts = all.back()};
 }
 
+strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strategies::BatchCounters& counters) {
+  std::array<std::int64_t, 5> sums = {counters.portions, counters.cancelled, counters.moved, counters.repeated,
+                                      counters.sent_bytes};
+  group.allreduce_sum(std::span<std::int64_t>(sums));
+  strategies::BatchCounters all = counters;
+  all.portions = sums[0];
+  all.cancelled = sums[1];
+  all.moved = sums[2];
+  all.repeated = sums[3];
+  all.sent_bytes = sums[4];
+  return all;
+}
+
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {
   std::array<double, 10> parts = {seconds.compute,        seconds.exposed_communication,
                                   seconds.straggler_wait, seconds.bubble,

@@ -12,6 +12,9 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
 /// The ranks' counters added up; −1 where none of them counted. Collective; one message.
 strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters);
 
+/// Likewise; what is the same on all ranks is not added up.
+strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strategies::BatchCounters& counters);
+
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether
 /// this rank trains
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains = true);

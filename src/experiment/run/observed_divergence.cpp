@@ -6,12 +6,17 @@
 
 #include "run/losses.hpp"
 #include "run/training_observer.hpp"
+#include "unisono/optim/catalog.hpp"
 #include "unisono/strategies/phase.hpp"
 
 namespace unisono::experiment {
 namespace {
 
-std::string_view way_out(bool has_gradients) {
+std::string_view way_out(const Config& config, bool has_gradients) {
+  if (optim::traits_of(config.optimizer).alternating) {
+    return "raise model.user_l2 and model.item_l2: with tiny penalties the equations cannot be solved in float32";
+  }
+  if (config.whole_batch()) return "start from other parameters (seed, train.initialise_from), and check the examples";
   return has_gradients ? "start again with a lower optimizer.learning_rate, a warm-up (schedule.warmup_epochs) or "
                          "clipped gradients (optimizer.clip_norm)"
                        : "start again with a lower optimizer.learning_rate";
@@ -37,8 +42,19 @@ void TrainingObserver::check_losses(const kernels::LossSums& sums) {
   const std::string before = std::isnan(reported_loss_)
                                  ? ""
                                  : fmt::format(" (it was {:.4g} up to step {})", reported_loss_, header_.reported_step);
-  diverge(fmt::format("the loss is {} at step {}, with optimizer.learning_rate = {:g}{}", sums.loss, header_.step,
-                      context_.config.optimizer.learning_rate, before));
+  diverge(fmt::format("the loss is {} at step {}{}{}", sums.loss, header_.step, with_rate(), before));
+}
+
+/// A whole-batch method leaves no point with a finite loss for one without.
+void TrainingObserver::check_iteration() {
+  if (has_diverged() || !last_.iteration || last_.iteration->end != optim::BatchEnd::not_finite) return;
+  diverge("the loss or its gradient is not finite at the start");
+}
+
+/// ", with optimizer.learning_rate = 0.1"; nothing where there is none.
+std::string TrainingObserver::with_rate() const {
+  if (context_.config.whole_batch()) return {};
+  return fmt::format(", with optimizer.learning_rate = {:g}", context_.config.optimizer.learning_rate);
 }
 
 void TrainingObserver::check_evaluation(data::Split split, const std::vector<models::Metric>& metrics) {
@@ -58,9 +74,8 @@ void TrainingObserver::check_end() {
   if (!divergence_.is_too_large(thousandth)) return;
   const double loss = header_.epoch_sums.loss / static_cast<double>(header_.epoch_sums.examples);
   diverge(fmt::format(
-      "the loss of the last epoch is {:.4g}, with optimizer.learning_rate = {:g}: more than {:g} times "
-      "the first one, {:.3g} (train.divergence)",
-      loss, context_.config.optimizer.learning_rate, context_.config.train.divergence, divergence_.first_loss()));
+      "the loss of the last epoch is {:.4g}{}: more than {:g} times the first one, {:.3g} (train.divergence)", loss,
+      with_rate(), context_.config.train.divergence, divergence_.first_loss()));
 }
 
 /// Needed in addition to the loss, because a step's loss is computed before its update. Collective.
@@ -72,7 +87,7 @@ bool TrainingObserver::parameters_are_finite() {
 
 void TrainingObserver::diverge(const std::string& what) {
   interrupted_ = false;
-  diverged_ = fmt::format("{}: {}", what, way_out(context_.training.has_gradient));
+  diverged_ = fmt::format("{}: {}", what, way_out(context_.config, context_.training.has_gradient));
   if (!context_.kept.is_lasting()) return;
   const bool has_checkpoints = written_step_ >= 0 || first_step_ > 0;
   diverged_ += has_checkpoints ? "; earlier checkpoints are kept" : "; there is no checkpoint yet";

@@ -5,9 +5,18 @@
 #include <cmath>
 
 #include "run/training_observer.hpp"
+#include "unisono/models/convex.hpp"
 
 namespace unisono::experiment {
 namespace {
+
+/// "; largest gradient 1.2e-05, step 1": nothing for other steps than those of whole-batch methods.
+std::string text_of(const std::optional<optim::BatchIteration>& iteration) {
+  if (!iteration) return {};
+  if (iteration->gradient_magnitude < 0) return fmt::format("; objective {:.8g}", iteration->value);
+  return fmt::format("; objective {:.8g}, largest gradient {:.3g}, step {:.3g}", iteration->value,
+                     iteration->gradient_magnitude, iteration->step_length);
+}
 
 std::string text_of(const std::vector<models::Metric>& metrics) {
   std::string text;
@@ -25,7 +34,22 @@ void TrainingObserver::say_epoch() {
       fmt::format("epoch {}/{}: train {}", epochs_done(), context_.config.train.epochs, text_of(train_metrics()));
   for (const auto& [split, metrics] : evaluations_)
     text += fmt::format("; {} {}", data::name_of(split), text_of(metrics));
-  context_.records->progress.line(fmt::format("{}; {} examples/s", text, rate_text(examples_per_second_)));
+  context_.records->progress.line(
+      fmt::format("{}{}; {} examples/s", text, text_of(last_.iteration), rate_text(examples_per_second_)));
+}
+
+std::optional<Minimisation> TrainingObserver::minimisation() const {
+  if (!last_.iteration) return {};
+  const bool goes_on = last_.iteration->end == optim::BatchEnd::none;
+  Minimisation reached{.last = *last_.iteration,
+                       .interrupted = interrupted_ && goes_on,
+                       .stopped_early = stopped_early_,
+                       .portions = context_.portions};
+  models::Convex* const convex = context_.parts.model->convex();
+  if (convex == nullptr || !convex->loss_vanishes_at_infinity() || !convex->penalties().empty()) return reached;
+  reached.separable = context_.config.optimizer.weight_decay == 0 && header_.epoch_sums.examples > 0 &&
+                      header_.epoch_sums.correct == header_.epoch_sums.examples;
+  return reached;
 }
 
 /// The last reported loss; before the first report, that of this rank's examples so far.

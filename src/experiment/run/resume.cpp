@@ -111,7 +111,7 @@ std::string_view consequence(const ResumedRun& run, const CheckpointHeader& stor
   const ModelParts& parts = run.parts;
   const bool divided = parts.division != nullptr;  // then steps do not depend on ranks and threads
   const bool same_program = stored.build == run.header.build && stored.layout == run.header.layout;
-  const bool same_replicas = replicas_of(stored) == parts.grid.data().size() ||
+  const bool same_replicas = run.config.whole_batch() || replicas_of(stored) == parts.grid.data().size() ||
                              sums_are_reproducible(run.config, stored.config, run.header.config);
   const bool same_machine = stored.threads == run.header.threads && stored.device == run.header.device;
   // Steps do not depend on the stages of replicas.

@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint_store.hpp"
 #include "checkpoint/shared_file.hpp"
 #include "machine/abilities.hpp"
+#include "machine/method.hpp"
 #include "run/comparison.hpp"
 #include "run/initialise_from.hpp"
 #include "run/kept_models.hpp"
@@ -24,9 +25,16 @@
 #include "run/start_messages.hpp"
 #include "run/summarise.hpp"
 #include "run/training_observer.hpp"
+#include "run/whole_set_source.hpp"
 
 namespace unisono::experiment {
 namespace {
+
+/// This rank's training batches, or only their number where steps take the whole set.
+std::unique_ptr<data::BatchSource> make_source(const ModelParts& parts, const Config& config, data::Dataset& data) {
+  if (config.whole_batch()) return std::make_unique<WholeSetSource>(data.info().train);
+  return data.train(source_options(parts, config));
+}
 
 std::uint64_t seed_of(const Config& config) { return static_cast<std::uint64_t>(config.seed); }
 
@@ -65,6 +73,7 @@ class Run {
   ModelParts parts_;
   TrainingParts training_;
   WorkerParts workers_;
+  std::unique_ptr<models::Objective> objective_;  ///< null where steps take batches
   std::unique_ptr<data::BatchSource> source_;
   CheckpointHeader header_;
   Criteria criteria_;
@@ -72,6 +81,7 @@ class Run {
   std::unique_ptr<KeptModels> kept_;
   std::optional<StoredCheckpoint> compared_;  ///< with which the result will be compared
   std::optional<Repetition> repetition_;
+  bool ends_otherwise_ = false;  ///< whether this resumed run has other tolerances than before
 };
 
 Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& config, const RunOptions& options)
@@ -87,7 +97,8 @@ Run::Run(Job& job, comm::Communicator& group, int given_rank, const Config& conf
       parts_({group, job.place(), log_, job.clock()}, settle(config_, data_.info()), inputs_of(data_.info()), &data_),
       training_(parts_, config_),
       workers_(parts_, training_, config_, inputs_of(data_.info()), data_),
-      source_(data_.train(source_options(parts_, config_))) {
+      objective_(make_objective(parts_, config_, data_)),
+      source_(make_source(parts_, config_, data_)) {
   require_same_instructions(group);
   require_slow_rank(config_, parts_);
   criteria_ = criteria_of(config_, *parts_.model, data_.info());
@@ -136,6 +147,8 @@ std::vector<std::string> Run::initialise() {
 }
 
 void Run::resume(const StoredCheckpoint& checkpoint) {
+  const auto changed = changed_keys(checkpoint.header.config, header_.config);
+  ends_otherwise_ = std::ranges::any_of(changed, [](const auto& key) { return key.starts_with("optimizer."); });
   resume_from(checkpoint, {config_, parts_, training_, criteria_, header_, source_->steps_per_epoch()}, log_);
   source_->seek(header_.cursor);
   for (strategies::Worker& worker : workers_.workers()) worker.source.seek(header_.cursor);
@@ -156,13 +169,15 @@ void Run::require_shared_folder() {
 /// Whether a resumed run is already complete and has its summary; a new summary would cover no steps.
 bool Run::is_complete() const {
   const bool at_end = header_.step >= total_steps();
-  return group_.max(outputs_.is_summarised(header_.step, at_end, config_) ? 1 : 0) != 0;
+  const bool is_summarised = outputs_.is_summarised(header_.step, at_end, config_) && (at_end || !ends_otherwise_);
+  return group_.max(is_summarised ? 1 : 0) != 0;
 }
 
 RunResult Run::already_complete() {
-  const std::string way_on = header_.step < total_steps()
-                                 ? "it stopped early; a larger train.early_stopping.patience lets it continue"
-                                 : way_to_go_on(config_, source_->steps_per_epoch());
+  const std::string way_on =
+      config_.whole_batch()          ? "smaller tolerances (optimizer) or more train.epochs let it continue"
+      : header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it continue"
+                                     : way_to_go_on(config_, source_->steps_per_epoch());
   log_.info(fmt::format("{}: already complete; {}", config_.run_folder(), way_on));
   RunResult result;
   result.status = RunStatus::already_complete;
@@ -199,6 +214,7 @@ ObserverContext Run::observer_context() {
           .criteria = criteria_,
           .records = outputs_.records(),
           .clock = job_.clock(),
+          .portions = objective_ ? objective_->portions() : 0,
           .header = header_};
 }
 
@@ -209,7 +225,7 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .backend = *parts_.backend,
                                    .model = *parts_.model,
                                    .replica = *parts_.replica,
-                                   .optimizer = *training_.optimizer,
+                                   .optimizer = training_.optimizer.get(),
                                    .optimizer_settings = config_.optimizer,
                                    .source = *source_,
                                    .schedule = schedule,
@@ -232,7 +248,10 @@ void Run::make_steps(TrainingObserver& observer) {
                                    .fault = config_.fault.is_on() ? &fault : nullptr,
                                    .recorder = config_.strategy.record ? &outputs_.events() : nullptr,
                                    .replayed = repetition_ ? &repetition_->events : nullptr,
-                                   .clock = job_.clock()};
+                                   .clock = job_.clock(),
+                                   .method = training_.method.get(),
+                                   .objective = objective_.get(),
+                                   .data = &data_};
   parts_.strategy->train(context);
 }
 

@@ -72,8 +72,10 @@ void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
 bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, const Config& config) const {
   if (!folder_) return false;
   const auto summary = read_summary(folder_->summary(), steps);
-  if (summary.value("status", nlohmann::ordered_json()) != "complete") return false;
-  return stopped_early_by(summary, config) || (at_end && !summary.contains("stopped_early"));
+  const auto status = summary.value("status", nlohmann::ordered_json());
+  if (status != "complete" && status != "converged") return false;
+  return ended_by_itself(summary) || stopped_early_by(summary, config) ||
+         (at_end && !summary.contains("stopped_early"));
 }
 
 void RunOutputs::write(const Summary& summary, const Config& config) {

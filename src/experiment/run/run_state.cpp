@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "checkpoint/checkpoint_file.hpp"
+#include "unisono/tensor/vector_shards.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -14,12 +15,17 @@ namespace {
 struct StateOfRank {
   std::string name;
   Buffer* values;
-  bool common;  ///< the same on all ranks, even if other vectors differ between ranks
+  bool common;           ///< the same on all ranks, even if other vectors differ between ranks
+  bool divided = false;  ///< this rank has a shard of it (VectorShards)
 };
 
 std::vector<StateOfRank> vectors_of(TrainingParts& training) {
   std::vector<StateOfRank> vectors;
-  for (optim::OptimizerState& own : training.optimizer->state()) vectors.push_back({own.name, &own.values, false});
+  if (training.method) {
+    for (optim::OptimizerState& own : training.method->state()) vectors.push_back({own.name, &own.values, true, true});
+  } else if (training.optimizer) {
+    for (optim::OptimizerState& own : training.optimizer->state()) vectors.push_back({own.name, &own.values, false});
+  }
   for (strategies::KeptVector& kept : training.vectors) {
     vectors.push_back({kept.vector.name, &kept.values, kept.vector.scope == strategies::StateScope::common});
   }
@@ -52,6 +58,18 @@ HeldVector held_by_stage(std::string group, const ParameterLayout& layout, const
   return vector;
 }
 
+/// A shard of a method for the whole training set.
+HeldVector held_shard(std::string group, const ModelParts& parts, Buffer& values) {
+  const ParameterLayout& layout = parts.model->layout();
+  const comm::Communicator& ranks = parts.grid.data();
+  HeldVector vector{
+      .group = std::move(group), .layout = layout, .values = values.view(), .shards = {}, .common = ranks.size() == 1};
+  for (BlockPart& one : parts_of(layout, VectorShards(layout.size(), ranks.size()).shard(ranks.rank()))) {
+    vector.shards.push_back({.block = one.block, .box = std::move(one.box), .place = std::move(one.place)});
+  }
+  return vector;
+}
+
 }  // namespace
 
 HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
@@ -79,6 +97,11 @@ bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored)
 
 namespace {
 
+HeldVector held(const StateOfRank& own, std::string group, const ModelParts& parts) {
+  if (own.divided) return held_shard(std::move(group), parts, *own.values);
+  return held_vector(std::move(group), parts, *own.values);
+}
+
 /// Makes a vector that of one replica: its ranks write it, and the others hold none of it.
 void keep_apart(HeldVector& vector, bool is_own) {
   vector.common = false;
@@ -96,7 +119,7 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(training)) {
-      state.push_back(held_vector(optimizer_group(rank, own.name), parts, *own.values));
+      state.push_back(held(own, optimizer_group(rank, own.name), parts));
       if (local) keep_apart(state.back(), rank == parts.grid.data().rank());
     }
   }
@@ -133,9 +156,10 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(training)) {
-    read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held_vector(own.name, parts, *own.values));
+    read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
   }
-  training.optimizer->set_steps(stored.header.optimizer_steps);
+  if (training.method) return training.method->restore(stored.header.method);
+  if (training.optimizer) training.optimizer->set_steps(stored.header.optimizer_steps);
 }
 
 }  // namespace unisono::experiment

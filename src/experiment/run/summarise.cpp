@@ -12,7 +12,8 @@ namespace {
 
 Ending ending_of(const TrainingObserver& observer) {
   if (!observer.divergence().empty()) return Ending::diverged;
-  return observer.interrupted() ? Ending::interrupted : Ending::complete;
+  if (observer.interrupted()) return Ending::interrupted;
+  return observer.minimisation() && observer.minimisation()->has_converged() ? Ending::converged : Ending::complete;
 }
 
 std::string batch_statistics(const models::Model& model) {
@@ -49,6 +50,7 @@ void describe_training(const EndedRun& run, Summary& summary) {
   summary.examples = observer.examples();
   summary.train = observer.train_metrics();
   summary.evaluations = observer.evaluations();
+  summary.minimisation = observer.minimisation();
 }
 
 /// In the order in which all ranks call it.
@@ -57,6 +59,7 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   strategies::Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
   summary.counters = sum_over_ranks(all, run.training.counters);
+  if (summary.minimisation) summary.minimisation->counters = sum_over_ranks(all, run.training.counters.batch);
   summary.serving = gather_serving(all, run.training.counters.shards);
   summary.seconds = mean_over_ranks(all, seconds, run.parts.trains());
   summary.peak_memory_bytes = all.max(peak_memory_bytes());

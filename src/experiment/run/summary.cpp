@@ -132,8 +132,17 @@ std::string counters_text(const Summary& summary) {
 }  // namespace
 
 std::string_view name_of(Ending ending) {
-  if (ending == Ending::diverged) return "diverged";
-  return ending == Ending::complete ? "complete" : "interrupted";
+  switch (ending) {
+    case Ending::complete:
+      return "complete";
+    case Ending::converged:
+      return "converged";
+    case Ending::interrupted:
+      return "interrupted";
+    case Ending::diverged:
+      return "diverged";
+  }
+  return {};
 }
 
 std::string ending_text(const Summary& summary) {
@@ -218,6 +227,7 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   json["examples_per_second"] = summary.examples_per_second();
   json["gflops_per_second"] = summary.examples_per_second() * summary.flops_per_example * 1e-9;
   add_counters(summary, json);
+  if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
   if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
@@ -266,7 +276,8 @@ std::string to_text(const Summary& summary, const Config& config) {
              speed * summary.flops_per_example * 1e-9, time_line(summary.seconds, config)) +
          (config.fault.is_on() ? fmt::format("  fault       {}\n", config.fault.text()) : "") +
          (summary.stages > 1 ? fmt::format("  pipeline    {}\n", to_text(figures_of(summary, config))) : "") +
-         counters_text(summary) + to_text(summary.serving, config) +
+         (summary.minimisation ? to_text(*summary.minimisation) : "") + counters_text(summary) +
+         to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
          advice_line(summary.seconds, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",

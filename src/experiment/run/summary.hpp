@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "run/comparison.hpp"
+#include "run/minimisation.hpp"
 #include "run/serving_report.hpp"
 #include "unisono/data/dataset.hpp"
 #include "unisono/experiment/checkpoint.hpp"
@@ -17,7 +18,7 @@
 
 namespace unisono::experiment {
 
-enum class Ending { complete, interrupted, diverged };
+enum class Ending { complete, converged, interrupted, diverged };
 
 /// All figures of a finished run, for summary.json and the log.
 struct Summary {
@@ -41,9 +42,10 @@ struct Summary {
   std::string batch_statistics;        ///< global, local or none
   std::string device;
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
-  std::optional<Comparison> comparison = {};  ///< with another run, if one was named
+  std::optional<Comparison> comparison = {};      ///< with another run, if one was named
+  std::optional<Minimisation> minimisation = {};  ///< where a method for the whole training set was used
 
-  bool is_complete() const { return ending == Ending::complete; }
+  bool is_complete() const { return ending == Ending::complete || ending == Ending::converged; }
   /// Per second of training, without evaluations and checkpoints.
   double examples_per_second() const;
 };

@@ -48,6 +48,7 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   const bool reports = record.consistent && (due_.report || due_.epoch || due_.checkpoint);
   note_first_loss();
   if (reports) report();
+  check_iteration();
   show_progress(reports);
   if (!record.consistent) return true;
   average_weights();
@@ -155,11 +156,10 @@ void TrainingObserver::report() {
   header_.reported_step = header_.step;
   reported_examples_ = examples_;
   if (divergence_.has_diverged(header_.step)) {
-    diverge(
-        fmt::format("the loss is {:.4g} at step {}, with optimizer.learning_rate = {:g}: for an epoch it was more "
-                    "than {:g} times the first one, {:.3g} (train.divergence)",
-                    reported_loss_, header_.step, context_.config.optimizer.learning_rate,
-                    context_.config.train.divergence, divergence_.first_loss()));
+    diverge(fmt::format(
+        "the loss is {:.4g} at step {}{}: for an epoch it was more than {:g} times the first one, {:.3g} "
+        "(train.divergence)",
+        reported_loss_, header_.step, with_rate(), context_.config.train.divergence, divergence_.first_loss()));
   }
 }
 
@@ -184,7 +184,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
-  line["learning_rate"] = last_.learning_rate;
+  if (!last_.iteration) line["learning_rate"] = last_.learning_rate;
   line["examples_per_second"] = examples_per_second_;
   line.update(norms);
   if (!serving.shards.empty()) line["serving"] = brief_json(serving);
@@ -197,6 +197,12 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
   auto norms = nlohmann::ordered_json::object();
   if (!context_.training.has_gradient || (!parts.stages && !writes_metrics())) return norms;
+  if (last_.iteration) {
+    norms.update(to_json(*last_.iteration));
+    norms["passes"] = context_.training.counters.batch.passes;
+    norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
+    return norms;
+  }
   const double norm = context_.training.optimizer->last_gradient_norm();
   norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_norm(context_.training.gradient.view()));
   norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
@@ -252,7 +258,9 @@ void TrainingObserver::write_checkpoint() {
     interrupted_ = false;
     return diverge(fmt::format("parameters are not finite after step {}", header_.step));
   }
-  header_.optimizer_steps = context_.training.optimizer->steps();
+  const TrainingParts& training = context_.training;
+  if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
+  if (training.method) header_.method = training.method->scalars();
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;

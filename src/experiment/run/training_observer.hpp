@@ -11,6 +11,7 @@
 #include "machine/parts.hpp"
 #include "run/divergence.hpp"
 #include "run/kept_models.hpp"
+#include "run/minimisation.hpp"
 #include "run/run_outputs.hpp"
 #include "run/selection.hpp"
 #include "run/serving_report.hpp"
@@ -30,6 +31,7 @@ struct ObserverContext {
   const Criteria& criteria;
   Records* records;  ///< null except on rank 0
   const Clock& clock;
+  std::int64_t portions;    ///< of the training set, for whole-batch methods; else 0
   CheckpointHeader header;  ///< of the next checkpoint; at first as the run starts or resumes
 };
 
@@ -59,6 +61,8 @@ class TrainingObserver final : public strategies::Observer {
   std::int64_t examples() const { return examples_; }  ///< trained on since the (re)start, over all ranks
   /// Mean training losses over the last epoch (so far, where it was interrupted).
   std::vector<models::Metric> train_metrics() const;
+  /// What a method for the whole training set has reached; nothing for other optimizers.
+  std::optional<Minimisation> minimisation() const;
   /// Of the last step, by split.
   const std::map<data::Split, std::vector<models::Metric>>& evaluations() const { return evaluations_; }
 
@@ -70,6 +74,8 @@ class TrainingObserver final : public strategies::Observer {
   void keep_unreported();
   void add_losses(const kernels::LossSums& sums);
   void check_losses(const kernels::LossSums& sums);
+  void check_iteration();
+  std::string with_rate() const;
   void check_evaluation(data::Split split, const std::vector<models::Metric>& metrics);
   void check_end();
   bool parameters_are_finite();

@@ -47,7 +47,7 @@ std::vector<std::string> metrics_of(const std::vector<RunRecord>& runs) {
 std::vector<SeedGroup> seed_groups(const std::vector<RunRecord>& runs) {
   std::map<std::map<std::string, std::string>, SeedGroup> alike;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].status != "complete") continue;
+    if (runs[i].status != "complete" && runs[i].status != "converged") continue;
     std::map<std::string, std::string> what;
     for (const auto& [key, value] : runs[i].config) {
       if (!names_the_run(key) && key != "seed") what[key] = value;

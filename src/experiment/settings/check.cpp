@@ -7,6 +7,7 @@
 #include "checkpoint/stored_checkpoint.hpp"
 #include "machine/abilities.hpp"
 #include "machine/device.hpp"
+#include "machine/method.hpp"
 #include "machine/parts.hpp"
 #include "run/class_weights.hpp"
 #include "run/progress.hpp"
@@ -30,10 +31,11 @@ std::string check(const Config& given) {
   const auto model = models::make_model(config.model, inputs_of(data),
                                         model_context(*backend, reducer, strategy->steps_together(), config));
   strategy->require(*model, /*ranks=*/1);
+  require_method(config, *model, data);
   require_placeable(config, *model, *backend);
   if (!config.is_placed_automatically()) make_stages(config, *model, *backend, /*replicas=*/1);
   require_divisible_steps(config, *strategy, *model);
-  optimizer_settings(config, *strategy, *model);
+  if (!config.whole_batch()) optimizer_settings(config, *strategy, *model);
   require_class_weights(config, *model, data);
   criteria_of(config, *model, data);
   if (const std::string& other = config.train.weights.initialise_from; !other.empty()) require_checkpoint(other);

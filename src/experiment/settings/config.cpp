@@ -7,6 +7,8 @@
 #include <map>
 #include <sstream>
 
+#include "unisono/optim/catalog.hpp"
+
 namespace unisono::experiment {
 namespace {
 
@@ -16,16 +18,33 @@ constexpr std::string_view kMarkdownHead =
     "`--unset train.epochs` removes one from the file. This page is written by `unisono config reference "
     "--markdown`.\n";
 
-constexpr Named<ClassWeights> kClassWeights[] = {
-    {ClassWeights::none, "none", "all examples have the weight 1"},
-    {ClassWeights::balanced, "balanced",
-     "n / (K · n_k) for the n_k of n training examples that are of class k, of K classes: all classes have the same "
-     "total weight"}};
-
 constexpr Named<kernels::Precision> kPrecisions[] = {
     {kernels::Precision::fp32, "fp32", "as on the CPU"},
     {kernels::Precision::tf32, "tf32", "inputs of products are rounded to a mantissa of 10 bits"},
     {kernels::Precision::bf16, "bf16", "activations and inputs of products have a mantissa of 7 bits"}};
+
+bool is_whole_batch(const optim::OptimizerSettings& settings) {
+  const auto& kinds = optim::optimizer_kinds();
+  const auto found = std::ranges::find(kinds, settings.kind, &optim::OptimizerKind::name);
+  return found != kinds.end() && found->traits.whole_batch;
+}
+
+/// Methods for the whole training set and the strategy that runs them need each other.
+void require_method(ConfigVisitor& visitor, const Config& config) {
+  visitor.require("data", !config.whole_batch() || config.data.partition != data::Partition::fixed,
+                  "data.partition = \"fixed\" means nothing here: portions of the whole set are dealt to the ranks; "
+                  "remove it");
+  const bool strategy = traits_of(config.strategy).whole_batch;
+  visitor.require(
+      "strategy", strategy || !config.whole_batch(),
+      fmt::format("optimizer.kind = \"{}\" uses the whole training set in every step: set strategy.kind = {}",
+                  config.optimizer.kind,
+                  strategies::names_of_kinds([](const auto& traits) { return traits.whole_batch; })));
+  visitor.require("optimizer", !strategy || config.whole_batch(),
+                  fmt::format("strategy.kind = \"{}\" uses the whole training set in every step, but optimizer.kind = "
+                              "\"{}\" steps on batches of it: set optimizer.kind = {}, or another strategy",
+                              config.strategy.kind, config.optimizer.kind, optim::names_of_whole_batch_kinds()));
+}
 
 /// What pipelines need of the rest of the config.
 void require_replica(ConfigVisitor& visitor, const Config& config) {
@@ -48,90 +67,7 @@ void require_replica(ConfigVisitor& visitor, const Config& config) {
                   "stages as a whole: use train.micro_batches instead");
 }
 
-/// What ends a run before train.epochs.
-void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
-  visitor.field(
-      {.name = "divergence",
-       .meaning = "the run ends as diverged when its training loss stays above this multiple of its first loss for an "
-                  "epoch, or is not finite; first losses below 0.1 count as 0.1. 0: only if it is not finite",
-       .minimum = 0},
-      settings.divergence);
-  visitor.require("divergence", settings.divergence == 0 || settings.divergence > 1,
-                  "divergence is a multiple of the first loss: set it above 1, or to 0");
-  visitor.section({.name = "early_stopping", .meaning = "stops the run before train.epochs, with the best weights"},
-                  settings.early_stopping);
-  visitor.require("early_stopping", !settings.early_stopping.is_on() || settings.evaluate_every_epochs > 0,
-                  "early_stopping needs evaluations during training, but evaluate_every_epochs = 0 makes none; set it "
-                  "to 1 or more");
-}
-
 }  // namespace
-
-void TrainSettings::describe(ConfigVisitor& visitor) {
-  visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
-                epochs);
-  visitor.number_or(
-      {.name = "batch_size",
-       .meaning = "examples per optimizer step, over all ranks together. Models that are updated in place make a step "
-                  "for each example; for them, the number of examples between two reports, averages or possible stops. "
-                  "0: 64 for tables; otherwise a hundredth of an epoch, but at least 4096",
-       .unit = "examples",
-       .minimum = 0,
-       .maximum = 1 << 30},
-      batch_size, {"largest", "as many as the ranks' memory allows (replica.placement.memory), for models of layers"});
-  visitor.field({.name = "accumulate",
-                 .meaning = "gradient accumulation: number of micro-batches that the batch of a step is divided into, "
-                            "one after another; saves memory",
-                 .minimum = 1},
-                accumulate);
-  visitor.require("accumulate", batch_size <= 0 || accumulate <= batch_size,
-                  "accumulate is larger than batch_size, so some micro-batches would be empty; lower accumulate");
-  visitor.number_or(
-      {.name = "micro_batches",
-       .meaning =
-           "number of micro-batches that the batch of a step is divided into, in a fixed order; batch statistics "
-           "are those of a micro-batch. With at least as many micro-batches as ranks, each rank takes whole, "
-           "consecutive ones, so that the result does not depend on the number of ranks, up to rounding; with "
-           "fewer, each is divided among the ranks. Not together with accumulate",
-       .minimum = 1},
-      micro_batches,
-      {"auto",
-       "the fewest with which a step is at most 5 % longer than with any number, and fits into "
-       "memory; for models of layers"});
-  visitor.require("micro_batches", batch_size <= 0 || micro_batches <= batch_size,
-                  "micro_batches is larger than batch_size, so some micro-batches would be empty; lower it");
-  visitor.require("micro_batches", micro_batches == 1 || accumulate == 1,
-                  "accumulate and micro_batches both divide the batch of a step; remove one of them");
-  visitor.field({.name = "evaluate_every_epochs",
-                 .meaning = "epochs between evaluations on the validation set (or the test set, if there is no "
-                            "validation set); 0: only at the end",
-                 .unit = "epochs",
-                 .minimum = 0},
-                evaluate_every_epochs);
-  visitor.field({.name = "evaluation_batch_size",
-                 .meaning = "batch size of a rank in evaluations and predictions",
-                 .unit = "examples",
-                 .minimum = 1,
-                 .maximum = 1 << 20},
-                evaluation_batch_size);
-  visitor.field({.name = "report_every_steps",
-                 .meaning = "steps between two reports, each of which is a line of metrics.jsonl",
-                 .unit = "steps",
-                 .minimum = 1},
-                report_every_steps);
-  visitor.field({.name = "threads",
-                 .meaning = "threads per rank; 0: the rank's equal share of the cores that it may run on",
-                 .minimum = 0,
-                 .maximum = 4096},
-                threads);
-  describe_ends(visitor, *this);
-  visitor.numbers_or({.name = "class_weights",
-                      .meaning = "weight of an example's loss in training, by its class; a list has one weight per "
-                                 "class",
-                      .minimum = 0},
-                     class_weight_list, class_weights, kClassWeights);
-  weights.describe(visitor);
-}
 
 void CheckpointSettings::describe(ConfigVisitor& visitor) {
   visitor.field(
@@ -179,7 +115,12 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "data", .meaning = "the data set, and how it is read"}, data);
   visitor.section({.name = "model", .meaning = "the model and its settings"}, model);
   visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
-  visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
+  train.whole_batch = is_whole_batch(optimizer);
+  if (whole_batch()) {
+    visitor.refuse("schedule", fmt::format("means nothing here: {} has no learning rate; remove it", optimizer.kind));
+  } else {
+    visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
+  }
   visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"}, train);
   visitor.section({.name = "replica", .meaning = "the ranks that hold one copy of the model"}, replica);
   visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
@@ -189,6 +130,7 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "fault", .meaning = "slows ranks down on purpose, to test how a strategy copes"}, fault);
 
   const strategies::StrategyKind& kind = kind_of(strategy);
+  require_method(visitor, *this);
   require_weights(visitor, train.weights,
                   {.model = model.kind,
                    .strategy = strategy.kind,
@@ -206,7 +148,12 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.require("data", data.partition != data::Partition::strata || kind.traits.divides_model,
                   "data.partition = \"strata\" works only with strategy.kind = \"stratified\"; remove it");
   if (kind.check != nullptr) {
-    kind.check(strategy, {.epochs = train.epochs, .shuffle = data.shuffle, .clip_norm = optimizer.clip_norm}, visitor);
+    kind.check(strategy,
+               {.epochs = train.epochs,
+                .shuffle = data.shuffle,
+                .clip_norm = optimizer.clip_norm,
+                .alternating = optim::traits_of(optimizer).alternating},
+               visitor);
   }
 }
 
@@ -284,6 +231,10 @@ bool may_change(const std::string& key) {
                                "train.divergence",
                                "train.evaluation_batch_size",
                                "train.report_every_steps",
+                               "optimizer.gradient_tolerance",
+                               "optimizer.function_tolerance",
+                               "optimizer.passes",
+                               "strategy.backup",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
          key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||

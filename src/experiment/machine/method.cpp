@@ -1,0 +1,83 @@
+#include "machine/method.hpp"
+
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
+#include "unisono/optim/catalog.hpp"
+#include "unisono/strategies/batch_settings.hpp"
+#include "unisono/tensor/vector_shards.hpp"
+
+namespace unisono::experiment {
+namespace {
+
+void require_derivatives(const Config& config, models::Model& model) {
+  const optim::OptimizerTraits& traits = optim::traits_of(config.optimizer);
+  const auto refuse = [&](std::string_view why) {
+    throw ConfigError(fmt::format("optimizer.kind = \"{}\": {}", config.optimizer.kind, why));
+  };
+  if (traits.needs_hessian && model.convex() == nullptr) {
+    refuse("it needs second derivatives, which only model.kind = \"linear\" has; use lbfgs");
+  }
+  if (traits.takes_l1 || model.convex() == nullptr) return;
+  for (const models::PenalisedRange& one : model.convex()->penalties()) {
+    if (one.l1 > 0) refuse("it cannot minimise model.l1, whose penalty has kinks at 0; use lbfgs, or l2 instead");
+  }
+}
+
+/// Models that are made of two tables have a method of their own.
+void require_alternating(const Config& config, const models::Model& model) {
+  const bool alternates = optim::traits_of(config.optimizer).alternating;
+  if (alternates && model.alternating() == nullptr) {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\" trains models of two tables, of users and items: model.kind = "
+                    "\"factorization\"; use lbfgs for this model",
+                    config.optimizer.kind));
+  }
+  if (alternates && config.optimizer.weight_decay != 0) {
+    throw ConfigError("optimizer.weight_decay: als has the penalties model.user_l2 and model.item_l2; remove it");
+  }
+  if (!alternates && model.alternating() != nullptr) {
+    throw ConfigError(
+        fmt::format("optimizer.kind = \"{}\" does not train model.kind = \"{}\" on the whole set; use als",
+                    config.optimizer.kind, config.model.kind));
+  }
+}
+
+}  // namespace
+
+void require_method(const Config& config, models::Model& model, const data::DatasetInfo& data) {
+  if (!config.whole_batch()) return;
+  require_alternating(config, model);
+  if (model.alternating() != nullptr) return;
+  models::Objective::require(model, data);
+  require_derivatives(config, model);
+}
+
+std::unique_ptr<optim::BatchMethod> make_method(const ModelParts& parts, const Config& config) {
+  if (!config.whole_batch() || optim::traits_of(config.optimizer).alternating) return nullptr;
+  const comm::Communicator& ranks = parts.grid.data();
+  const VectorShards shards(parts.parameters.size(), ranks.size());
+  return optim::make_batch_method(config.optimizer, shards.shard_size(ranks.rank()));
+}
+
+std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const Config& config, data::Dataset& data) {
+  require_method(config, *parts.model, data.info());
+  if (!config.whole_batch() || optim::traits_of(config.optimizer).alternating) return nullptr;
+  data::Delivery delivery = parts.delivery();
+  if (parts.backend->device() == nullptr) delivery.keep = {};  // rows are then used where they lie
+  return std::make_unique<models::Objective>(
+      *parts.model, *parts.backend, data,
+      models::ObjectiveTerms{.portions = strategies::portions_of(config.strategy, *parts.model, data.info()),
+                             .class_weights = parts.class_weights,
+                             .weight_decay = config.optimizer.weight_decay,
+                             .decay_biases_and_norms = config.optimizer.decay_biases_and_norms,
+                             .delivery = delivery});
+}
+
+std::int64_t method_bytes(const Config& config, Index floats, int rank, int ranks) {
+  if (!config.whole_batch()) return 0;
+  const int vectors = optim::optimizer_state_vectors(config.optimizer) + optim::traits_of(config.optimizer).temporaries;
+  return static_cast<std::int64_t>(sizeof(float)) * VectorShards(floats, ranks).shard_size(rank) * vectors;
+}
+
+}  // namespace unisono::experiment

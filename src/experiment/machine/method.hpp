@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "machine/parts.hpp"
+#include "unisono/models/objective.hpp"
+
+// Methods for the whole training set (optimizer.kind = "lbfgs", …): what they need, and what they are made of.
+
+namespace unisono::experiment {
+
+/// Checks that the config's method can train this model on this set; nothing for other optimizers.
+/// \throws ConfigError naming what of the model, the loss or the data it cannot use
+void require_method(const Config& config, models::Model& model, const data::DatasetInfo& data);
+
+/// The method, with this rank's shards of its vectors; null for other optimizers.
+std::unique_ptr<optim::BatchMethod> make_method(const ModelParts& parts, const Config& config);
+
+/// What the method minimises; null for other optimizers, and for alternating least squares. \throws ConfigError
+std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const Config& config, data::Dataset& data);
+
+/// Bytes of the method's vectors on a rank; 0 for other optimizers. \param floats of θ
+std::int64_t method_bytes(const Config& config, Index floats, int rank, int ranks);
+
+}  // namespace unisono::experiment
