@@ -202,6 +202,18 @@ class BinaryTest(unittest.TestCase):
         for name in a:
             self.assertEqual(a[name].tobytes(), b[name].tobytes(), name)
 
+    def figures_of(self, run):
+        """All that metrics.jsonl says, but for times."""
+        lines = self.metrics(run)
+        for line in lines:
+            line.pop("seconds", None)
+            line.pop("examples_per_second", None)
+        return lines
+
+    def assert_same_run(self, run, other):
+        self.assert_same_bits(run, other)
+        self.assertEqual(self.figures_of(run), self.figures_of(other))
+
     def assert_close(self, run, other, tolerance, groups=("parameters", "statistics")):
         """Elements differ by at most `tolerance` times the largest one of their array."""
         a, b = self.vectors(run), self.vectors(other)

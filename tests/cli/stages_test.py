@@ -105,18 +105,6 @@ class Trained(BinaryTest):
         super().setUp()
         self.write("config.toml", PIPELINE)
 
-    def figures(self, run):
-        """All that metrics.jsonl says, but for times."""
-        lines = self.metrics(run)
-        for line in lines:
-            line.pop("seconds", None)
-            line.pop("examples_per_second", None)
-        return lines
-
-    def assert_same_run(self, run, other):
-        self.assert_same_bits(run, other)
-        self.assertEqual(self.figures(run), self.figures(other))
-
     def test_it_leaves_what_the_serial_run_leaves(self):
         rules = (["optimizer.kind=adam"], ["optimizer.kind=lamb", 'train.class_weights="balanced"'])
         for number, rule in enumerate(rules):
