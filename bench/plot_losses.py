@@ -1,12 +1,13 @@
 """A figure of losses against time and against examples, a row of panels for each group of runs.
 
-    plot_losses.py CURVES.json FIGURE.svg
+    plot_losses.py CURVES.json FIGURE.svg [--exact] [--against "passes over the training set"]
 
-CURVES is a list of {"panel": its row, "name": …, "points": [[seconds, examples, loss], …]}.
+CURVES is a list of {"panel": its row, "name": …, "points": [[seconds, examples, loss], …]}. Losses of batches are
+smoothed; --exact draws them as they are. --against names what the second number of a point is.
 """
 
+import argparse
 import json
-import sys
 
 import matplotlib
 
@@ -24,7 +25,13 @@ def smoothed(losses, keep=0.6):
 
 
 def main():
-    with open(sys.argv[1]) as file:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("curves")
+    parser.add_argument("figure")
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--against", default="examples")
+    arguments = parser.parse_args()
+    with open(arguments.curves) as file:
         curves = json.load(file)
     panels = list(dict.fromkeys(curve["panel"] for curve in curves))
     plt.rcParams.update({"svg.fonttype": "none", "font.size": 9, "svg.hashsalt": "unisono"})
@@ -32,15 +39,16 @@ def main():
     for curve in curves:
         row = axes[panels.index(curve["panel"])]
         seconds, examples, losses = zip(*curve["points"])
+        shown = losses if arguments.exact else smoothed(losses)
         dashes = "--" if curve["name"] == "allreduce" else "-"
-        row[0].plot(seconds, smoothed(losses), dashes, label=curve["name"], linewidth=1.2)
-        row[1].plot(examples, smoothed(losses), dashes, label=curve["name"], linewidth=1.2)
+        row[0].plot(seconds, shown, dashes, label=curve["name"], linewidth=1.2)
+        row[1].plot(examples, shown, dashes, label=curve["name"], linewidth=1.2)
     for panel, row in zip(panels, axes):
         row[0].set(title=panel, xlabel="seconds of training", ylabel="training loss", yscale="log")
-        row[1].set(title=panel, xlabel="examples")
+        row[1].set(title=panel, xlabel=arguments.against)
         row[1].legend(frameon=False)
     figure.tight_layout()
-    figure.savefig(sys.argv[2], metadata={"Date": None})
+    figure.savefig(arguments.figure, metadata={"Date": None})
 
 
 if __name__ == "__main__":
