@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import BINARY, BinaryTest
+from harness import BINARY, BinaryTest, kill_session
 
 LAUNCH = pathlib.Path(os.environ["UNISONO_SOURCE"]) / "scripts/launch"
 AT_A_TIME = 3  # they wait most of the time
@@ -88,9 +88,7 @@ class FrozenRank(BinaryTest):
                 out, _ = process.communicate(timeout=90)
                 return process.returncode, out, frozen
             finally:
-                for other in range(3):
-                    with contextlib.suppress(AssertionError, ProcessLookupError):
-                        os.kill(process_of(other, folder), signal.SIGKILL)
+                kill_session(process.pid)
 
     def test_the_rank_that_was_stopped_is_named_alone(self):
         self.write(

@@ -155,8 +155,7 @@ class BinaryTest(unittest.TestCase):
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            kill_session(process.pid)
             process.communicate()
 
     def wait_for_step(self, run, step, process, timeout=60):
@@ -224,15 +223,33 @@ class BinaryTest(unittest.TestCase):
             self.assertLessEqual(float(numpy.abs(a[name] - b[name]).max()), tolerance * scale, name)
 
 
-def ranks_of(process):
-    """The ids of a run's ranks: mpirun's children, or the process itself."""
-    found = []
+def processes():
+    """Of every process that still runs: its id, its name, its parent's id and its session's id."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            text = stat.read_text()
-            if "(unisono)" in text and int(text.rsplit(")", 1)[1].split()[1]) == process.pid:
-                found.append(int(stat.parent.name))
-    return sorted(found) or [process.pid]
+            name, figures = stat.read_text().split("(", 1)[1].rsplit(")", 1)
+            state, parent, _, session = figures.split()[:4]
+            if state != "Z":
+                yield int(stat.parent.name), name, int(parent), int(session)
+
+
+def ranks_of(process):
+    """The ids of a run's ranks: mpirun's children, or the process itself."""
+    children = sorted(id for id, name, parent, _ in processes() if name == "unisono" and parent == process.pid)
+    return children or [process.pid]
+
+
+def kill_session(session, timeout=60):
+    """Kills all processes of a session, and waits for their end: until then they write files. Each rank has a process
+    group of its own, so that killing mpirun's group leaves them alive for a moment."""
+    deadline = time.monotonic() + timeout
+    while members := [id for id, _, _, of in processes() if of == session]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes {members} outlive SIGKILL")
+        for id in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(id, signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def messages(result):
