@@ -22,6 +22,15 @@ std::string grouped(std::int64_t number) {
   return text;
 }
 
+std::string any_of(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? " or " : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
 std::string count_of(std::int64_t count, std::string_view noun) {
   return grouped(count) + " " + (count == 1 ? std::string(noun) : plural(noun));
 }

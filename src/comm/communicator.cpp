@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "unisono/tensor/share.hpp"
+
 namespace unisono::comm {
 
 Slice slice_of(Index n, int rank, int size) {
-  // r·n/P without the overflow of r·n: n = q·P + m gives r·q + r·m/P.
-  const Index quotient = n / size, remainder = n % size;
-  const auto bound = [&](Index r) { return r * quotient + r * remainder / size; };
-  return {bound(rank), bound(rank + 1)};
+  return {share_of(n, rank, size), share_of(n, rank + 1, size)};
 }
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }

@@ -1,6 +1,7 @@
 #include "unisono/models/objective.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "unisono/base/errors.hpp"
@@ -112,6 +113,16 @@ bool Objective::add_hessian_product(int portion, ModelState state, View v, Mutab
                                     const Between& between) {
   return visit_portion(portion, between, [&](const data::Batch& batch) {
     convex_->add_hessian_product(batch, share_of_example(), state.parameters, v, product);
+  });
+}
+
+double Objective::hessian_cost() const {
+  return convex_ == nullptr ? std::numeric_limits<double>::infinity() : convex_->hessian_cost(data_.info().row_values);
+}
+
+bool Objective::add_hessian(int portion, ModelState state, MutableView matrix, const Between& between) {
+  return visit_portion(portion, between, [&](const data::Batch& batch) {
+    convex_->add_hessian(batch, share_of_example(), state.parameters, matrix);
   });
 }
 

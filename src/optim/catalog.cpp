@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "update_rule.hpp"
 
 namespace unisono::optim {
@@ -38,12 +39,14 @@ std::string names_of_kinds(Fits fits) {
   for (const OptimizerKind& kind : optimizer_kinds()) {
     if (fits(kind)) fitting.push_back(kind.name);
   }
-  std::string names;
-  for (std::size_t i = 0; i < fitting.size(); ++i) {
-    if (i > 0) names += i + 1 == fitting.size() ? " or " : ", ";
-    names += fitting[i];
-  }
-  return names;
+  return any_of(fitting);
+}
+
+/// Null for a name that is none.
+const OptimizerKind* find_kind(std::string_view name) {
+  const auto& kinds = optimizer_kinds();
+  const auto found = std::ranges::find(kinds, name, &OptimizerKind::name);
+  return found == kinds.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -52,12 +55,15 @@ std::string names_of_whole_batch_kinds() {
   return names_of_kinds([](const OptimizerKind& kind) { return kind.traits.whole_batch; });
 }
 
+bool is_whole_batch(const OptimizerSettings& settings) {
+  const OptimizerKind* const kind = find_kind(settings.kind);
+  return kind != nullptr && kind->traits.whole_batch;
+}
+
 std::string default_optimizer() { return std::string(optimizer_kinds().front().name); }
 
 const OptimizerKind& kind_of(const OptimizerSettings& settings) {
-  const auto& kinds = optimizer_kinds();
-  const auto found = std::ranges::find(kinds, settings.kind, &OptimizerKind::name);
-  if (found != kinds.end()) return *found;
+  if (const OptimizerKind* const kind = find_kind(settings.kind)) return *kind;
   throw ConfigError(fmt::format("optimizer.kind is '{}'; it must be {}", settings.kind,
                                 names_of_kinds([](const auto&) { return true; })));
 }

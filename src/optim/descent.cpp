@@ -22,9 +22,15 @@ double BatchProgress::evaluate(BatchFunction& f, View x, MutableView gradient) {
 }
 
 void BatchProgress::multiply(BatchFunction& f, View x, View v, MutableView product) {
+  if (!f.hessian_times(x, v, product)) return;
   ++now_.products;
   ++passes_;
-  f.hessian_times(x, v, product);
+}
+
+void BatchProgress::form_hessian(BatchFunction& f, View x) {
+  ++now_.hessians;
+  ++passes_;
+  f.form_hessian(x);
 }
 
 void BatchProgress::start(double value, double magnitude, double smooth) {

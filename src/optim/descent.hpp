@@ -22,6 +22,7 @@ class BatchProgress {
   /// f(x) and ∇f(x), counted.
   double evaluate(BatchFunction& f, View x, MutableView gradient);
   void multiply(BatchFunction& f, View x, View v, MutableView product);
+  void form_hessian(BatchFunction& f, View x);
 
   /// The first x: the end is set where nothing is to be done. \param magnitude max |∇f|; with penalties, of the
   /// subgradient of least norm \param smooth max |∇f| without them

@@ -6,7 +6,8 @@
 // Lin, Weng, Keerthi, "Trust region Newton method for large-scale logistic regression", JMLR 9, 2008; Steihaug, SIAM J.
 // Numer. Anal. 20, 1983.
 // Cost of an iteration: one evaluation, and a product with the Hessian for each step of conjugate gradients; two
-// reductions for each product. State: gradient; six vectors more while it works.
+// reductions for each product. Where the iteration before made more of these steps than a matrix costs products, ∇²f is
+// formed as a matrix, and products are free. State: gradient; six vectors more while it works.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -68,6 +69,7 @@ class NewtonCg final : public BatchMethod {
   BatchProgress progress_;
   double radius_ = 0;         ///< Δ
   double gradient_norm_ = 0;  ///< ‖∇f(x)‖
+  int inner_steps_ = 0;       ///< of conjugate gradients, in the last iteration
   Buffer s_, residual_, direction_, product_, trial_, trial_gradient_;
 };
 
@@ -87,6 +89,8 @@ void NewtonCg::start(BatchFunction& f, View x) {
 BatchIteration NewtonCg::iterate(BatchFunction& f, MutableView x) {
   progress_.begin();
   if (!progress_.has_started()) start(f, x);
+  if (!progress_.ended() && inner_steps_ > f.hessian_cost()) progress_.form_hessian(f, x);
+  inner_steps_ = 0;
   for (int trials = 0; !progress_.ended(); ++trials) {
     if (try_step(f, x, solve(f, x))) break;
     if (trials == kMostTrials) progress_.end(BatchEnd::no_decrease);
@@ -105,6 +109,7 @@ ModelStep NewtonCg::solve(BatchFunction& f, View x) {
   bool inside = true;
   for (int i = 0; i < kMostProducts && inside && std::sqrt(square) > kForcing * gradient_norm_; ++i) {
     progress_.multiply(f, x, direction_.view(), product_.view());
+    ++inner_steps_;
     const auto [alpha, stays] = length(f, square);
     inside = stays;
     add_scaled(s_, alpha, direction_);
@@ -194,7 +199,7 @@ void NewtonCg::adapt(double change, const ModelStep& step) {
 }
 
 std::vector<double> NewtonCg::scalars() const {
-  std::vector<double> scalars = {radius_, gradient_norm_};
+  std::vector<double> scalars = {radius_, gradient_norm_, static_cast<double>(inner_steps_)};
   progress_.save(scalars);
   return scalars;
 }
@@ -202,7 +207,8 @@ std::vector<double> NewtonCg::scalars() const {
 void NewtonCg::restore(const std::vector<double>& scalars) {
   radius_ = scalars[0];
   gradient_norm_ = scalars[1];
-  progress_.restore(scalars.data() + 2);
+  inner_steps_ = static_cast<int>(scalars[2]);
+  progress_.restore(scalars.data() + 3);
 }
 
 std::vector<std::string> state_names(const OptimizerSettings&) { return {"gradient"}; }

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "rule_settings.hpp"
 #include "unisono/optim/catalog.hpp"
 
@@ -50,8 +48,7 @@ void OptimizerSettings::describe(ConfigVisitor& visitor) {
     }
   }
   visitor.variant({.name = "kind", .meaning = "update rule, or method for the whole training set"}, kind, variants);
-  const auto chosen = std::ranges::find(optimizer_kinds(), kind, &OptimizerKind::name);
-  const bool has_rate = chosen == optimizer_kinds().end() || !chosen->traits.whole_batch;
+  const bool has_rate = !is_whole_batch(*this);
   if (has_rate) {
     visitor.field({.name = "learning_rate",
                    .meaning = "base learning rate, which the schedule multiplies by a factor",

@@ -124,6 +124,7 @@ void BatchStrategy::count(TrainContext& run, const optim::BatchIteration& iterat
   counters.passes = function.passes();
   counters.evaluations += iteration.evaluations;
   counters.products += iteration.products;
+  counters.hessians += iteration.hessians;
   if (function.coordinator() == nullptr) return;
   counters.moved = function.coordinator()->dealer().moved();
   counters.repeated = function.coordinator()->dealer().repeated();

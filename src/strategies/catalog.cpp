@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "unisono/base/errors.hpp"
+#include "unisono/base/text.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -26,12 +27,7 @@ std::string names_of_kinds(bool (*fits)(const StrategyTraits& traits)) {
   for (const StrategyKind& kind : strategy_kinds()) {
     if (fits(kind.traits)) fitting.push_back(kind.name);
   }
-  std::string names;
-  for (std::size_t i = 0; i < fitting.size(); ++i) {
-    if (i > 0) names += i + 1 == fitting.size() ? " or " : ", ";
-    names += fitting[i];
-  }
-  return names;
+  return any_of(fitting);
 }
 
 std::string default_kind() { return std::string(strategy_kinds().front().name); }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "share.hpp"
+#include "unisono/tensor/share.hpp"
 #include "unisono/tensor/shard_map.hpp"
 
 namespace unisono {

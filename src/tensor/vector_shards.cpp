@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "share.hpp"
+#include "unisono/tensor/share.hpp"
 
 namespace unisono {
 namespace {

@@ -22,5 +22,12 @@ TEST_CASE("one thing is named in the singular, any other number in the plural", 
   CHECK(count_of(3, "key") == "3 keys");
 }
 
+TEST_CASE("names to choose from are joined by commas, the last one by or", "[text]") {
+  CHECK(any_of({}) == "");
+  CHECK(any_of({"a"}) == "a");
+  CHECK(any_of({"a", "b"}) == "a or b");
+  CHECK(any_of({"a", "b", "c"}) == "a, b or c");
+}
+
 }  // namespace
 }  // namespace unisono

@@ -55,11 +55,15 @@ evaluate_every_epochs = 0
 kind = "batch"
 """
 
+# One margin and few features, so that Hessians are formed as matrices.
+MATRIX = LINEAR.replace('"digits.h5"', '"table.h5"').replace('"lbfgs"', '"newton_cg"').replace("1e-3", "1e-6")
+
 METHODS = {
     "lbfgs": LINEAR,
     "armijo": LINEAR.replace('"lbfgs"', '"lbfgs"\nline_search = "armijo"'),
     "owlqn": LINEAR.replace("l2 = 1e-3", "l1 = 1e-3"),
     "newton_cg": LINEAR.replace('"lbfgs"', '"newton_cg"'),
+    "newton_cg with matrices": MATRIX,
     "conjugate_gradient": LINEAR.replace('"lbfgs"', '"conjugate_gradient"'),
     "gradient_descent": LINEAR.replace('"lbfgs"', '"gradient_descent"'),
     "network": NETWORK,
@@ -75,6 +79,13 @@ def write_table(path, features, labels):
 
 
 class Minimised(BinaryTest):
+    def setUp(self):
+        super().setUp()
+        draw = numpy.random.default_rng(1)
+        features = draw.normal(size=(300, 20)) * numpy.geomspace(0.1, 3, 20)
+        labels = features @ draw.normal(size=20) + draw.normal(size=300) > 0
+        write_table(self.folder / "table.h5", features, labels)
+
     def figures_of(self, run):
         """Of training: evaluations add up their losses in another order on other numbers of ranks."""
         return [line for line in super().figures_of(run) if line["event"] == "train"]
@@ -92,6 +103,8 @@ class Minimised(BinaryTest):
                 for ranks in (2, 3, 4):
                     self.train(f"{name}{ranks}", ranks=ranks)
                     self.assert_same_run(f"{name}{ranks}", f"{name}1")
+                hessians = self.summary(f"{name}3")["minimisation"]["hessians"]
+                self.assertEqual(hessians > 0, name.endswith("matrices"), hessians)
 
     def test_owners_pauses_backups_and_cancellations_change_no_bit(self):
         self.write("config.toml", NETWORK)

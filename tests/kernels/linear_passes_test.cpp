@@ -160,6 +160,30 @@ Floats product(LinearPasses& passes, const Examples& e, const Floats& theta, con
   return result;
 }
 
+/// The lower triangle of the weights' and the bias's Hessian, in rows of features + 1.
+Floats hessian(LinearPasses& passes, const Examples& e, const Floats& theta) {
+  const Index n = e.c.width + 1;
+  Floats matrix(static_cast<std::size_t>(n * n));
+  float* const bias = e.task.bias ? matrix.data() + e.c.width * n : nullptr;
+  passes.hessian(e.view(), e.task.loss, kScale, view(e.task, e.c.width, theta.data()),
+                 {matrix.data(), n, bias, matrix.data() + n * n - 1});
+  return matrix;
+}
+
+/// In double: a symmetric matrix, of which the lower triangle is given, times v.
+std::vector<double> symmetric_times(const Floats& lower, const Floats& v) {
+  const std::size_t n = v.size();
+  std::vector<double> result(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      const double one = lower[i * n + j];
+      result[i] += one * static_cast<double>(v[j]);
+      if (i != j) result[j] += one * static_cast<double>(v[i]);
+    }
+  }
+  return result;
+}
+
 template <typename T>
 bool same(const std::vector<T>& a, const std::vector<T>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
@@ -266,6 +290,28 @@ TEST_CASE("products with the Hessian are differences of the reference's gradient
       double size = 0;
       for (std::size_t i = 0; i < up.size(); ++i) size += std::abs(static_cast<double>(result[i] * other[i]));
       CHECK(std::abs(one - two) <= 2e-5 * size + 1e-6);
+    }
+  });
+}
+
+TEST_CASE("Hessian matrices times vectors are products with the Hessian, and threads change no bit", "[linear]") {
+  for_all([](const Examples& e) {
+    if (e.task.loss.classes > 0 || e.c.width > 1000) return;
+    const Floats theta = random_vector(e.task, e.c.width, 1), v = random_vector(e.task, e.c.width, 2);
+    for (const InstructionSet set : available_instruction_sets()) {
+      const auto passes = linear_passes_for(set, 1);
+      const Floats expected = product(*passes, e, theta, v), matrix = hessian(*passes, e, theta);
+      const std::vector<double> result = symmetric_times(matrix, v);
+      double largest = 1e-6, worst = 0;
+      for (std::size_t i = 0; i < v.size(); ++i) {
+        largest = std::max(largest, std::abs(static_cast<double>(expected[i])));
+        worst = std::max(worst, std::abs(static_cast<double>(expected[i]) - result[i]));
+      }
+      CHECK(worst <= 2e-5 * largest);  // sums of at most 3000 terms in another order
+      for (const int threads : {2, 3, 5}) CHECK(same(hessian(*linear_passes_for(set, threads), e, theta), matrix));
+      for (std::size_t i = 0; i < v.size(); ++i) {
+        for (std::size_t j = i + 1; j < v.size(); ++j) REQUIRE((e.task.sparse ? matrix[i * v.size() + j] : 0) == 0);
+      }
     }
   });
 }

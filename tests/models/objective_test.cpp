@@ -17,15 +17,16 @@ constexpr std::int64_t kExamples = 23, kFeatures = 6, kClasses = 3;
 
 using Change = std::function<void(data::DataSettings&)>;
 
-/// 23 examples of 6 features (images of 2 × 3), three classes and weights, as a table or as sparse rows.
-std::unique_ptr<data::Dataset> open_examples(const std::string& path, bool sparse, const Change& change) {
+/// 23 examples of 6 features (images of 2 × 3), with classes and weights, as a table or as sparse rows.
+std::unique_ptr<data::Dataset> open_examples(const std::string& path, std::int64_t classes, bool sparse,
+                                             const Change& change) {
   {
     data::hdf5::File file(path, data::hdf5::File::Mode::create);
     const auto values = nn::generic_values(kExamples * kFeatures, 1);
     std::vector<std::int64_t> labels;
     std::vector<float> weights;
     for (std::int64_t i = 0; i < kExamples; ++i) {
-      labels.push_back((5 * i + 2) % kClasses);
+      labels.push_back((5 * i + 2) % classes);
       weights.push_back(0.5F + static_cast<float>(i % 4) / 4);
     }
     if (sparse) {
@@ -45,7 +46,7 @@ std::unique_ptr<data::Dataset> open_examples(const std::string& path, bool spars
     }
     file.write("train/labels", labels);
     if (!sparse) file.write("train/weights", weights);  // which sparse rows cannot have
-    file.write_attribute("", "classes", kClasses);
+    file.write_attribute("", "classes", classes);
   }
   data::DataSettings settings;
   settings.path = path;
@@ -71,17 +72,27 @@ ModelSettings linear(double l1, double l2) {
   return settings;
 }
 
+ModelSettings logistic() {
+  ModelSettings settings = linear(0, 0);
+  settings.linear.loss = LinearLoss::logistic;
+  return settings;
+}
+
+std::int64_t classes_of(const ModelSettings& settings) {
+  return settings.kind == "linear" && settings.linear.loss == LinearLoss::logistic ? 2 : kClasses;
+}
+
 /// An objective over the examples with θ at generic values.
 struct Setup {
   Setup(const std::string& path, const ModelSettings& settings, ObjectiveTerms terms, bool sparse = false,
         const Change& change = {})
-      : set(open_examples(path, sparse, change)),
+      : set(open_examples(path, classes_of(settings), sparse, change)),
         backend(kernels::make_cpu_backend(1)),
         model(make_model(settings,
                          {.kind = set->info().kind,
                           .features = set->info().features,
                           .row_values = set->info().row_values,
-                          .classes = kClasses},
+                          .classes = classes_of(settings)},
                          {.backend = *backend, .reducer = reducer, .seed = 3})),
         theta(model->layout().size()),
         statistics(model->statistics_layout().size()),
@@ -240,6 +251,29 @@ TEST_CASE("products with the Hessian are differences of gradients, over portions
     }
     // Of the third derivative there is kStep² / 6, and gradients are rounded some 30 times.
     CHECK(difference(product.view(), quotient.view()) <= 0.015625 * 0.015625 + 30 * 6e-8 / 0.015625);
+  }
+}
+
+TEST_CASE("a Hessian matrix of portions times a vector is the product with the Hessian", "[objective]") {
+  const test::TempDir folder;
+  ObjectiveTerms terms = kTerms;
+  terms.portions = 3;
+  for (const bool sparse : {false, true}) {
+    Setup setup(folder / "set.h5", logistic(), terms, sparse);
+    CHECK(std::isfinite(setup.objective.hessian_cost()));
+    const Index n = setup.theta.size();
+    Buffer direction(n), product(n), matrix(n * n), times(n);
+    setup.fill(direction, 9);
+    for (int p = 0; p < 3; ++p) {
+      CHECK(setup.objective.add_hessian_product(p, setup.state(), direction.view(), product.view(), {}));
+      CHECK(setup.objective.add_hessian(p, setup.state(), matrix.view(), {}));
+    }
+    for (Index i = 0; i < n; ++i) {
+      for (Index j = 0; j < n; ++j) {
+        times.data()[i] += matrix.data()[std::max(i, j) * n + std::min(i, j)] * direction.data()[j];
+      }
+    }
+    CHECK(difference(product.view(), times.view()) <= 30 * 6e-8);  // sums are rounded some 30 times
   }
 }
 

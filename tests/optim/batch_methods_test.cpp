@@ -115,6 +115,32 @@ TEST_CASE("what an iteration tells is true", "[batch_methods]") {
   }
 }
 
+TEST_CASE("Newton forms the Hessian where the last iteration had more steps than it costs, with the same iterates",
+          "[batch_methods]") {
+  const Method method{"newton_cg", ""};
+  const Numbers eigenvalues = {1, 3, 10, 40, 90, 200, 700};
+  std::vector<float> x(7), y(7);
+  TestFunction f(7, quadratic(eigenvalues)), matrices(7, quadratic(eigenvalues));
+  matrices.cost = 2;
+  const auto plain = make(method, 7), forming = make(method, 7);
+  std::int64_t hessians = 0, products = 0, inner_steps = 0;
+  for (int i = 0; i < 8; ++i) {
+    const BatchIteration one = plain->iterate(f, x), other = forming->iterate(matrices, y);
+    CHECK(x == y);
+    CHECK(one.value == other.value);
+    CHECK(other.hessians == (i > 0 && inner_steps > 2 ? 1 : 0));
+    CHECK(other.products == (other.hessians > 0 ? 0 : one.products));
+    inner_steps = one.products;
+    hessians += other.hessians;
+    products += other.products;
+    if (one.end != BatchEnd::none) break;
+  }
+  CHECK(hessians > 0);
+  CHECK(products > 0);
+  CHECK(hessians == matrices.hessians);
+  CHECK(products == matrices.products);
+}
+
 TEST_CASE("a method ends where its settings say", "[batch_methods]") {
   for (const Method& method : kMethods) {
     INFO(method.kind << " " << method.keys);

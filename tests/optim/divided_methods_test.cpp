@@ -38,7 +38,7 @@ class Shard final : public BatchFunction {
     ranks_.arrived.arrive_and_wait();
     return value;
   }
-  void hessian_times(View x, View v, MutableView product) override {
+  bool hessian_times(View x, View v, MutableView product) override {
     gather(x);
     const std::vector<float> whole_x = ranks_.vector;
     ranks_.arrived.arrive_and_wait();
@@ -48,6 +48,7 @@ class Shard final : public BatchFunction {
     own.hessian_times(whole_x, ranks_.vector, whole_product);
     std::copy(whole_product.begin() + first_, whole_product.begin() + last_, product.begin());
     ranks_.arrived.arrive_and_wait();
+    return true;
   }
   void sum(std::span<double> sums, const AddTerms& add) override {
     const std::size_t count = (ranks_.vector.size() + kPieceOfSums - 1) / kPieceOfSums;

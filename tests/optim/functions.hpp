@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ class TestFunction : public BatchFunction {
     return value;
   }
   /// By central differences of the gradient, in double.
-  void hessian_times(View x, View v, MutableView product) override {
-    ++products;
+  bool hessian_times(View x, View v, MutableView product) override {
+    const bool formed = formed_at == Numbers(x.begin(), x.end());
+    if (!formed) ++products;
     double norm = 0;
     for (const float one : v) norm += static_cast<double>(one) * one;
     const double h = 1e-5 / std::sqrt(norm);
@@ -43,6 +45,12 @@ class TestFunction : public BatchFunction {
     smooth_(above, g_above);
     smooth_(below, g_below);
     for (std::size_t i = 0; i < x.size(); ++i) product[i] = static_cast<float>((g_above[i] - g_below[i]) / (2 * h));
+    return !formed;
+  }
+  double hessian_cost() const override { return cost; }
+  void form_hessian(View x) override {
+    ++hessians;
+    formed_at = Numbers(x.begin(), x.end());
   }
   void sum(std::span<double> sums, const AddTerms& add) override {
     std::ranges::fill(sums, 0);
@@ -60,7 +68,9 @@ class TestFunction : public BatchFunction {
   bool has_l1() const override { return !ranges.empty(); }
 
   std::vector<L1Range> ranges{};
-  int evaluations = 0, products = 0;
+  int evaluations = 0, products = 0, hessians = 0;
+  double cost = std::numeric_limits<double>::infinity();  ///< of a Hessian matrix
+  Numbers formed_at{};
 
  private:
   Index size_;

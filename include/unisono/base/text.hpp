@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace unisono {
 
@@ -12,5 +13,8 @@ std::string grouped(std::int64_t number);
 /// "1 rank", "2 ranks", "1,234 classes", "3 entries".
 /// \param noun a regular one, in the singular
 std::string count_of(std::int64_t count, std::string_view noun);
+
+/// "a, b or c"
+std::string any_of(const std::vector<std::string_view>& names);
 
 }  // namespace unisono

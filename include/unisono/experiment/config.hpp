@@ -35,8 +35,8 @@ struct TrainSettings {
   ClassWeights class_weights = ClassWeights::none;  ///< in force where there is no …
   std::vector<double> class_weight_list;            ///< [K]
   WeightSettings weights;                           ///< keys of [train], too
-  bool whole_batch = false;                         ///< whether a step takes the whole set (optimizer.kind); no key
-  void describe(ConfigVisitor& visitor);
+  /// \param whole_batch whether a step takes the whole set (optimizer.kind)
+  void describe(ConfigVisitor& visitor, bool whole_batch);
 };
 
 /// `[checkpoint]`
@@ -79,7 +79,7 @@ struct Config {
 
   void describe(ConfigVisitor& visitor);
   /// Whether each step is an iteration of a method for the whole training set.
-  bool whole_batch() const { return train.whole_batch; }
+  bool whole_batch() const;
   std::string run_folder() const { return output.empty() ? "runs/" + name : output; }
   /// How many ranks are the stages of one replica.
   int stages() const { return static_cast<int>(replica.stages); }

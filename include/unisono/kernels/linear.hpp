@@ -39,6 +39,14 @@ struct LinearVector {
   Float* bias = nullptr;  ///< null: none
 };
 
+/// The lower triangle of a Hessian with one margin: rows of the weights, and the bias's.
+struct LinearHessian {
+  float* weights = nullptr;    ///< [features][stride]: row j, columns 0 … j
+  Index stride = 0;            ///< at least `features`
+  float* bias = nullptr;       ///< [features]: the bias's row; null: there is no bias
+  float* bias_bias = nullptr;  ///< its last element
+};
+
 class LinearPasses {
  public:
   virtual ~LinearPasses() = default;
@@ -51,6 +59,9 @@ class LinearPasses {
   virtual void hessian_product(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                                LinearVector<const float> theta, LinearVector<const float> v,
                                LinearVector<float> product) = 0;
+  /// hessian += scale · Σ w ∂²ℓ/∂θ². \pre one margin
+  virtual void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                       LinearVector<const float> theta, const LinearHessian& hessian) = 0;
 };
 
 /// The kernels of the best instruction set that this CPU has. \param threads at least 1

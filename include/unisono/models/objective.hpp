@@ -50,6 +50,10 @@ class Objective {
                     const Between& between);
   /// product += the portion's share of the first term's Hessian at θ, times v; for Convex models.
   bool add_hessian_product(int portion, ModelState state, View v, MutableView product, const Between& between);
+  /// What Hessian matrices cost, in products with the Hessian; infinite where the model has none (Convex).
+  double hessian_cost() const;
+  /// matrix += the portion's share of the first term's Hessian at θ: the lower triangle. \param matrix [N][N]
+  bool add_hessian(int portion, ModelState state, MutableView matrix, const Between& between);
 
  private:
   template <typename Visit>

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -36,7 +37,12 @@ class BatchFunction {
   /// f(x), without l1 penalties; gradient = ∇f(x). Both may be infinite or NaN where x is too far away.
   virtual double value_and_gradient(View x, MutableView gradient) = 0;
   /// product = ∇²f(x) v, for models with second derivatives (OptimizerTraits::needs_hessian).
-  virtual void hessian_times(View x, View v, MutableView product) = 0;
+  /// \return whether it went over the examples; not where form_hessian was called at x
+  virtual bool hessian_times(View x, View v, MutableView product) = 0;
+  /// What form_hessian costs, in products that go over the examples; infinite where there is no such matrix.
+  virtual double hessian_cost() const { return std::numeric_limits<double>::infinity(); }
+  /// Forms ∇²f(x) as a matrix, for products at x.
+  virtual void form_hessian(View /*x*/) {}
 
   /// Adds the terms of elements [first, last) to the sums.
   using AddTerms = std::function<void(Index first, Index last, std::span<double> sums)>;
@@ -75,7 +81,8 @@ struct BatchIteration {
   double gradient_magnitude = 0;  ///< max |∇f| there; with l1 penalties, of the subgradient of least norm; < 0: unknown
   double step_length = 0;         ///< α of x ← x + α d; of Newton's method: ‖step‖; < 0: there is none
   std::int64_t evaluations = 0;  ///< of value and gradient
-  std::int64_t products = 0;     ///< with the Hessian
+  std::int64_t products = 0;     ///< with the Hessian, of those that went over the examples
+  std::int64_t hessians = 0;     ///< formed as matrices
   BatchEnd end = BatchEnd::none;
 };
 

@@ -45,7 +45,9 @@ const std::vector<OptimizerKind>& optimizer_kinds();
 
 /// \throws ConfigError for a name that is none
 const OptimizerKind& kind_of(const OptimizerSettings& settings);
-/// "a, b or c": the kinds that use the whole training set.
+/// Whether it uses the whole training set in every step; false for a name that is none.
+bool is_whole_batch(const OptimizerSettings& settings);
+/// "a, b or c": the kinds that do.
 std::string names_of_whole_batch_kinds();
 inline const OptimizerTraits& traits_of(const OptimizerSettings& settings) { return kind_of(settings).traits; }
 

@@ -82,7 +82,8 @@ struct Worker {
 
 /// What strategy "batch" counts on this rank since the run began or was resumed.
 struct BatchCounters {
-  std::int64_t passes = 0, evaluations = 0, products = 0;  ///< the same on all ranks; see optim::BatchIteration
+  std::int64_t passes = 0, evaluations = 0;             ///< the same on all ranks; see optim::BatchIteration
+  std::int64_t products = 0, hessians = 0;              ///< likewise
   std::int64_t portions = 0, cancelled = 0;                ///< that this rank finished; that it was told to leave
   std::int64_t moved = 0, repeated = 0;                    ///< portions, counted on rank 0; see Dealer
   std::int64_t nodes = 0;                                  ///< of the trees that were added up, over all ranks

@@ -56,6 +56,7 @@ nlohmann::ordered_json to_json(const optim::BatchIteration& iteration) {
   if (iteration.step_length >= 0) json["step_length"] = iteration.step_length;
   json["evaluations"] = iteration.evaluations;
   if (iteration.products > 0) json["hessian_products"] = iteration.products;
+  if (iteration.hessians > 0) json["hessians"] = iteration.hessians;
   return json;
 }
 
@@ -69,6 +70,7 @@ nlohmann::ordered_json to_json(const Minimisation& minimisation) {
   json["passes"] = counters.passes;
   json["evaluations"] = counters.evaluations;
   json["hessian_products"] = counters.products;
+  json["hessians"] = counters.hessians;
   if (minimisation.portions == 0) return json;
   json["portions"] = minimisation.portions;
   json["portions_computed"] = counters.portions;

@@ -23,17 +23,13 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
     {kernels::Precision::tf32, "tf32", "inputs of products are rounded to a mantissa of 10 bits"},
     {kernels::Precision::bf16, "bf16", "activations and inputs of products have a mantissa of 7 bits"}};
 
-bool is_whole_batch(const optim::OptimizerSettings& settings) {
-  const auto& kinds = optim::optimizer_kinds();
-  const auto found = std::ranges::find(kinds, settings.kind, &optim::OptimizerKind::name);
-  return found != kinds.end() && found->traits.whole_batch;
-}
-
 /// Methods for the whole training set and the strategy that runs them need each other.
 void require_method(ConfigVisitor& visitor, const Config& config) {
   visitor.require("data", !config.whole_batch() || config.data.partition != data::Partition::fixed,
                   "data.partition = \"fixed\" means nothing here: portions of the whole set are dealt to the ranks; "
                   "remove it");
+  visitor.require("replica", !config.whole_batch() || config.replica.recompute == strategies::Recompute::none,
+                  "replica.recompute means nothing here: a portion's gradient takes few examples at a time; remove it");
   const bool strategy = traits_of(config.strategy).whole_batch;
   visitor.require(
       "strategy", strategy || !config.whole_batch(),
@@ -115,13 +111,13 @@ void Config::describe(ConfigVisitor& visitor) {
   visitor.section({.name = "data", .meaning = "the data set, and how it is read"}, data);
   visitor.section({.name = "model", .meaning = "the model and its settings"}, model);
   visitor.section({.name = "optimizer", .meaning = "the update rule"}, optimizer);
-  train.whole_batch = is_whole_batch(optimizer);
   if (whole_batch()) {
     visitor.refuse("schedule", fmt::format("means nothing here: {} has no learning rate; remove it", optimizer.kind));
   } else {
     visitor.section({.name = "schedule", .meaning = "the learning rate over the run"}, schedule);
   }
-  visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"}, train);
+  visitor.section({.name = "train", .meaning = "length of the training, batch size, evaluations, reports"},
+                  [this](ConfigVisitor& inner) { train.describe(inner, whole_batch()); });
   visitor.section({.name = "replica", .meaning = "the ranks that hold one copy of the model"}, replica);
   visitor.section({.name = "strategy", .meaning = "how the ranks train in parallel"}, strategy);
   visitor.section({.name = "checkpoint", .meaning = "when checkpoints are written, and how many of them are kept"},
@@ -156,6 +152,8 @@ void Config::describe(ConfigVisitor& visitor) {
                visitor);
   }
 }
+
+bool Config::whole_batch() const { return optim::is_whole_batch(optimizer); }
 
 bool Config::is_placed_automatically() const {
   return train.batch_size < 0 || train.micro_batches == 0 || replica.asks_for_placement();

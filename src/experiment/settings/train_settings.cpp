@@ -70,7 +70,7 @@ void describe_ends(ConfigVisitor& visitor, TrainSettings& settings) {
 
 }  // namespace
 
-void TrainSettings::describe(ConfigVisitor& visitor) {
+void TrainSettings::describe(ConfigVisitor& visitor, bool whole_batch) {
   visitor.field({.name = "epochs", .meaning = "passes over the training set", .minimum = 1, .maximum = 1 << 30},
                 epochs);
   if (whole_batch) {

@@ -35,8 +35,8 @@ const float* LinearChunks::slopes(const PassWork& work, Index first, Index last,
                                : margin_slopes(work, first, last, chunk, sums);
 }
 
-const float* LinearChunks::margin_slopes(const PassWork& work, Index first, Index last, Chunk& chunk,
-                                         PassSums& sums) const {
+/// z = Xw + b; u likewise of v, where there is one.
+void LinearChunks::find_margins(const PassWork& work, Index first, Index last, Chunk& chunk) const {
   const auto vector = [](LinearVector<const float> of) {
     return MarginVector{of.weights, of.bias == nullptr ? 0.0F : *of.bias};
   };
@@ -48,6 +48,11 @@ const float* LinearChunks::margin_slopes(const PassWork& work, Index first, Inde
   } else {
     loops_.linear.sparse_margins(sparse(work, first, last), w, v, chunk.z, chunk.u);
   }
+}
+
+const float* LinearChunks::margin_slopes(const PassWork& work, Index first, Index last, Chunk& chunk,
+                                         PassSums& sums) const {
+  find_margins(work, first, last, chunk);
   const BlockAnswers block = answers(work, first, last, chunk);
   if (work.product()) {
     loops_.linear.bends(work.loss.margin, block, chunk.z, chunk.u, sums);
@@ -55,6 +60,14 @@ const float* LinearChunks::margin_slopes(const PassWork& work, Index first, Inde
   }
   loops_.linear.derivatives(work.loss.margin, block, chunk.z, chunk.z, sums);
   return chunk.z;
+}
+
+const float* LinearChunks::curvatures(const PassWork& work, Index first, Index last, Chunk& chunk,
+                                      PassSums& sums) const {
+  find_margins(work, first, last, chunk);
+  std::fill_n(chunk.u, last - first, 1.0F);
+  loops_.linear.bends(work.loss.margin, answers(work, first, last, chunk), chunk.z, chunk.u, sums);
+  return chunk.u;
 }
 
 const float* LinearChunks::softmax_slopes(const PassWork& work, Index first, Index last, Chunk& chunk,
@@ -108,6 +121,34 @@ void LinearChunks::add(const PassWork& work, Index first, Index last, const floa
                            .transposed = true,
                            .accumulate = true};
   loops_.product(shape, &d, &x, 1, nullptr, weights, nullptr);
+}
+
+void LinearChunks::add_outer(const PassWork& work, Index first, Index last, const float* d, Index low, Index high,
+                             const LinearHessian& hessian, float* scaled) const {
+  const Index features = work.examples.features;
+  if (!work.dense()) {
+    const SparseExamples rows = sparse(work, first, last);
+    loops_.linear.sparse_add_outer(rows, d, low, high, hessian.weights, hessian.stride);
+    if (hessian.bias != nullptr) loops_.linear.sparse_add(rows, d, low, high, hessian.bias);
+    return;
+  }
+  const float* const x = work.examples.values + first * features;
+  for (Index i = 0; i < last - first; ++i) {
+    const float* const row = x + i * features;
+    for (Index j = low; j < high; ++j) scaled[i * features + j] = d[i] * row[j];
+    if (hessian.bias == nullptr) continue;
+    for (Index j = low; j < high; ++j) hessian.bias[j] += scaled[i * features + j];
+  }
+  const ProductShape shape{.m = high,
+                           .n = high - low,
+                           .k = last - first,
+                           .lda = features,
+                           .ldb = features,
+                           .ldc = hessian.stride,
+                           .transposed = true,
+                           .accumulate = true};
+  const float* const right = scaled + low;
+  loops_.product(shape, &x, &right, 1, nullptr, hessian.weights + low * hessian.stride, nullptr);
 }
 
 void LinearChunks::add_bias(const PassWork& work, const float* d, Index count, float* bias) {

@@ -42,6 +42,13 @@ class LinearChunks {
   /// ∂ℓ/∂z of the rows, or ∂²ℓ/∂z² times the margins of v, with scale and weights, [rows][width] in the chunk's memory.
   /// Adds to `sums`. \pre at most kLossBlock rows
   const float* slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
+  /// ∂²ℓ/∂z² of the rows, with scale and weights, [rows] in the chunk's memory. Their sum is added to `sums`. \pre one
+  /// margin
+  const float* curvatures(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
+  /// Adds Σ d x xᵀ over the rows to the rows [low, high) of the Hessian, and those of the bias's row.
+  /// \param scaled [last − first][features]: memory for contiguous rows
+  void add_outer(const PassWork& work, Index first, Index last, const float* d, Index low, Index high,
+                 const LinearHessian& hessian, float* scaled) const;
   /// weights += Σ d x over the rows, for features [low, high); of contiguous rows for all.
   void add(const PassWork& work, Index first, Index last, const float* d, Index low, Index high, float* weights) const;
   /// bias += Σ d with softmax. Of one margin the sum is PassSums::slope.
@@ -50,6 +57,7 @@ class LinearChunks {
   void settle(PassSums& sums) const { loops_.linear.settle(sums); }
 
  private:
+  void find_margins(const PassWork& work, Index first, Index last, Chunk& chunk) const;
   const float* margin_slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
   const float* softmax_slopes(const PassWork& work, Index first, Index last, Chunk& chunk, PassSums& sums) const;
   void find_rows(const PassWork& work, LinearVector<const float> vector, Index first, Index last, float* z) const;

@@ -65,6 +65,8 @@ struct LinearLoops {
   void (*sparse_pairs)(const SparseExamples& rows, const float* pairs, float w_bias, float v_bias, float* z, float* u);
   /// g_j += Σ_i d_i x_ij for the features j of [low, high), row by row
   void (*sparse_add)(const SparseExamples& rows, const float* d, Count low, Count high, float* g);
+  /// H_jk += Σ_i d_i x_ij x_ik for the features j of [low, high) and k ≤ j, rows of `stride` floats
+  void (*sparse_add_outer)(const SparseExamples& rows, const float* d, Count low, Count high, float* h, Count stride);
   /// z_i = Σ_j x_ij W_j + b, rows of W.width floats
   void (*sparse_rows)(const SparseExamples& rows, const RowsVector& w, float* z);
   /// G_j += Σ_i x_ij D_i, rows of `width` floats, for the features j of [low, high)

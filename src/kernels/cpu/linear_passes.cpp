@@ -7,7 +7,8 @@
 //   features: so many that clearing and adding such vectors would cost more than the examples. Each thread computes
 //             the margins of some rows; then it adds all rows, in their order, to the features of its own range. On one
 //             thread, too, this is faster than chunk by chunk: θ and g are not in the caches at once.
-// Either way every g_j is the same sum in the same order, whatever the number of threads.
+// Either way every g_j is the same sum in the same order, whatever the number of threads. A Hessian is shared by its
+// rows, as features are.
 #include "cpu/linear_passes.hpp"
 
 #include <algorithm>
@@ -52,6 +53,9 @@ class CpuLinearPasses final : public LinearPasses {
     run(work);
   }
 
+  void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+               LinearVector<const float> theta, const LinearHessian& hessian) override;
+
  private:
   PassSums run(const PassWork& work);
   PassSums by_rows(const PassWork& work, Index blocks);
@@ -79,9 +83,9 @@ PassSums total(const std::vector<PassSums>& sums) {
   return all;
 }
 
-Index chunk_rows(const PassWork& work) {
+/// \param floats of contiguous rows that stay in a cache
+Index chunk_rows(const PassWork& work, Index floats) {
   if (!work.dense()) return kLossBlock;
-  const Index floats = work.loss.classes > 0 ? kSecondCache : kFirstCache;
   return std::clamp<Index>(floats / std::max<Index>(1, work.examples.features) / 16 * 16, 16, kLossBlock);
 }
 
@@ -110,7 +114,7 @@ PassSums CpuLinearPasses::run(const PassWork& work) {
 }
 
 PassSums CpuLinearPasses::by_rows(const PassWork& work, Index blocks) {
-  const Index width = work.width(), chunk = chunk_rows(work);
+  const Index width = work.width(), chunk = chunk_rows(work, work.loss.classes > 0 ? kSecondCache : kFirstCache);
   const Index size = (work.examples.features + 1) * width, stride = round_up_to_line(size);
   const int threads = threads_for(work);
   float* const vectors = vectors_.floats(blocks * stride);
@@ -203,6 +207,38 @@ PassSums CpuLinearPasses::by_features(const PassWork& work) {
     }
   });
   return total(sums);
+}
+
+constexpr Index kHessianRows = 32;  ///< that a thread adds to at once
+
+void CpuLinearPasses::hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
+                              LinearVector<const float> theta, const LinearHessian& hessian) {
+  const PassWork work{examples, loss, scale, theta, {}, {}};
+  const Index count = examples.count, features = examples.features, chunk = chunk_rows(work, kSecondCache);
+  const Index chunks = (count + chunk - 1) / chunk;
+  std::vector<PassSums> sums(static_cast<std::size_t>(chunks));
+  float* const curvatures = margins_.floats(2 * chunks * chunk);
+  const auto last_of = [&](Index first) { return std::min(count, first + chunk); };
+  parallel_for(threads_for(work), chunks, [&](Index number) {
+    float* const z = curvatures + (chunks + number) * chunk;
+    Chunk memory{z, curvatures + number * chunk, {}};
+    PassSums& added = sums[static_cast<std::size_t>(number)];
+    chunks_.curvatures(work, number * chunk, last_of(number * chunk), memory, added);
+    chunks_.settle(added);
+  });
+  const Index shares = threads_ == 1 && !work.dense() ? 1 : (features + kHessianRows - 1) / kHessianRows;
+  float* const scaled = vectors_.floats(work.dense() ? threads_ * chunk * features : 0);
+  parallel_ranges(threads_for(work), shares, [&](Index first_share, Index last_share, int thread) {
+    for (Index i = first_share; i < last_share; ++i) {
+      const Index share = i % 2 == 0 ? i / 2 : shares - 1 - i / 2;  // short and long rows in turn
+      const Index low = features * share / shares, high = features * (share + 1) / shares;
+      for (Index first = 0; first < count; first += chunk) {
+        chunks_.add_outer(work, first, last_of(first), curvatures + first, low, high, hessian,
+                          scaled + thread * chunk * features);
+      }
+    }
+  });
+  if (hessian.bias != nullptr) *hessian.bias_bias += static_cast<float>(total(sums).slope[0]);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "linear/linear_model.hpp"
 #include "unisono/base/errors.hpp"
 
@@ -5,6 +7,9 @@
 
 namespace unisono::models {
 namespace {
+
+constexpr Index kMostHessianRows = 512;  ///< the matrix then fits a core's second cache
+constexpr double kDenseRatio = 16, kSparseRatio = 2;
 
 template <typename Float>
 kernels::LinearVector<Float> vector_at(Index weights, Index bias, std::span<Float> values) {
@@ -68,6 +73,26 @@ void LinearModel::add_hessian_product(const data::Batch& batch, float scale, Vie
     passes_->hessian_product(examples, loss_spec(), scale, vector_at(weights_.weights, weights_.bias, parameters),
                              vector_at(weights_.weights, weights_.bias, v),
                              vector_at(weights_.weights, weights_.bias, product));
+  });
+}
+
+/// A sparse row of r values adds r (r + 1) / 2 products to the matrix, a contiguous one's are made by fast matrix
+/// products. A product with the Hessian uses each value twice (bench_kernels: pass/…).
+double LinearModel::hessian_cost(double row_values) const {
+  const bool possible = loss_ != Kind::softmax && features_ < kMostHessianRows;
+  if (!possible) return std::numeric_limits<double>::infinity();
+  return row_values > 0 ? 1 + row_values / kSparseRatio : 1 + static_cast<double>(features_) / kDenseRatio;
+}
+
+void LinearModel::add_hessian(const data::Batch& batch, float scale, View parameters, MutableView matrix) {
+  const Index n = std::ssize(parameters), weights = weights_.weights, bias = weights_.bias;
+  kernels::LinearHessian hessian{.weights = matrix.data() + weights * (n + 1), .stride = n};
+  if (bias >= 0) {
+    hessian.bias = matrix.data() + bias * n + weights;
+    hessian.bias_bias = matrix.data() + bias * (n + 1);
+  }
+  visit_examples(batch, [&](const kernels::LinearExamples& examples) {
+    passes_->hessian(examples, loss_spec(), scale, vector_at(weights_.weights, weights_.bias, parameters), hessian);
   });
 }
 

@@ -50,6 +50,8 @@ class LinearModel final : public Model, public InPlace, public Convex {
   bool loss_vanishes_at_infinity() const override { return loss_ == Kind::logistic || loss_ == Kind::softmax; }
   void add_data_gradient(const data::Batch& batch, float scale, View parameters, MutableView gradient,
                          kernels::LossSums& sums) override;
+  double hessian_cost(double row_values) const override;
+  void add_hessian(const data::Batch& batch, float scale, View parameters, MutableView matrix) override;
   void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
                            MutableView product) override;
 

@@ -79,11 +79,10 @@ DividedFunction::DividedFunction(TrainContext& run, bool backup)
     : run_(run),
       objective_(*run.objective),
       ranks_(run.communicator.split(0, run.communicator.rank())),
-      shards_(std::ssize(run.state.parameters), ranks_->size()),
-      subtrees_(objective_.portions(), shards_.size(), run.backend),
+      gradients_(sums_of_vectors(std::ssize(run.state.parameters))),
       fate_(*ranks_),
       worker_(*ranks_, fate_, objective_.portions(), run.seconds.straggler_wait, run.clock) {
-  const FloatRange own = shards_.shard(rank());
+  const FloatRange own = shards().shard(rank());
   for (const models::PenalisedRange& one : objective_.penalties()) {
     has_l1_ |= one.l1 > 0;
     has_l2_ |= one.l2 > 0;
@@ -101,6 +100,10 @@ DividedFunction::DividedFunction(TrainContext& run, bool backup)
   team_ = std::make_unique<ThreadTeam>(2, "the coordinator of portions");
 }
 
+DividedFunction::PortionSums DividedFunction::sums_of_vectors(Index size) const {
+  return {VectorShards(size, ranks_->size()), Subtrees(objective_.portions(), size, run_.backend)};
+}
+
 // Evaluations
 // -------------------------------------------------------------------------------------------------------------------
 
@@ -110,24 +113,62 @@ double DividedFunction::value_and_gradient(View x, MutableView gradient) {
       [this](int portion, MutableView sum, kernels::LossSums& into, const models::Objective::Between& between) {
         return objective_.add_gradient(portion, run_.state, sum, into, between);
       },
-      gradient);
+      gradients_, gradient);
   evaluated_.push_back({hash_bytes(std::as_bytes(x)), losses});
   add_penalty_gradient(x, gradient);
   freeze(gradient);
   return losses.loss / static_cast<double>(objective_.examples()) + (has_l2_ ? penalty(x) : 0);
 }
 
-void DividedFunction::hessian_times(View x, View v, MutableView product) {
-  if (!is_at(x)) place(x, run_.state.parameters);
-  if (direction_.size() == 0) direction_ = Buffer(shards_.size());
+bool DividedFunction::hessian_times(View x, View v, MutableView product) {
+  if (direction_.size() == 0) direction_ = Buffer(shards().size());
   place(v, direction_.view());
-  pass(
-      [this](int portion, MutableView sum, kernels::LossSums&, const models::Objective::Between& between) {
-        return objective_.add_hessian_product(portion, run_.state, direction_.view(), sum, between);
-      },
-      product);
+  const bool formed = hessian_ != nullptr && equal_everywhere(x, hessian_->x.view());
+  if (formed) {
+    multiply(*hessian_, direction_.view(), product);
+  } else {
+    settle_theta(x);
+    pass(
+        [this](int portion, MutableView sum, kernels::LossSums&, const models::Objective::Between& between) {
+          return objective_.add_hessian_product(portion, run_.state, direction_.view(), sum, between);
+        },
+        gradients_, product);
+  }
   add_penalty_gradient(v, product);  // ∇²(l2/2 Σ x²) v = l2 v
   freeze(product);
+  return !formed;
+}
+
+void DividedFunction::form_hessian(View x) {
+  const Index n = shards().size();
+  if (hessian_ == nullptr) {
+    hessian_ = std::make_unique<HessianMatrix>(HessianMatrix{sums_of_vectors(n * n), Buffer(size()), {}, Buffer(n * n)});
+    hessian_->shard = Buffer(hessian_->sums.shards.shard_size(rank()));
+  }
+  std::ranges::copy(x, hessian_->x.data());
+  settle_theta(x);
+  pass(
+      [this](int portion, MutableView sum, kernels::LossSums&, const models::Objective::Between& between) {
+        return objective_.add_hessian(portion, run_.state, sum, between);
+      },
+      hessian_->sums, hessian_->shard.view());
+  const Phase phase(run_, run_.seconds.exposed_communication);
+  const MutableView whole = hessian_->values.view();
+  run_.counters.batch.sent_bytes += gather_shards(*ranks_, hessian_->sums.shards, hessian_->shard.view(), whole);
+  for (Index i = 0; i < n; ++i) {
+    for (Index j = 0; j < i; ++j) whole.data()[j * n + i] = whole.data()[i * n + j];
+  }
+}
+
+/// product = this rank's shard of Hv.
+void DividedFunction::multiply(const HessianMatrix& hessian, View v, MutableView product) const {
+  const Phase phase(run_, run_.seconds.optimizer);
+  const FloatRange own = shards().shard(rank());
+  std::ranges::fill(product, 0.0F);
+  for (Index i = 0; i < std::ssize(v); ++i) {
+    const FloatRange row{i * std::ssize(v) + own.first, i * std::ssize(v) + own.last};
+    run_.backend.axpby(v.data()[i], part(hessian.values.view(), row), 1, product);
+  }
 }
 
 /// Elements that are not trained have no derivatives.
@@ -140,17 +181,22 @@ void DividedFunction::freeze(MutableView vector) const {
   std::ranges::fill(part(vector, FloatRange{first, std::ssize(vector)}), 0.0F);
 }
 
-/// Whether θ is that of x.
-bool DividedFunction::is_at(View x) {
+/// Whether two vectors are equal, of which each rank has its shards.
+bool DividedFunction::equal_everywhere(View shard, View other) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  const bool same = std::ranges::equal(x, part(run_.state.parameters, shards_.shard(rank())));
-  return ranks_->max(same ? 0 : 1) == 0;
+  return ranks_->max(std::ranges::equal(shard, other) ? 0 : 1) == 0;
+}
+
+/// θ ← that of x, where it is not.
+void DividedFunction::settle_theta(View x) {
+  const MutableView theta = run_.state.parameters;
+  if (!equal_everywhere(x, part(View(theta), shards().shard(rank())))) place(x, theta);
 }
 
 /// whole ← all ranks' shards.
 void DividedFunction::place(View x, MutableView whole) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  run_.counters.batch.sent_bytes += gather_shards(*ranks_, shards_, x, whole);
+  run_.counters.batch.sent_bytes += gather_shards(*ranks_, shards(), x, whole);
 }
 
 kernels::LossSums DividedFunction::settle(View x) {
@@ -195,14 +241,14 @@ void DividedFunction::add_penalty_gradient(View x, MutableView gradient) const {
 /// Each piece has sums of its own; zeros of the other ranks do not change them, so that the order in which an allreduce
 /// adds does not matter.
 void DividedFunction::sum(std::span<double> sums, const AddTerms& add) {
-  const auto pieces = static_cast<std::size_t>(shards_.pieces());
+  const auto pieces = static_cast<std::size_t>(shards().pieces());
   std::vector<double> by_piece(pieces * sums.size());
-  const FloatRange own = shards_.pieces_of(rank());
-  const Index start = shards_.shard(rank()).first;
+  const FloatRange own = shards().pieces_of(rank());
+  const Index start = shards().shard(rank()).first;
   {
     const Phase phase(run_, run_.seconds.optimizer);
     for (Index number = own.first; number < own.last; ++number) {
-      const FloatRange piece = shards_.piece(number);
+      const FloatRange piece = shards().piece(number);
       add(piece.first - start, piece.last - start,
           std::span(by_piece).subspan(static_cast<std::size_t>(number) * sums.size(), sums.size()));
     }
@@ -231,20 +277,20 @@ double DividedFunction::largest_magnitude(View v) {
 // Passes over the training set
 // -------------------------------------------------------------------------------------------------------------------
 
-kernels::LossSums DividedFunction::pass(const Compute& compute, MutableView shard) {
+kernels::LossSums DividedFunction::pass(const Compute& compute, PortionSums& sums, MutableView shard) {
   ++passes_;
-  subtrees_.clear();
+  sums.subtrees.clear();
   finished_.clear();
-  compute_portions(compute);
+  compute_portions(compute, sums.subtrees);
   kernels::LossSums losses;
-  add_up(shard, losses);
+  add_up(sums, shard, losses);
   return losses;
 }
 
-void DividedFunction::compute_portions(const Compute& compute) {
+void DividedFunction::compute_portions(const Compute& compute, Subtrees& subtrees) {
   if (ranks_->size() == 1) {
     for (int portion = 0; portion < objective_.portions(); ++portion) {
-      compute_portion(compute, portion, [] { return true; });
+      compute_portion(compute, subtrees, portion, [] { return true; });
     }
     return;
   }
@@ -252,7 +298,7 @@ void DividedFunction::compute_portions(const Compute& compute) {
     try {
       if (thread == 1) return coordinator_->serve(passes_);
       worker_.work(passes_, [&](int portion, const std::function<bool()>& go_on) {
-        return compute_portion(compute, portion, go_on);
+        return compute_portion(compute, subtrees, portion, go_on);
       });
     } catch (...) {
       fate_.give_up(std::current_exception());
@@ -262,7 +308,8 @@ void DividedFunction::compute_portions(const Compute& compute) {
   fate_.rethrow_cause();
 }
 
-bool DividedFunction::compute_portion(const Compute& compute, int portion, const std::function<bool()>& go_on) {
+bool DividedFunction::compute_portion(const Compute& compute, Subtrees& subtrees, int portion,
+                                      const std::function<bool()>& go_on) {
   const ScopedTimer timer(run_.seconds.compute, run_.clock);
   kernels::LossSums losses;
   Stopwatch watch;
@@ -277,24 +324,24 @@ bool DividedFunction::compute_portion(const Compute& compute, int portion, const
     }
     return go_on();
   };
-  const bool finished = compute(portion, subtrees_.leaf(), losses, between);
+  const bool finished = compute(portion, subtrees.leaf(), losses, between);
   ++(finished ? run_.counters.batch.portions : run_.counters.batch.cancelled);
   if (!finished) return false;
   finished_.emplace_back(portion, losses);
-  subtrees_.add(portion);
+  subtrees.add(portion);
   return true;
 }
 
 /// The ranks tell each other which nodes of the tree they hold, and add these up.
-void DividedFunction::add_up(MutableView shard, kernels::LossSums& losses) {
+void DividedFunction::add_up(PortionSums& sums, MutableView shard, kernels::LossSums& losses) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  const comm::TreeSum order(subtrees_.tree(), gather_all(*ranks_, subtrees_.nodes()));
-  const std::vector<View> vectors = subtrees_.vectors();
-  run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, shards_, shard);
+  const comm::TreeSum order(sums.subtrees.tree(), gather_all(*ranks_, sums.subtrees.nodes()));
+  const std::vector<View> vectors = sums.subtrees.vectors();
+  run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, sums.shards, shard);
   run_.counters.batch.nodes += std::ssize(order.inputs);
 
   std::vector<FinishedPortion> own;
-  for (const auto& [portion, sums] : finished_) own.push_back(message_of(portion, sums));
+  for (const auto& [portion, losses_of] : finished_) own.push_back(message_of(portion, losses_of));
   std::map<std::int64_t, FinishedPortion> all;  // those of several ranks are equal
   for (const auto& rank : gather_all(*ranks_, own)) {
     for (const FinishedPortion& one : rank) all.emplace(one.portion, one);

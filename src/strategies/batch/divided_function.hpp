@@ -26,10 +26,12 @@ class DividedFunction final : public optim::BatchFunction {
   /// Collective. \param run must outlive it
   DividedFunction(TrainContext& run, bool backup);
 
-  const VectorShards& shards() const { return shards_; }
-  Index size() const override { return shards_.shard_size(rank()); }
+  const VectorShards& shards() const { return gradients_.shards; }
+  Index size() const override { return shards().shard_size(rank()); }
   double value_and_gradient(View x, MutableView gradient) override;
-  void hessian_times(View x, View v, MutableView product) override;
+  bool hessian_times(View x, View v, MutableView product) override;
+  double hessian_cost() const override { return objective_.hessian_cost(); }
+  void form_hessian(View x) override;
   void sum(std::span<double> sums, const AddTerms& add) override;
   double largest_magnitude(View v) override;
   std::span<const optim::L1Range> l1() const override { return l1_; }
@@ -45,13 +47,27 @@ class DividedFunction final : public optim::BatchFunction {
  private:
   using Compute = std::function<bool(int portion, MutableView sum, kernels::LossSums& losses,
                                      const models::Objective::Between& between)>;
+  /// What the portions of a pass are added up to: vectors, each rank's shard of their sum.
+  struct PortionSums {
+    VectorShards shards;
+    Subtrees subtrees;
+  };
+  /// ∇²f at a point, without the penalties; all of it on each rank.
+  struct HessianMatrix {
+    PortionSums sums;
+    Buffer x, shard;
+    Buffer values;  ///< [N][N]
+  };
+  PortionSums sums_of_vectors(Index size) const;
   int rank() const { return run_.communicator.rank(); }
   void place(View x, MutableView whole);
-  bool is_at(View x);
-  kernels::LossSums pass(const Compute& compute, MutableView shard);
-  void compute_portions(const Compute& compute);
-  bool compute_portion(const Compute& compute, int portion, const std::function<bool()>& go_on);
-  void add_up(MutableView shard, kernels::LossSums& losses);
+  bool equal_everywhere(View shard, View other);
+  void settle_theta(View x);
+  kernels::LossSums pass(const Compute& compute, PortionSums& sums, MutableView shard);
+  void compute_portions(const Compute& compute, Subtrees& subtrees);
+  bool compute_portion(const Compute& compute, Subtrees& subtrees, int portion, const std::function<bool()>& go_on);
+  void add_up(PortionSums& sums, MutableView shard, kernels::LossSums& losses);
+  void multiply(const HessianMatrix& hessian, View v, MutableView product) const;
   double penalty(View x);
   void add_penalty_gradient(View x, MutableView gradient) const;
   void freeze(MutableView vector) const;
@@ -65,8 +81,7 @@ class DividedFunction final : public optim::BatchFunction {
   TrainContext& run_;
   models::Objective& objective_;
   std::unique_ptr<comm::Communicator> ranks_;  ///< for the messages of this object alone
-  VectorShards shards_;
-  Subtrees subtrees_;
+  PortionSums gradients_;
   CommonFate fate_;
   std::unique_ptr<Coordinator> coordinator_;  ///< on rank 0 of several
   std::unique_ptr<ThreadTeam> team_;          ///< its thread and the caller's; null: there is no coordinator here
@@ -78,6 +93,7 @@ class DividedFunction final : public optim::BatchFunction {
   std::vector<FloatRange> trainable_;                        ///< likewise
   bool has_l2_ = false, has_l1_ = false;                     ///< on any rank
   Buffer direction_;                                         ///< [N] of Hessian products; empty until needed
+  std::unique_ptr<HessianMatrix> hessian_;                   ///< null: none was formed
   std::vector<Evaluated> evaluated_;                         ///< the point of the last `settle`, and those since then
 };
 

@@ -159,6 +159,24 @@ void sparse_add(const SparseExamples& rows, const float* d, Count low, Count hig
   (rows.values != nullptr ? add_values<true> : add_values<false>)(rows, d, low, high, g);
 }
 
+template <bool kValues>
+void add_outer(const SparseExamples& rows, const float* d, Count low, Count high, float* h, Count stride) {
+  for (Count i = rows.first; i < rows.last; ++i) {
+    const Part part = part_of(rows, i, low, high);
+    const auto begin = static_cast<Count>(rows.offsets[i]);
+    const float slope = *d++;
+    for (Count j = part.begin; j < part.end; ++j) {
+      float* const row = h + static_cast<Count>(rows.columns[j]) * stride;
+      const float factor = kValues ? slope * rows.values[j] : slope;
+      for (Count k = begin; k <= j; ++k) row[rows.columns[k]] += kValues ? factor * rows.values[k] : factor;
+    }
+  }
+}
+
+void sparse_add_outer(const SparseExamples& rows, const float* d, Count low, Count high, float* h, Count stride) {
+  (rows.values != nullptr ? add_outer<true> : add_outer<false>)(rows, d, low, high, h, stride);
+}
+
 // Rows of weights
 // ---------------
 
@@ -209,6 +227,7 @@ void add_linear_sparse_pass(Loops& loops) {
   loops.linear.sparse_margins = sparse_margins;
   loops.linear.sparse_pairs = sparse_pairs;
   loops.linear.sparse_add = sparse_add;
+  loops.linear.sparse_add_outer = sparse_add_outer;
   loops.linear.sparse_rows = sparse_rows;
   loops.linear.sparse_add_rows = sparse_add_rows;
 }
