@@ -1,5 +1,5 @@
 // Passes of linear models over many examples with one θ, on one core and on all: values of features per second (one
-// product in the margin and one in the gradient each), and bytes of the triad's or flops of the peak.
+// product in the margin and one in the gradient each; a Hessian matrix takes more of them), and bytes of the triad's or flops of the peak.
 //   dense rows that no cache holds: 4 bytes a value are read once
 //   sparse:  4 bytes a value for its column, 4 for itself, and θ and g, which caches hold or not
 #include <memory>
@@ -18,7 +18,7 @@ using Floats = std::vector<float>;
 struct PassCase {
   std::vector<std::uint64_t> offsets{0};
   std::vector<std::uint32_t> columns;
-  Floats values, answers;
+  Floats values, answers, matrix;
   SparseRows rows;
   kernels::LinearExamples examples;
   kernels::LinearLossSpec loss;
@@ -71,44 +71,58 @@ std::shared_ptr<PassCase> dense_case(Index count, Index features, Index classes)
   return made;
 }
 
-void add_pass(const std::string& name, const std::function<std::shared_ptr<PassCase>()>& make, Work each) {
+/// Calls visit(name, pass) for each kind of pass that a case allows; pass(passes, case).
+template <typename Visit>
+void for_each_pass(bool matrix, const Visit& visit) {
+  using kernels::LinearPasses;
+  visit("/gradient", [](LinearPasses& passes, PassCase& c) {
+    kernels::LossSums sums;
+    passes.gradient(c.examples, c.loss, 1e-6F, c.at<const float>(c.theta), c.at<float>(c.g), sums);
+  });
+  visit("/hessian_product", [](LinearPasses& passes, PassCase& c) {
+    passes.hessian_product(c.examples, c.loss, 1e-6F, c.at<const float>(c.theta), c.at<const float>(c.v),
+                           c.at<float>(c.g));
+  });
+  if (!matrix) return;
+  visit("/hessian", [](LinearPasses& passes, PassCase& c) {
+    const Index n = c.examples.features + 1;
+    c.matrix.resize(static_cast<std::size_t>(n * n));
+    passes.hessian(c.examples, c.loss, 1e-6F, c.at<const float>(c.theta),
+                   {c.matrix.data(), n, c.matrix.data() + n * (n - 1), c.matrix.data() + n * n - 1});
+  });
+}
+
+void add_pass(const std::string& name, const std::function<std::shared_ptr<PassCase>()>& make, Work each,
+              bool matrix = false) {
   std::vector<int> counts{1};
   if (const int all = static_cast<int>(std::thread::hardware_concurrency()); all > 1) counts.push_back(all);
-  for (const bool product : {false, true}) {
+  for_each_pass(matrix, [&](const std::string& kind, auto pass) {
     for (const int threads : counts) {
-      const std::string full = name + (product ? "/hessian" : "/gradient") + "/threads:" + std::to_string(threads);
+      const std::string full = name + kind + "/threads:" + std::to_string(threads);
       const auto entry = benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
         static std::string made_name;
         static std::shared_ptr<PassCase> made;
         if (made_name != name) made.reset(), made = make(), made_name = name;
         PassCase& c = *made;
         const auto passes = kernels::make_linear_passes(threads);
-        kernels::LossSums sums;
-        for (auto _ : state) {
-          if (product) {
-            passes->hessian_product(c.examples, c.loss, 1e-6F, c.at<const float>(c.theta), c.at<const float>(c.v),
-                                    c.at<float>(c.g));
-          } else {
-            passes->gradient(c.examples, c.loss, 1e-6F, c.at<const float>(c.theta), c.at<float>(c.g), sums);
-          }
-        }
+        for (auto _ : state) pass(*passes, c);
         state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(c.products));
         report(state, c.products * each, threads);
       });
       if (threads > 1) entry->UseRealTime();
     }
-  }
+  });
 }
 
 const bool registered = [] {
   add_pass(
-      "logistic_pass/14of123", [] { return sparse_case(32561, 123, 14, true, 0); }, in_bytes(4));  // as a9a
+      "logistic_pass/14of123", [] { return sparse_case(32561, 123, 14, true, 0); }, in_bytes(4), true);  // as a9a
   add_pass(
       "logistic_pass/50of47k", [] { return sparse_case(20000, 47236, 50, false, 0); }, in_bytes(8));
   add_pass(
       "logistic_pass/50of1250k", [] { return sparse_case(20000, 1250000, 50, false, 0); }, in_bytes(8));
   add_pass(
-      "logistic_pass/dense100", [] { return dense_case(1000000, 100, 0); }, in_bytes(4));
+      "logistic_pass/dense100", [] { return dense_case(1000000, 100, 0); }, in_bytes(4), true);
   add_pass(
       "softmax_pass/dense784x10", [] { return dense_case(20000, 784, 10); }, in_flops(40));
   add_pass(

@@ -9,7 +9,7 @@ namespace unisono::models {
 namespace {
 
 constexpr Index kMostHessianRows = 512;  ///< the matrix then fits a core's second cache
-constexpr double kDenseRatio = 16, kSparseRatio = 2;
+constexpr double kDenseRatio = 12, kSparseRatio = 2;
 
 template <typename Float>
 kernels::LinearVector<Float> vector_at(Index weights, Index bias, std::span<Float> values) {
@@ -77,7 +77,7 @@ void LinearModel::add_hessian_product(const data::Batch& batch, float scale, Vie
 }
 
 /// A sparse row of r values adds r (r + 1) / 2 products to the matrix, a contiguous one's are made by fast matrix
-/// products. A product with the Hessian uses each value twice (bench_kernels: pass/…).
+/// products. A product with the Hessian uses each value twice (bench_kernels: logistic_pass).
 double LinearModel::hessian_cost(double row_values) const {
   const bool possible = loss_ != Kind::softmax && features_ < kMostHessianRows;
   if (!possible) return std::numeric_limits<double>::infinity();
