@@ -263,6 +263,8 @@ class Refused(BinaryTest):
         self.refused("'accumulate' means nothing", "train.accumulate=2")
         self.refused("'schedule' means nothing", "schedule.kind=cosine")
         self.refused('data.partition = "fixed" means nothing', "data.partition=fixed")
+        self.refused("data.order means nothing", "data.order=strata")
+        self.refused("replica.recompute means nothing", "replica.recompute=all", config=NETWORK)
 
     def test_methods_and_strategy_need_each_other(self):
         self.refused('set strategy.kind = batch', "strategy.kind=allreduce")

@@ -28,6 +28,8 @@ void require_method(ConfigVisitor& visitor, const Config& config) {
   visitor.require("data", !config.whole_batch() || config.data.partition != data::Partition::fixed,
                   "data.partition = \"fixed\" means nothing here: portions of the whole set are dealt to the ranks; "
                   "remove it");
+  visitor.require("data", !config.whole_batch() || config.data.order == data::Order::random,
+                  "data.order means nothing here: every step uses the whole set; remove it");
   visitor.require("replica", !config.whole_batch() || config.replica.recompute == strategies::Recompute::none,
                   "replica.recompute means nothing here: a portion's gradient takes few examples at a time; remove it");
   const bool strategy = traits_of(config.strategy).whole_batch;
