@@ -46,7 +46,19 @@ std::vector<PenalisedRange> added(const std::vector<PenalisedRange>& penalties) 
   return sum;
 }
 
+/// The largest batch where `count` examples are cut into the fewest batches of at most `most`, all about as large.
+Index even_batch(Index count, Index most) {
+  const Index batches = std::max<Index>(1, (count + most - 1) / most);
+  return std::max<Index>(1, (count + batches - 1) / batches);
+}
+
 }  // namespace
+
+Index network_batch(Index count, Index most) {
+  constexpr Index kVector = 16;
+  const Index vectors = (even_batch(count, most) + kVector - 1) / kVector;
+  return std::min(vectors * kVector, most);
+}
 
 void Objective::require(Model& model, const data::DatasetInfo& data) {
   model.require_gradient();
@@ -70,16 +82,15 @@ Objective::Objective(Model& model, kernels::Backend& backend, data::Dataset& dat
   penalties_ = added(penalties);
 }
 
-/// Examples of a batch: for linear models all batches of a portion have about as many.
+/// Examples of a batch: all batches of a portion have about as many.
 Index Objective::batch_size(int portion) const {
-  if (convex_ == nullptr) return terms_.batch_size;
   const data::DatasetInfo& info = data_.info();
+  const Index count = info.train * (portion + 1) / terms_.portions - info.train * portion / terms_.portions;
+  if (convex_ == nullptr) return network_batch(count, terms_.batch_size);
   const double row = info.row_values > 0 ? info.row_values : static_cast<double>(info.features.size());
   const double cost = std::max(row, 1.0) * (1 + static_cast<double>(model_.output_size()) / 8);
   const auto most = static_cast<Index>(std::max(64.0, kNanosecondsOfBatch / cost));
-  const Index count = info.train * (portion + 1) / terms_.portions - info.train * portion / terms_.portions;
-  const Index batches = std::max<Index>(1, (count + most - 1) / most);
-  return std::max<Index>(1, (count + batches - 1) / batches);
+  return even_batch(count, most);
 }
 
 /// Calls visit(batch) for the portion's batches. \return whether it was not stopped

@@ -179,7 +179,10 @@ class Memory(BinaryTest):
             told = json.loads(self.succeed("info", "config.toml", "--json", *words, ranks=ranks).out)
             self.train("run", "--overwrite", *words, ranks=ranks)
             measured = self.summary("run")["peak_memory_bytes"]
-            self.assertLess(abs(told["peak_memory_bytes"] - measured), 0.15 * measured, (ranks, told, measured))
+            # Which portions a rank gets decides how many sums it holds at once; predicted are the most.
+            most = (0.15 if ranks == 1 else 0.35) * measured
+            self.assertLess(told["peak_memory_bytes"] - measured, most, (ranks, told, measured))
+            self.assertGreater(told["peak_memory_bytes"], 0.95 * measured, (ranks, told, measured))
 
 
 class Ended(BinaryTest):

@@ -277,6 +277,16 @@ TEST_CASE("a Hessian matrix of portions times a vector is the product with the H
   }
 }
 
+TEST_CASE("passes of a network over a portion are about equally large, and whole vectors where possible",
+          "[objective]") {
+  CHECK(network_batch(312, 512) == 312 + 8);  // all of them in one pass
+  CHECK(network_batch(512, 512) == 512);
+  CHECK(network_batch(513, 512) == 272);
+  CHECK(network_batch(1875, 512) == 480);
+  CHECK(network_batch(23, 5) == 5);
+  CHECK(network_batch(0, 512) >= 1);
+}
+
 TEST_CASE("a portion can be stopped after each batch", "[objective]") {
   const test::TempDir folder;
   Setup setup(folder / "set.h5", network(kSmooth), kTerms);

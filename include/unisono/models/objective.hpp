@@ -12,12 +12,16 @@ namespace unisono::models {
 /// The settings of an Objective.
 struct ObjectiveTerms {
   int portions = 1;                       ///< that the training set is divided into
-  Index batch_size = 256;                 ///< examples per pass of the model; linear models have their own
+  Index batch_size = 512;                 ///< the most examples per pass of a network; linear models have their own
   std::vector<float> class_weights = {};  ///< [K] of examples' losses, by their label; empty: all are 1
   double weight_decay = 0;                ///< λ
   bool decay_biases_and_norms = false;
   data::Delivery delivery = {};
 };
+
+/// Examples per pass of a network over a portion with `count` of them: at most `most`. Passes are about equally large,
+/// since small ones are slower per example, and of full vectors of 16 examples where possible.
+Index network_batch(Index count, Index most);
 
 /// The function that training on the whole set minimises:
 ///     f(θ) = (1/n) Σ_i w_i ℓ_i(θ) + R(θ)         over the n training examples

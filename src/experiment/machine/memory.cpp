@@ -7,7 +7,9 @@
 #include "machine/parts.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
+#include "unisono/models/objective.hpp"
 #include "unisono/optim/optimizer.hpp"
+#include "unisono/strategies/batch_settings.hpp"
 #include "unisono/strategies/reproducible_sum.hpp"
 
 namespace unisono::experiment {
@@ -46,7 +48,11 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
 
 /// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
-  if (context.config.whole_batch()) return std::min<Index>(models::ObjectiveTerms{}.batch_size, context.data.train);
+  if (context.config.whole_batch()) {
+    const int portions = strategies::portions_of(context.config.strategy, context.model, context.data);
+    const Index largest = (context.data.train + portions - 1) / portions;
+    return std::min(largest, models::network_batch(largest, models::ObjectiveTerms{}.batch_size));
+  }
   const int workers = context.strategy.workers(context.ranks);
   const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;
