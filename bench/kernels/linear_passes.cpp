@@ -1,5 +1,6 @@
 // Passes of linear models over many examples with one θ, on one core and on all: values of features per second (one
-// product in the margin and one in the gradient each; a Hessian matrix takes more of them), and bytes of the triad's or flops of the peak.
+// product in the margin and one in the gradient each; a Hessian matrix takes more of them), and bytes of the triad's or
+// flops of the peak.
 //   dense rows that no cache holds: 4 bytes a value are read once
 //   sparse:  4 bytes a value for its column, 4 for itself, and θ and g, which caches hold or not
 #include <memory>

@@ -7,9 +7,7 @@
 
 namespace unisono::comm {
 
-Slice slice_of(Index n, int rank, int size) {
-  return {share_of(n, rank, size), share_of(n, rank + 1, size)};
-}
+Slice slice_of(Index n, int rank, int size) { return {share_of(n, rank, size), share_of(n, rank + 1, size)}; }
 
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }
 

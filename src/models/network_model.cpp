@@ -102,14 +102,6 @@ void NetworkModel::loss_and_gradient(const data::Batch& batch, float scale, Mode
   if (gathers_moments(batch) && batch.last_of_step) apply_moments(now, batch.micro_batches);
 }
 
-void NetworkModel::loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
-  nn::Pass now = pass(batch, state, true);
-  now.updates_statistics = false;
-  const View outputs = network_.forward(now, inputs_of(batch), workspace(batch.size, true));
-  if (batch.size == 0) return;
-  loss_->apply(context_.backend, batch.size, outputs, {batch.labels, batch.targets}, {0, batch.weights}, {}, sums);
-}
-
 View NetworkModel::infer(const data::Batch& batch, ModelState state) {
   return network_.forward(pass(batch, state, false), inputs_of(batch), workspace(batch.size, false));
 }

@@ -60,6 +60,13 @@ Index network_batch(Index count, Index most) {
   return std::min(vectors * kVector, most);
 }
 
+Index objective_batch(Model& model, const data::DatasetInfo& data, Index count, Index most) {
+  if (model.convex() == nullptr) return network_batch(count, most);
+  const double row = data.row_values > 0 ? data.row_values : static_cast<double>(data.features.size());
+  const double cost = std::max(row, 1.0) * (1 + static_cast<double>(model.output_size()) / 8);
+  return even_batch(count, static_cast<Index>(std::max(64.0, kNanosecondsOfBatch / cost)));
+}
+
 void Objective::require(Model& model, const data::DatasetInfo& data) {
   model.require_gradient();
   model.require_deterministic();
@@ -82,22 +89,12 @@ Objective::Objective(Model& model, kernels::Backend& backend, data::Dataset& dat
   penalties_ = added(penalties);
 }
 
-/// Examples of a batch: all batches of a portion have about as many.
-Index Objective::batch_size(int portion) const {
-  const data::DatasetInfo& info = data_.info();
-  const Index count = info.train * (portion + 1) / terms_.portions - info.train * portion / terms_.portions;
-  if (convex_ == nullptr) return network_batch(count, terms_.batch_size);
-  const double row = info.row_values > 0 ? info.row_values : static_cast<double>(info.features.size());
-  const double cost = std::max(row, 1.0) * (1 + static_cast<double>(model_.output_size()) / 8);
-  const auto most = static_cast<Index>(std::max(64.0, kNanosecondsOfBatch / cost));
-  return even_batch(count, most);
-}
-
 /// Calls visit(batch) for the portion's batches. \return whether it was not stopped
 template <typename Visit>
 bool Objective::visit_portion(int portion, const Between& between, Visit visit) {
-  const auto source =
-      data_.training_part(portion, terms_.portions, batch_size(portion), terms_.class_weights, terms_.delivery);
+  const Index n = examples(), count = n * (portion + 1) / terms_.portions - n * portion / terms_.portions;
+  const Index batch_size = objective_batch(model_, data_.info(), count, terms_.batch_size);
+  const auto source = data_.training_part(portion, terms_.portions, batch_size, terms_.class_weights, terms_.delivery);
   while (auto batch = source->next()) {
     batch->whole = true;
     visit(*batch);

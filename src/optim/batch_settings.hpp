@@ -20,7 +20,7 @@ inline constexpr Named<LineSearchKind> kLineSearchKinds[] = {
 struct BatchStopping {
   double gradient_tolerance = 1e-5;  ///< of max |∇f|
   double function_tolerance = 0;     ///< of the change of f over an iteration, relative to |f|; 0: off
-  std::int64_t passes = 0;           ///< evaluations and products after which no iteration begins; 0: no limit
+  std::int64_t passes = 0;           ///< over the set, after which no iteration begins; 0: no limit
   void describe(ConfigVisitor& visitor);
 };
 

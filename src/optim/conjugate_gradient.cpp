@@ -85,9 +85,10 @@ BatchIteration ConjugateGradient::iterate(BatchFunction& f, MutableView x) {
   progress_.begin();
   if (!progress_.has_started()) start(f, x);
   if (progress_.ended()) return progress_.iteration();
-  const bool conjugate = !steepest_;
-  bool found = search(f, x, conjugate ? turn() : restart());
-  if (!found && conjugate) found = search(f, x, restart());
+  const double slope = steepest_ ? 0 : turn();
+  const bool falls = slope < 0;
+  bool found = search(f, x, falls ? slope : restart());
+  if (!found && falls) found = search(f, x, restart());
   found ? take(f, x) : progress_.end(BatchEnd::no_decrease);
   return progress_.iteration();
 }
@@ -105,14 +106,15 @@ double ConjugateGradient::restart() {
   return -length_ * gg_;
 }
 
-/// d ← −g̃ + β d, p = c d_old + α d; p = c d where nothing but rounding errors is left of g̃. \return ∇f·p
+/// d ← −g̃ + β d, p = c d_old + α d; p = c d where nothing but rounding errors is left of g̃. \return ∇f·p:
+/// not negative where p is of no use, and d is to be −∇f
 double ConjugateGradient::turn() {
   turns_ = gg_ + rest_ * (2 * gh_ + rest_ * hh_) > kNegligible * gg_;
   if (!turns_) return go_on();
   const double beta = beta_of(gh_ + rest_ * hh_);
   length_ = kPrudence * std::exp(usual_);
   const double slope = rest_ * gd_ + length_ * (beta * gd_ - gg_ - rest_ * gh_);
-  if (!(slope < 0)) return restart();
+  if (!(slope < 0)) return slope;
   const auto keep = static_cast<float>(beta), rest = static_cast<float>(rest_), alpha = static_cast<float>(length_);
   const float *const g = gradient().data(), *const h = curvature().data();
   for (Index i = 0; i < path_.size(); ++i) {

@@ -10,8 +10,9 @@
 namespace unisono::optim {
 namespace {
 
-/// So many iterations may pass without a smaller value or gradient. Methods whose values may rise have fewer of them.
-constexpr std::int64_t kMostIdle = 20;
+/// So many iterations may pass without a smaller value or gradient, where every step is to lower the value, and where
+/// values may rise.
+constexpr std::int64_t kMostIdle = 20, kMostIdleNonmonotone = 100;
 
 }  // namespace
 
@@ -38,7 +39,7 @@ void BatchProgress::start(double value, double magnitude, double smooth) {
   magnitude_ = best_magnitude_ = now_.gradient_magnitude = magnitude;
   started_ = std::isfinite(value) && std::isfinite(smooth);
   if (!started_) return end(BatchEnd::not_finite);
-  if (smooth == 0) return end(BatchEnd::constant);
+  if (smooth == 0 && magnitude == 0) return end(BatchEnd::constant);
   if (magnitude <= stopping_.gradient_tolerance) end(BatchEnd::gradient);
 }
 
@@ -56,7 +57,7 @@ void BatchProgress::arrive(double value, double magnitude, double step_length) {
   const double tolerance = stopping_.function_tolerance;
   if (tolerance > 0 && change <= tolerance * std::abs(value)) return end(BatchEnd::function);
   if (stopping_.passes > 0 && passes_ >= stopping_.passes) return end(BatchEnd::passes);
-  if (has_stalled()) end(BatchEnd::no_decrease);
+  if (has_stalled()) end(BatchEnd::stalled);
 }
 
 /// Where rounding errors are larger than what is left to gain, values and gradients only wander.
@@ -65,7 +66,7 @@ bool BatchProgress::has_stalled() {
   best_value_ = std::min(best_value_, value_);
   best_magnitude_ = std::min(best_magnitude_, magnitude_);
   idle_ = better ? 0 : idle_ + 1;
-  return idle_ >= kMostIdle;
+  return idle_ >= (nonmonotone_ ? kMostIdleNonmonotone : kMostIdle);
 }
 
 void BatchProgress::save(std::vector<double>& scalars) const {

@@ -14,7 +14,9 @@ namespace unisono::optim {
 /// Where a method stands, and what it has asked for: f and max |∇f| at x, and passes. Decides when to end.
 class BatchProgress {
  public:
-  explicit BatchProgress(const BatchStopping& stopping) : stopping_(stopping) {}
+  /// \param nonmonotone values may rise
+  explicit BatchProgress(const BatchStopping& stopping, bool nonmonotone = false)
+      : stopping_(stopping), nonmonotone_(nonmonotone) {}
 
   /// Begins an iteration.
   void begin() { now_ = {.value = value_, .gradient_magnitude = magnitude_}; }
@@ -50,6 +52,7 @@ class BatchProgress {
   bool has_stalled();
 
   BatchStopping stopping_;
+  bool nonmonotone_;
   BatchIteration now_{};
   bool started_ = false;
   double value_ = 0, magnitude_ = 0;

@@ -28,7 +28,9 @@ struct DescentSettings {
 class GradientDescent final : public BatchMethod {
  public:
   GradientDescent(const DescentSettings& settings, Index size)
-      : nonmonotone_(settings.line_search == LineSearchKind::armijo), progress_(settings.stopping), step_(size) {
+      : nonmonotone_(settings.line_search == LineSearchKind::armijo),
+        progress_(settings.stopping, nonmonotone_),
+        step_(size) {
     state_.push_back({"descent", Buffer(size)});
   }
 

@@ -52,8 +52,7 @@ LbfgsHistory::GradientPiece Lbfgs::piece_of(BatchFunction& f, View x) {
 
 void Lbfgs::start(BatchFunction& f, View x) {
   progress_.start(f, x, gradient().view());
-  history_.clear();
-  if (!progress_.ended()) history_.update(f, pairs(), piece_of(f, x));
+  if (!progress_.ended()) history_.restart(f, piece_of(f, x));
 }
 
 void Lbfgs::iterate_smooth(BatchFunction& f, MutableView x) {

@@ -121,22 +121,16 @@ void LbfgsHistory::update(BatchFunction& f, std::span<OptimizerState> vectors, B
   count_ = std::min(count_ + 1, pairs_);
 }
 
-void LbfgsHistory::update(BatchFunction& f, std::span<OptimizerState> vectors, const GradientPiece& gradient) {
-  const std::vector<std::size_t> places = active();
-  std::vector<double> sums(places.size() + 1);
-  f.sum(sums, [&](Index first, Index last, std::span<double> into) {
+void LbfgsHistory::restart(BatchFunction& f, const GradientPiece& gradient) {
+  clear();
+  double& square = dot(width() - 1, width() - 1);
+  f.sum({&square, 1}, [&](Index first, Index last, std::span<double> into) {
     for_each_piece(first, last, [&](Index from, Index to) {
       float room[kPiece];
       const float* const g = gradient(from, to, room);
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        into[i] += dot_of(vectors[places[i]].values.data() + from, g, to - from);
-      }
-      into.back() += dot_of(g, g, to - from);
+      into[0] += dot_of(g, g, to - from);
     });
   });
-  const std::size_t g = width() - 1;
-  for (std::size_t i = 0; i < places.size(); ++i) set(places[i], g, sums[i]);
-  dot(g, g) = sums.back();
 }
 
 LbfgsDirection LbfgsHistory::steepest() const {

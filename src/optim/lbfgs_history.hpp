@@ -29,7 +29,7 @@ class LbfgsHistory {
   /// Names of the vectors s0 …, y0 ….
   static std::vector<std::string> names(int pairs);
 
-  /// Forgets all pairs.
+  /// Forgets all pairs. The gradient stays.
   void clear() { count_ = 0; }
   int pairs() const { return count_; }
 
@@ -38,8 +38,8 @@ class LbfgsHistory {
   /// \param s, y become the oldest pair's memory, if the pair is taken
   void update(BatchFunction& f, std::span<OptimizerState> vectors, Buffer& s, Buffer& y, const GradientPiece& gradient,
               double magnitude);
-  /// Takes a new gradient alone.
-  void update(BatchFunction& f, std::span<OptimizerState> vectors, const GradientPiece& gradient);
+  /// Forgets all pairs, and takes a new gradient.
+  void restart(BatchFunction& f, const GradientPiece& gradient);
 
   /// −H g by the two-loop recursion, on numbers alone.
   LbfgsDirection direction() const;
@@ -49,7 +49,6 @@ class LbfgsHistory {
   void combine(const LbfgsDirection& direction, std::span<const OptimizerState> vectors, const GradientPiece& gradient,
                MutableView d) const;
 
-  std::size_t scalars() const { return 2 + dots_.size(); }
   void save(std::vector<double>& scalars) const;
   void restore(const double* scalars);
 

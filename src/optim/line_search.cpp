@@ -219,7 +219,8 @@ LineAnswer Armijo::see(const PathTrial& trial) {
   }
   const double wanted = constants_.decrease * trial.linear;
   const bool moves = trial.value != start_.value || trial.mean != trial.linear;  // else x + α d is x, as floats
-  if (wanted < 0 && moves) {
+  if (!moves) return LineAnswer::failed;
+  if (wanted < 0) {
     if (trial.value <= reference_ + wanted)
       test_ = LineTest::armijo;
     else if (is_level(trial.value, start_.value, constants_) && trial.mean <= wanted)

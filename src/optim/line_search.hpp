@@ -6,8 +6,8 @@
 // be tried next. They never see vectors.
 //
 // Losses are sums of fp32 numbers. Near the optimum φ(α) − φ(0) is smaller than its rounding errors, but slopes still
-// tell where φ falls. So each search has a second test, which compares slopes wherever φ(α) ≤ φ(0) + noise · |φ(0)|: it
-// takes the trapezoid α (φ'(0) + φ'(α))/2 for φ(α) − φ(0) (Hager, Zhang, "A new conjugate gradient method with
+// tell where φ falls. So each search has a second test, which compares slopes wherever |φ(α) − φ(0)| ≤ noise · |φ(0)|:
+// it takes the trapezoid α (φ'(0) + φ'(α))/2 for φ(α) − φ(0) (Hager, Zhang, "A new conjugate gradient method with
 // guaranteed descent and an efficient line search", SIAM J. Optim. 16, 2005).
 
 namespace unisono::optim {
@@ -28,9 +28,9 @@ struct LineConstants {
 enum class LineTest {
   none,
   strong_wolfe,       ///< φ(α) ≤ φ(0) + δ α φ'(0), |φ'(α)| ≤ σ |φ'(0)|
-  approximate_wolfe,  ///< φ(α) ≤ φ(0) + ε |φ(0)|, σ φ'(0) ≤ φ'(α) ≤ (2δ − 1) φ'(0)
+  approximate_wolfe,  ///< |φ(α) − φ(0)| ≤ ε |φ(0)|, σ φ'(0) ≤ φ'(α) ≤ (2δ − 1) φ'(0)
   armijo,             ///< φ(α) ≤ φ(0) + δ α φ'(0)
-  approximate_armijo  ///< φ(α) ≤ φ(0) + ε |φ(0)|, φ'(α) ≤ (2δ − 1) φ'(0)
+  approximate_armijo  ///< |φ(α) − φ(0)| ≤ ε |φ(0)|, φ'(α) ≤ (2δ − 1) φ'(0)
 };
 bool passes(LineTest test, const LinePoint& start, const LinePoint& trial, const LineConstants& constants);
 

@@ -173,6 +173,7 @@ bool NewtonCg::try_step(BatchFunction& f, MutableView x, const ModelStep& step) 
   }
   if (std::abs(change) <= kNoise * std::abs(value)) change = (step.slope + sums[0]) / 2;
   const bool moves = value != progress_.value() || sums[0] != step.slope;  // else x + s is x, as floats
+  if (!moves) progress_.end(BatchEnd::no_decrease);
   adapt(change, step);
   if (!moves || !(change <= kAccept * step.prediction) || !(step.prediction < 0)) return false;
   std::ranges::copy(trial_.view(), x.begin());

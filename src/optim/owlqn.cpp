@@ -6,7 +6,7 @@
 //     α: backtracking until F(x(α)) ≤ F(x) + δ ⋄F·(x(α) − x)
 // Elements without a penalty are in no orthant: they are never set to 0, and their d is not changed.
 // Andrew, Gao, "Scalable training of L1-regularized log-linear models", ICML 2007.
-// Cost of an iteration: as L-BFGS; each trial needs one reduction of four numbers. No vector more.
+// Cost of an iteration: as L-BFGS; each trial needs one reduction of three numbers. No vector more.
 #include <algorithm>
 #include <cmath>
 
@@ -65,8 +65,7 @@ void Lbfgs::start_orthantwise(BatchFunction& f, View x) {
   });
   const double largest = f.largest_magnitude(gradient().view());
   progress_.start(smooth + penalty, steepness(f, x), largest);
-  history_.clear();
-  if (!progress_.ended()) history_.update(f, pairs(), piece_of(f, x));
+  if (!progress_.ended()) history_.restart(f, piece_of(f, x));
 }
 
 void Lbfgs::iterate_orthantwise(BatchFunction& f, MutableView x) {

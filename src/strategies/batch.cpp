@@ -88,13 +88,25 @@ void BatchStrategy::require(const models::Model& model, int) const {
   if (model.alternating() == nullptr) model.require_gradient();
 }
 
-/// The nodes of the tree that consecutive portions take, and that of the portion in progress; with several ranks also
-/// the shards of the others' nodes, of which each has about two.
+/// The most nodes of the tree that a rank holds where none moves, that of the portion in progress included.
+std::int64_t most_nodes(std::int64_t portions, int ranks) {
+  const comm::SumTree tree(static_cast<int>(portions));
+  std::int64_t most = 1;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const comm::Slice own = comm::slice_of(portions, rank, ranks);
+    for (Index now = own.first; now < own.last; ++now) {
+      most = std::max<std::int64_t>(most, std::ssize(tree.cover({own.first, now})) + 1);
+    }
+  }
+  return most;
+}
+
+/// Gradients of nodes of the tree; with several ranks also one of portions that moved here, and the shards of the
+/// others' nodes, of which each has about two.
 std::int64_t BatchStrategy::extra_bytes(const models::Model& model, int ranks, int) const {
-  if (model.alternating() != nullptr) return 0;
+  if (model.alternating() != nullptr) return alternating_bytes(*model.alternating(), ranks);
   const std::int64_t n = model.layout().size(), portions = settings_.portions > 0 ? settings_.portions : kMostPortions;
-  const auto own = static_cast<std::uint64_t>((portions + ranks - 1) / ranks);
-  const std::int64_t nodes = std::bit_width(own) + (ranks > 1 ? 1 : 0);
+  const std::int64_t nodes = most_nodes(portions, ranks) + (ranks > 1 ? 1 : 0);
   return static_cast<std::int64_t>(sizeof(float)) * (nodes * n + (ranks > 1 ? 2 * n * (ranks - 1) / ranks : 0));
 }
 
@@ -108,11 +120,12 @@ void BatchStrategy::train(TrainContext& run) {
     const optim::BatchIteration iteration = run.method->iterate(function, x.view());
     const kernels::LossSums losses = function.settle(x.view());
     if (run.communicator.is_root()) run.sums += losses;
+    const std::int64_t passes = function.passes() - run.counters.batch.passes;
     count(run, iteration, function);
     go_on = run.observer.step({.step = step + 1,
                                .epoch = step,
                                .last_of_epoch = true,
-                               .global_size = run.objective->examples(),
+                               .global_size = passes * run.objective->examples(),
                                .iteration = iteration});
     go_on &= iteration.end == optim::BatchEnd::none;
   }

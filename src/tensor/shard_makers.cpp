@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "unisono/tensor/share.hpp"
 #include "unisono/tensor/shard_map.hpp"
+#include "unisono/tensor/share.hpp"
 
 namespace unisono {
 namespace {

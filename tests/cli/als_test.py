@@ -1,6 +1,7 @@
 """Alternating least squares: the same bits on any ranks and threads, ends, resuming, implicit feedback."""
 
 import csv
+import json
 import os
 import pathlib
 import sys
@@ -80,6 +81,8 @@ class Als(BinaryTest):
     def test_what_is_said_of_it(self):
         out = self.succeed("info", "config.toml").out
         self.assertIn("predicted", out)
+        told = json.loads(self.succeed("info", "config.toml", "--json").out)
+        self.assertGreater(told["memory"]["buffers of the strategy"], 8000 * 24)  # in both tables
         self.train("run")
         line = next(line for line in self.metrics("run") if line["event"] == "train")
         self.assertIn("objective", line)
@@ -102,6 +105,7 @@ class Als(BinaryTest):
             ("biases", "model.feedback=implicit"),
             ("learning_rate", "optimizer.learning_rate=0.1"),
             ("weight_decay", "optimizer.weight_decay=0.1"),
+            ("decay_biases_and_norms", "optimizer.decay_biases_and_norms=true"),
             ("strategy.kind", "strategy.kind=hogwild"),
             ("function_tolerance", "optimizer.function_tolerance=-1"),
             ("als", "optimizer.kind=lbfgs"),

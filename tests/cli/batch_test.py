@@ -135,6 +135,16 @@ class Minimised(BinaryTest):
                 self.train("stopped", "--resume", *settings("train.epochs=5"), ranks=later)
                 self.assert_same_bits("stopped", "whole")
 
+    def test_the_order_of_sparse_examples_is_that_of_the_file(self):
+        draw = random.Random(5)
+        rows = [f"{draw.choice((-1, 1))} {draw.randint(1, 20)}:1 {draw.randint(21, 40)}:1\n" for _ in range(500)]
+        self.write("a.svm", "".join(rows))
+        self.succeed("data", "import", "libsvm", "a.svm", "--output", "a.h5")
+        self.write("config.toml", LINEAR)
+        for run, words in (("a", ("seed=1",)), ("b", ("seed=2", "data.shuffle=true"))):
+            self.train(run, *settings("data.path=a.h5", *words))
+        self.assert_same_bits("b", "a")
+
     def test_a_signal_stops_it_between_iterations(self):
         self.write("config.toml", NETWORK)
         slow = settings("train.epochs=12", "fault.emulated_seconds=0.1")
@@ -185,6 +195,12 @@ class Memory(BinaryTest):
             self.assertGreater(told["peak_memory_bytes"], 0.95 * measured, (ranks, told, measured))
 
 
+    def test_info_knows_the_passes_of_a_set_that_is_not_there(self):
+        self.write("config.toml", NETWORK)
+        told = json.loads(self.succeed("info", "config.toml", "--features", "1x28x28", "--classes", "10", "--json").out)
+        self.assertGreater(told["memory"]["activations and their gradients"], 1e6)
+
+
 class Ended(BinaryTest):
     """Runs that end before train.epochs, and say why."""
 
@@ -215,10 +231,24 @@ class Ended(BinaryTest):
     def test_where_no_step_helps_the_figures_are_those_of_the_last_point(self):
         words = settings("train.epochs=500", "optimizer.gradient_tolerance=1e-12")
         _, why, summary = self.ended("run", *words, config=METHODS["newton_cg"])
-        self.assertEqual(why, "no_decrease")
+        self.assertEqual(why, "stalled")
         self.assertGreater(summary["train"]["loss"], 0)
         penalty = summary["minimisation"]["objective"] - summary["train"]["loss"]
         self.assertGreater(penalty, 0)
+
+    def test_a_resumed_run_that_finds_no_step_has_the_figures_of_where_it_began(self):
+        write_table(self.folder / "four.h5", [[1, 0], [0, 1], [1, 0.5], [0.2, 1]], [0, 1, 0, 1])
+        words = settings("data.path=four.h5", "model.l2=0.1", "train.epochs=100")
+        _, why, summary = self.ended("run", *words, *settings("optimizer.gradient_tolerance=1e-12"))
+        self.assertEqual(why, "no_decrease")
+        again = self.train("run", "--resume", *words, *settings("optimizer.gradient_tolerance=1e-12"))
+        self.assertIn("already complete; no setting of this method", again.out + again.err)
+        for ranks in (0, 2):  # the loss where they begin is not known from before
+            smaller = settings(f"optimizer.gradient_tolerance=1e-{13 + ranks}")
+            self.train("run", "--resume", *words, *smaller, ranks=ranks)
+            longer = self.summary("run")
+            self.assertEqual(longer["minimisation"]["ended_by"], "no_decrease")
+            self.assertEqual(longer["train"], summary["train"])
 
     def test_stopped_early(self):
         words = settings("train.epochs=60", "train.evaluate_every_epochs=1", "data.validation_fraction=0.3")
@@ -232,6 +262,12 @@ class Ended(BinaryTest):
         words = settings("data.path=two.h5", "model.l2=0", "train.epochs=1000")
         status, why, _ = self.ended("run", *words)
         self.assertEqual((status, why), ("complete", "separable"))
+        # Ended by epochs, it can be made longer.
+        words = settings("data.path=two.h5", "model.l2=0")
+        _, why, short = self.ended("short", *words, *settings("train.epochs=3"))
+        self.assertEqual((why, short["steps"], short["train"]["accuracy"]), ("epochs", 3, 1))
+        self.train("short", "--resume", *words, *settings("train.epochs=5"))
+        self.assertEqual(self.summary("short")["steps"], 5)
         status, why, _ = self.ended("penalty", *words, *settings("model.l2=0.1"))
         self.assertEqual((status, why), ("converged", "gradient_tolerance"))
 
@@ -268,6 +304,7 @@ class Refused(BinaryTest):
         self.refused('data.partition = "fixed" means nothing', "data.partition=fixed")
         self.refused("data.order means nothing", "data.order=strata")
         self.refused("replica.recompute means nothing", "replica.recompute=all", config=NETWORK)
+        self.refused("whole-batch methods run only on CPUs", "device=cuda", config=NETWORK)
 
     def test_methods_and_strategy_need_each_other(self):
         self.refused('set strategy.kind = batch', "strategy.kind=allreduce")

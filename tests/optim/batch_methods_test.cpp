@@ -195,6 +195,25 @@ TEST_CASE("a start from which nothing can be done ends with the reason", "[batch
   }
 }
 
+TEST_CASE("where no step changes x, a method ends without trying shorter ones", "[batch_methods]") {
+  // Near its minimum at 1 the slope is so small, and the curvature so large, that every step is less than x's roundoff.
+  const Smooth steep = [](const Numbers& x, Numbers& g) {
+    g[0] = 1e6 * (x[0] - 1) + 1e-4;
+    return 5e5 * (x[0] - 1) * (x[0] - 1) + 1e-4 * (x[0] - 1);
+  };
+  for (const Method& method : kMethods) {
+    INFO(method.kind << " " << method.keys);
+    std::vector<float> x = {1};
+    TestFunction f(1, steep);
+    const auto minimiser = make(method, 1);
+    BatchIteration last = minimiser->iterate(f, x);
+    for (int i = 0; i < 50 && last.end == BatchEnd::none; ++i) last = minimiser->iterate(f, x);
+    CHECK((last.end == BatchEnd::no_decrease || last.end == BatchEnd::stalled));
+    CHECK(x[0] == Approx(1).margin(1e-6));
+    if (method.kind == std::string("newton_cg")) CHECK(f.evaluations + f.products <= 3);
+  }
+}
+
 TEST_CASE("values that are not finite far away shorten the steps", "[batch_methods]") {
   // −Σ log(1 − x_i²) + x_i: not finite beyond the box; each method meets its wall.
   const Smooth barrier = [](const Numbers& x, Numbers& g) {

@@ -182,6 +182,13 @@ TEST_CASE("OWL-QN ends at its start with the reason", "[lbfgs][l1]") {
   });
   constant.ranges = {{0, 12, 1}};
   CHECK(make_batch_method(whole_batch("lbfgs"), 12)->iterate(constant, x).end == BatchEnd::constant);
+  // Elsewhere the penalty alone has a gradient, and 0 is its minimum.
+  std::ranges::fill(x, 0.75F);
+  const auto method = make_batch_method(whole_batch("lbfgs"), 12);
+  BatchIteration last = method->iterate(constant, x);
+  for (int i = 0; i < 50 && last.end == BatchEnd::none; ++i) last = method->iterate(constant, x);
+  CHECK(last.end == BatchEnd::gradient);
+  CHECK(x == std::vector<float>(12));
 }
 
 }  // namespace unisono::optim

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <span>
@@ -133,6 +134,23 @@ class Communicator {
   virtual void allreduce_weighted_mean(std::span<float> values, double weight);
   std::vector<std::string> all_gather_text(const std::string& text);
   std::string broadcast_text(const std::string& text, int root = 0);
+  /// \return every rank's vector, by rank; their lengths may differ
+  template <typename T>
+  std::vector<std::vector<T>> all_gather_vectors(const std::vector<T>& own) {
+    std::vector<std::vector<T>> all;
+    for (const std::vector<std::byte>& bytes : all_gather_bytes(std::as_bytes(std::span(own)))) {
+      all.emplace_back(bytes.size() / sizeof(T));
+      if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
+    }
+    return all;
+  }
+  /// \return every rank's vector, one behind the other
+  template <typename T>
+  std::vector<T> all_gather_joined(const std::vector<T>& own) {
+    std::vector<T> joined;
+    for (const std::vector<T>& one : all_gather_vectors(own)) joined.insert(joined.end(), one.begin(), one.end());
+    return joined;
+  }
   /// Copies rank 0's vector to every rank; the others' are resized.
   template <typename T>
   void broadcast_vector(std::vector<T>& values) {

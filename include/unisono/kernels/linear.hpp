@@ -39,7 +39,8 @@ struct LinearVector {
   Float* bias = nullptr;  ///< null: none
 };
 
-/// The lower triangle of a Hessian with one margin: rows of the weights, and the bias's.
+/// The lower triangle of a Hessian with one margin: rows of the weights, and the bias's. What is above the diagonal is
+/// undefined.
 struct LinearHessian {
   float* weights = nullptr;    ///< [features][stride]: row j, columns 0 … j
   Index stride = 0;            ///< at least `features`
@@ -59,6 +60,9 @@ class LinearPasses {
   virtual void hessian_product(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                                LinearVector<const float> theta, LinearVector<const float> v,
                                LinearVector<float> product) = 0;
+  /// The most floats of memory that `gradient` and `hessian_product` take for so many examples; sparse ones may take
+  /// fewer. \param width floats of a feature's weights
+  virtual Index most_floats(Index count, Index features, Index width) const = 0;
   /// hessian += scale · Σ w ∂²ℓ/∂θ². \pre one margin
   virtual void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                        LinearVector<const float> theta, const LinearHessian& hessian) = 0;

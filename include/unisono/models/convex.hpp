@@ -34,11 +34,14 @@ class Convex {
   /// product += scale · Σ w ∇²ℓ(θ) v over the batch.
   virtual void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
                                    MutableView product) = 0;
+  /// The most memory that these two take for a batch of so many examples, in addition to θ and g.
+  virtual Index pass_bytes(Index batch) const = 0;
   /// What `add_hessian` costs, in calls of add_hessian_product; infinite where there is no such matrix, because it
   /// would be too large, or the loss has several margins. \param row_values of a sparse row, on average; 0: rows are
   /// contiguous
   virtual double hessian_cost(double row_values) const = 0;
-  /// matrix += scale · Σ w ∇²ℓ(θ) over the batch: the lower triangle alone. \param matrix [N][N], N = θ's size
+  /// matrix += scale · Σ w ∇²ℓ(θ) over the batch: the lower triangle; what is above it is undefined. \param matrix
+  /// [N][N], N = θ's size
   virtual void add_hessian(const data::Batch& batch, float scale, View parameters, MutableView matrix) = 0;
 };
 

@@ -100,11 +100,6 @@ class Model {
   /// \param ready may be empty
   virtual void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                  kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) = 0;
-  /// Adds to `sums` what `loss_and_gradient` adds, without computing a gradient: training losses, with weights, dropout
-  /// and batch statistics. Running statistics do not change. The default suits models without any of these.
-  virtual void loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
-    evaluate(batch, state, sums);
-  }
   /// The model's own penalty R(θ), e.g. from its l2. `loss_and_gradient` adds B · scale · ∇R to g.
   virtual double penalty(View /*parameters*/) const { return 0; }
   /// Adds losses and hits of a batch to `sums`, which are complete on return. As in prediction: running statistics, no

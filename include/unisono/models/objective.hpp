@@ -23,12 +23,15 @@ struct ObjectiveTerms {
 /// since small ones are slower per example, and of full vectors of 16 examples where possible.
 Index network_batch(Index count, Index most);
 
+/// The same for any model; for linear models, so many that a pass is enough work for several threads.
+Index objective_batch(Model& model, const data::DatasetInfo& data, Index count, Index most);
+
 /// The function that training on the whole set minimises:
 ///     f(θ) = (1/n) Σ_i w_i ℓ_i(θ) + R(θ)         over the n training examples
 ///     R(θ) = the model's own penalties + λ/2 Σ θ²  of the blocks that decay and are not frozen
 /// The first term is cut into portions of consecutive examples, which several workers may share: each computes the sum
 /// over its examples, divided by n. R is not part of the portions: whoever adds them up adds it once (`penalties`).
-/// A portion's result does not depend on who computes it, nor on threads. Augmentation is left out. Never collective.
+/// A portion's result does not depend on who computes it, nor on threads. Never collective.
 class Objective {
  public:
   /// \param backend the model's, in whose memory state and gradient lie
@@ -62,7 +65,6 @@ class Objective {
  private:
   template <typename Visit>
   bool visit_portion(int portion, const Between& between, Visit visit);
-  Index batch_size(int portion) const;
   float share_of_example() const { return static_cast<float>(1 / static_cast<double>(examples())); }
 
   Model& model_;

@@ -71,7 +71,8 @@ enum class BatchEnd {
   function,     ///< the last iteration changed f by at most function_tolerance, relative to f
   passes,       ///< optimizer.passes are made
   no_decrease,  ///< no step along the direction of steepest descent lowers f: rounding errors are larger than the gain
-  constant,     ///< f is constant: the gradient is zero at the start
+  stalled,      ///< neither f nor the gradient has become smaller for many iterations
+  constant,     ///< the gradient is zero at the start: f is constant, or this is a minimum
   not_finite    ///< f or its gradient is not finite at the start
 };
 

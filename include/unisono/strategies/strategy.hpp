@@ -82,12 +82,12 @@ struct Worker {
 
 /// What strategy "batch" counts on this rank since the run began or was resumed.
 struct BatchCounters {
-  std::int64_t passes = 0, evaluations = 0;             ///< the same on all ranks; see optim::BatchIteration
-  std::int64_t products = 0, hessians = 0;              ///< likewise
-  std::int64_t portions = 0, cancelled = 0;                ///< that this rank finished; that it was told to leave
-  std::int64_t moved = 0, repeated = 0;                    ///< portions, counted on rank 0; see Dealer
-  std::int64_t nodes = 0;                                  ///< of the trees that were added up, over all ranks
-  std::int64_t sent_bytes = 0;                             ///< of vectors
+  std::int64_t passes = 0, evaluations = 0;  ///< the same on all ranks; see optim::BatchIteration
+  std::int64_t products = 0, hessians = 0;   ///< likewise
+  std::int64_t portions = 0, cancelled = 0;  ///< that this rank finished; that it was told to leave
+  std::int64_t moved = 0, repeated = 0;      ///< portions, counted on rank 0; see Dealer
+  std::int64_t nodes = 0;                    ///< of the trees that were added up, over all ranks
+  std::int64_t sent_bytes = 0;               ///< of vectors
 };
 
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.

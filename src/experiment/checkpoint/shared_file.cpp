@@ -1,7 +1,5 @@
 #include "checkpoint/shared_file.hpp"
 
-#include <cstring>
-
 #include "unisono/base/seal.hpp"
 
 namespace unisono::experiment {
@@ -25,14 +23,14 @@ bool all_see(comm::Communicator& group, const std::string& path) {
 
 std::vector<std::uint64_t> gather_hashes(comm::Communicator& group, const std::vector<std::uint64_t>& own,
                                          int readers) {
-  const auto parts = group.all_gather_bytes(std::as_bytes(std::span(own)));
+  const auto parts = group.all_gather_vectors(own);
   std::size_t count = 0;
-  for (const auto& part : parts) count += part.size() / sizeof(std::uint64_t);
+  for (const auto& part : parts) count += part.size();
   std::vector<std::uint64_t> hashes(count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& part = parts[i % static_cast<std::size_t>(readers)];
-    const std::size_t at = i / static_cast<std::size_t>(readers) * sizeof(std::uint64_t);
-    if (at < part.size()) std::memcpy(&hashes[i], part.data() + at, sizeof(std::uint64_t));
+    const std::size_t at = i / static_cast<std::size_t>(readers);
+    if (at < part.size()) hashes[i] = part[at];
   }
   return hashes;
 }

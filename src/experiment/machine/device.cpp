@@ -29,6 +29,7 @@ std::string obstacle_to_gpus(const Config& config) {
   if (config.model.kind != "network") {
     return fmt::format("model.kind = \"{}\" can be trained only on CPUs", config.model.kind);
   }
+  if (config.whole_batch()) return "whole-batch methods run only on CPUs";
   if (traits_of(config.strategy).shares_model) {
     return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
   }

@@ -9,6 +9,7 @@
 
 #include "machine/abilities.hpp"
 #include "machine/memory.hpp"
+#include "machine/method.hpp"
 #include "machine/parts.hpp"
 #include "machine/stage_report.hpp"
 #include "machine/timeline_file.hpp"
@@ -177,7 +178,9 @@ void info(comm::Communicator& world, const Config& given, const InfoOptions& opt
   }
   if (placing.placed) config = chosen(*placing.plan, config, *placing.placed);
   const int ranks = placing.plan ? placing.plan->abilities().ranks : world.size();
-  const Index batch = largest_part(config, strategy->workers(ranks / config.stages()));
+  const bool by_portions = config.whole_batch() && model->alternating() == nullptr;
+  const Index batch = by_portions ? examples_of_pass(config, *model, data)
+                                  : largest_part(config, strategy->workers(ranks / config.stages()));
   std::vector<MemoryItem> memory;
   if (config.stages() == 1) {
     memory = predict_memory({.config = config,

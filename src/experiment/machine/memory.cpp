@@ -7,9 +7,7 @@
 #include "machine/parts.hpp"
 #include "run/synthetic_source.hpp"
 #include "unisono/base/errors.hpp"
-#include "unisono/models/objective.hpp"
 #include "unisono/optim/optimizer.hpp"
-#include "unisono/strategies/batch_settings.hpp"
 #include "unisono/strategies/reproducible_sum.hpp"
 
 namespace unisono::experiment {
@@ -48,11 +46,7 @@ std::int64_t checkpoint_bytes(const MemoryContext& context, std::int64_t states)
 
 /// The examples of a rank's largest micro-batch; less if the set has fewer examples than a step takes.
 Index training_batch(const MemoryContext& context) {
-  if (context.config.whole_batch()) {
-    const int portions = strategies::portions_of(context.config.strategy, context.model, context.data);
-    const Index largest = (context.data.train + portions - 1) / portions;
-    return std::min(largest, models::network_batch(largest, models::ObjectiveTerms{}.batch_size));
-  }
+  if (context.config.whole_batch()) return examples_of_pass(context.config, context.model, context.data);
   const int workers = context.strategy.workers(context.ranks);
   const Index batch = largest_part(context.config, workers);
   if (context.data.train == 0) return batch;
@@ -104,6 +98,11 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
   }
 }
 
+/// Of linear models.
+std::int64_t pass_bytes(models::Model& model, Index batch) {
+  return model.convex() == nullptr ? 0 : model.convex()->pass_bytes(batch);
+}
+
 }  // namespace
 
 std::int64_t estimated_scratch_bytes(const models::Model& model, Index batch) {
@@ -152,7 +151,7 @@ std::int64_t reproducible_vectors(const Config& config, int replicas) {
 }
 
 std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
-  const models::Model& model = context.model;
+  models::Model& model = context.model;
   const std::int64_t n = floats_held(context);
   const bool in_place = context.strategy.updates_in_place(model) || model.alternating() != nullptr;
   // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
@@ -168,13 +167,14 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state", kFloat * n * states + method_bytes(context.config, n, context.rank, context.ranks)},
+          {"optimizer state",
+           kFloat * n * states + method_bytes(context.config, context.model, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch)},
+          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context.model, batch)},
           {"examples", examples_bytes(context.config, context.data, context.ranks)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", checkpoint_bytes(context, states + shards) +

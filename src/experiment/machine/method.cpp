@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "unisono/base/errors.hpp"
 #include "unisono/optim/catalog.hpp"
 #include "unisono/strategies/batch_settings.hpp"
@@ -35,6 +38,9 @@ void require_alternating(const Config& config, const models::Model& model) {
   }
   if (alternates && config.optimizer.weight_decay != 0) {
     throw ConfigError("optimizer.weight_decay: als has the penalties model.user_l2 and model.item_l2; remove it");
+  }
+  if (alternates && config.optimizer.decay_biases_and_norms) {
+    throw ConfigError("optimizer.decay_biases_and_norms: als has no weight_decay; remove it");
   }
   if (!alternates && model.alternating() != nullptr) {
     throw ConfigError(
@@ -74,10 +80,23 @@ std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const Confi
                              .delivery = delivery});
 }
 
-std::int64_t method_bytes(const Config& config, Index floats, int rank, int ranks) {
-  if (!config.whole_batch()) return 0;
-  const int vectors = optim::optimizer_state_vectors(config.optimizer) + optim::traits_of(config.optimizer).temporaries;
-  return static_cast<std::int64_t>(sizeof(float)) * VectorShards(floats, ranks).shard_size(rank) * vectors;
+std::int64_t method_bytes(const Config& config, models::Model& model, int rank, int ranks) {
+  constexpr Index kMatrices = 8;  // of Hessians: one, its shards, and those of some subtrees
+  if (!config.whole_batch() || model.alternating() != nullptr) return 0;
+  const optim::OptimizerTraits& traits = optim::traits_of(config.optimizer);
+  const Index n = model.layout().size(), shard = VectorShards(n, ranks).shard_size(rank);
+  Index floats = shard * (1 + optim::optimizer_state_vectors(config.optimizer) + traits.temporaries);
+  if (traits.needs_hessian) floats += n;
+  if (traits.needs_hessian && model.convex()->hessian_cost(0) < HUGE_VAL) floats += kMatrices * n * n;
+  return static_cast<std::int64_t>(sizeof(float)) * floats;
+}
+
+Index examples_of_pass(const Config& config, models::Model& model, const data::DatasetInfo& data) {
+  const Index most = models::ObjectiveTerms{}.batch_size;
+  if (data.train == 0) return most;
+  const int portions = strategies::portions_of(config.strategy, model, data);
+  const Index count = (data.train + portions - 1) / portions;
+  return std::min(count, models::objective_batch(model, data, count, most));
 }
 
 }  // namespace unisono::experiment

@@ -20,7 +20,10 @@ std::unique_ptr<optim::BatchMethod> make_method(const ModelParts& parts, const C
 /// What the method minimises; null for other optimizers, and for alternating least squares. \throws ConfigError
 std::unique_ptr<models::Objective> make_objective(ModelParts& parts, const Config& config, data::Dataset& data);
 
-/// Bytes of the method's vectors on a rank; 0 for other optimizers. \param floats of θ
-std::int64_t method_bytes(const Config& config, Index floats, int rank, int ranks);
+/// Bytes of the method's vectors on a rank, and of matrices; 0 for other optimizers. \param model with the whole of θ
+std::int64_t method_bytes(const Config& config, models::Model& model, int rank, int ranks);
+
+/// The most examples of a pass of the model, for whole-batch methods. Of a set without examples: as of a large one.
+Index examples_of_pass(const Config& config, models::Model& model, const data::DatasetInfo& data);
 
 }  // namespace unisono::experiment

@@ -2,28 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "unisono/comm/redistribute.hpp"
 
 namespace unisono::experiment {
-
-namespace {
-
-/// Every rank's numbers, one rank's behind the other's.
-std::vector<float> gather(comm::Communicator& group, const std::vector<float>& own) {
-  std::vector<float> all;
-  for (const auto& bytes : group.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(float));
-    std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
-}
-
-}  // namespace
 
 kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossSums& sums) {
   const std::size_t scores = sums.negative_scores.size() + sums.positive_scores.size();
@@ -53,8 +37,8 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
   comm::CommunicatorSquares(group).sum(total.settled);
   total.unsettle();
   if (all[9] == 0) return total;
-  total.negative_scores = gather(group, sums.negative_scores);
-  total.positive_scores = gather(group, sums.positive_scores);
+  total.negative_scores = group.all_gather_joined(sums.negative_scores);
+  total.positive_scores = group.all_gather_joined(sums.positive_scores);
   return total;
 }
 

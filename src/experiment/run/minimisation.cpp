@@ -14,31 +14,46 @@ using optim::BatchEnd;
 struct EndName {
   BatchEnd end;
   std::string_view name, meaning;
+  std::string_view way_on;  ///< what lets a run that ended so continue
 };
 
+constexpr std::string_view kNoFurther = "no setting of this method brings it closer to the minimum";
+
 constexpr EndName kEnds[] = {
-    {BatchEnd::none, "epochs", "train.epochs iterations were made"},
-    {BatchEnd::gradient, "gradient_tolerance",
-     "no element of the gradient is larger than optimizer.gradient_tolerance"},
-    {BatchEnd::function, "function_tolerance", "the loss changed by less than optimizer.function_tolerance"},
-    {BatchEnd::passes, "passes", "optimizer.passes were made; more of them may lower the loss further"},
+    {BatchEnd::none, "epochs", "train.epochs iterations were made", "more train.epochs let it continue"},
+    {BatchEnd::gradient, "gradient_tolerance", "no element of the gradient is larger than optimizer.gradient_tolerance",
+     "a smaller optimizer.gradient_tolerance lets it continue"},
+    {BatchEnd::function, "function_tolerance", "the loss changed by less than optimizer.function_tolerance",
+     "a smaller optimizer.function_tolerance lets it continue"},
+    {BatchEnd::passes, "passes", "optimizer.passes were made; more of them may lower the loss further",
+     "more optimizer.passes let it continue"},
     {BatchEnd::no_decrease, "no_decrease",
      "no step lowers the loss by more than rounding errors; if the gradient is still large, scale the features "
-     "(data.normalization), or use newton_cg"},
-    {BatchEnd::constant, "constant", "the loss does not depend on the parameters: its gradient is zero"},
-    {BatchEnd::not_finite, "not_finite", "the loss or its gradient was not finite at the start"}};
+     "(data.normalization), or use newton_cg",
+     kNoFurther},
+    {BatchEnd::stalled, "stalled",
+     "neither the loss nor its gradient has become smaller for many iterations: rounding errors are larger than what "
+     "is "
+     "left to gain",
+     kNoFurther},
+    {BatchEnd::constant, "constant",
+     "the gradient is zero at the start: the loss does not depend on the parameters, or they are at a minimum",
+     kNoFurther},
+    {BatchEnd::not_finite, "not_finite", "the loss or its gradient was not finite at the start", kNoFurther}};
 
-constexpr EndName kInterrupted = {BatchEnd::none, "interrupted", "the run was interrupted"};
-constexpr EndName kStoppedEarly = {BatchEnd::none, "early_stopping", "train.early_stopping; the best weights are kept"};
+constexpr EndName kInterrupted = {BatchEnd::none, "interrupted", "the run was interrupted", ""};
+constexpr EndName kStoppedEarly = {BatchEnd::none, "early_stopping", "train.early_stopping; the best weights are kept",
+                                   "a larger train.early_stopping.patience lets it continue"};
 constexpr EndName kSeparable = {
     BatchEnd::gradient, "separable",
     "all training examples are classified correctly, so that without a penalty the loss has no minimum and weights "
-    "grow without end: set model.l2"};
+    "grow without end: set model.l2",
+    "set model.l2, in a new run, to give the loss a minimum"};
 
 const EndName& end_of(const Minimisation& minimisation) {
   if (minimisation.stopped_early) return kStoppedEarly;
   if (minimisation.interrupted) return kInterrupted;
-  if (minimisation.separable) return kSeparable;
+  if (minimisation.separable && minimisation.last.end != BatchEnd::none) return kSeparable;
   return *std::ranges::find(kEnds, minimisation.last.end, &EndName::end);
 }
 
@@ -82,11 +97,27 @@ nlohmann::ordered_json to_json(const Minimisation& minimisation) {
   return json;
 }
 
-bool ended_by_itself(const nlohmann::ordered_json& summary) {
+namespace {
+
+std::string end_in(const nlohmann::ordered_json& summary) {
   const auto found = summary.find("minimisation");
-  if (found == summary.end()) return false;
-  const std::string end = found->value("ended_by", std::string());
-  return end != kEnds[0].name && end != kInterrupted.name && end != kStoppedEarly.name;
+  return found == summary.end() ? std::string() : found->value("ended_by", std::string());
+}
+
+}  // namespace
+
+bool ended_by_itself(const nlohmann::ordered_json& summary) {
+  const std::string end = end_in(summary);
+  return !end.empty() && end != kEnds[0].name && end != kInterrupted.name && end != kStoppedEarly.name;
+}
+
+std::string way_on(const nlohmann::ordered_json& summary) {
+  const std::string end = end_in(summary);
+  for (const EndName& one : {kStoppedEarly, kSeparable}) {
+    if (one.name == end) return std::string(one.way_on);
+  }
+  const auto* const found = std::ranges::find(kEnds, end, &EndName::name);
+  return std::string((found == std::end(kEnds) ? kEnds[0] : *found).way_on);
 }
 
 std::string to_text(const Minimisation& minimisation) {
@@ -99,6 +130,8 @@ std::string to_text(const Minimisation& minimisation) {
   if (!reached.empty() && gradient >= 0) reached += fmt::format("largest element of the gradient {:.3g}, ", gradient);
   std::string text =
       fmt::format("  minimum     {}{} passes; ended by {}: {}\n", reached, counters.passes, end.name, end.meaning);
+  if (minimisation.separable && end.name == kEnds[0].name)
+    text += fmt::format("              {}\n", kSeparable.meaning);
   if (counters.sent_bytes == 0) return text;
   return text + fmt::format(
                     "  portions    {}, {:.1f} moved and {:.1f} repeated in a pass; {:.1f} subtrees and {:.3g} MB "

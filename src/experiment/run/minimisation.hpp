@@ -29,6 +29,8 @@ nlohmann::ordered_json to_json(const optim::BatchIteration& iteration);
 nlohmann::ordered_json to_json(const Minimisation& minimisation);
 /// Whether summary.json is of a run that its method ended before train.epochs.
 bool ended_by_itself(const nlohmann::ordered_json& summary);
+/// What lets it continue, for such a run or one that made train.epochs iterations or stopped early.
+std::string way_on(const nlohmann::ordered_json& summary);
 /// Lines of the summary.
 std::string to_text(const Minimisation& minimisation);
 

@@ -169,15 +169,15 @@ void Run::require_shared_folder() {
 /// Whether a resumed run is already complete and has its summary; a new summary would cover no steps.
 bool Run::is_complete() const {
   const bool at_end = header_.step >= total_steps();
-  const bool is_summarised = outputs_.is_summarised(header_.step, at_end, config_) && (at_end || !ends_otherwise_);
+  const bool is_summarised = outputs_.is_summarised(header_.step, at_end, ends_otherwise_, config_);
   return group_.max(is_summarised ? 1 : 0) != 0;
 }
 
 RunResult Run::already_complete() {
-  const std::string way_on =
-      config_.whole_batch()          ? "smaller tolerances (optimizer) or more train.epochs let it continue"
-      : header_.step < total_steps() ? "it stopped early; a larger train.early_stopping.patience lets it continue"
-                                     : way_to_go_on(config_, source_->steps_per_epoch());
+  const std::string way_on = config_.whole_batch() ? outputs_.way_on(header_.step)
+                             : header_.step < total_steps()
+                                 ? "it stopped early; a larger train.early_stopping.patience lets it continue"
+                                 : way_to_go_on(config_, source_->steps_per_epoch());
   log_.info(fmt::format("{}: already complete; {}", config_.run_folder(), way_on));
   RunResult result;
   result.status = RunStatus::already_complete;

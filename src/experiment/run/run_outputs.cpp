@@ -69,13 +69,17 @@ void RunOutputs::open_folder(const Opening& opening, CheckpointHeader& header) {
   metrics_.emplace(folder_->metrics(), header.step);
 }
 
-bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, const Config& config) const {
+bool RunOutputs::is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise, const Config& config) const {
   if (!folder_) return false;
   const auto summary = read_summary(folder_->summary(), steps);
   const auto status = summary.value("status", nlohmann::ordered_json());
   if (status != "complete" && status != "converged") return false;
-  return ended_by_itself(summary) || stopped_early_by(summary, config) ||
+  return (ended_by_itself(summary) && !ends_otherwise) || stopped_early_by(summary, config) ||
          (at_end && !summary.contains("stopped_early"));
+}
+
+std::string RunOutputs::way_on(std::int64_t steps) const {
+  return folder_ ? experiment::way_on(read_summary(folder_->summary(), steps)) : "";
 }
 
 void RunOutputs::write(const Summary& summary, const Config& config) {

@@ -47,9 +47,12 @@ class RunOutputs {
   Records* records() { return records_ ? &*records_ : nullptr; }
   strategies::EventRecorder& events() { return events_; }
 
-  /// Whether an existing summary shows that the run is complete after so many steps: at its end, or by the same early
-  /// stopping. False except on rank 0.
-  bool is_summarised(std::int64_t steps, bool at_end, const Config& config) const;
+  /// Whether an existing summary shows that the run is complete after so many steps: at its end, by the same early
+  /// stopping, or by its whole-batch method. False except on rank 0.
+  /// \param ends_otherwise whether the method's settings have changed
+  bool is_summarised(std::int64_t steps, bool at_end, bool ends_otherwise, const Config& config) const;
+  /// What lets a complete run of a whole-batch method continue; empty except on rank 0.
+  std::string way_on(std::int64_t steps) const;
   void write(const Summary& summary, const Config& config);
 
  private:

@@ -13,6 +13,7 @@
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
 #include "unisono/models/factory.hpp"
+#include "unisono/optim/catalog.hpp"
 
 namespace unisono::experiment {
 namespace {
@@ -25,6 +26,9 @@ struct TimeShare {
 
 /// The strategy's advice on how to reduce communication.
 std::string advice_on_messages(const Config& config) {
+  if (optim::traits_of(config.optimizer).alternating) {
+    return "ranks waited for rows of the tables: fewer ranks with more threads each send fewer of them";
+  }
   const strategies::StrategyKind& kind = kind_of(config.strategy);
   return fmt::format("{}: {}", kind.waiting, kind.relief(config.strategy, models::has_in_place_kind(config.model)));
 }
@@ -42,7 +46,10 @@ std::array<TimeShare, 9> parts_of(const strategies::Seconds& seconds, const Conf
        {seconds.input, "input",
         "ranks waited for data: larger chunks, a faster disk, or data.reader = \"resident\" would help"},
        {seconds.optimizer, "optimizer",
-        "the update takes long compared with the gradient: use a larger train.batch_size"},
+        config.whole_batch()
+            ? "the method's vectors take long compared with the passes: more ranks share them, and a smaller "
+              "optimizer.history (lbfgs) has fewer"
+            : "the update takes long compared with the gradient: use a larger train.batch_size"},
        {seconds.evaluation, "evaluation", "evaluations take long: evaluate less often (train.evaluate_every_epochs)"},
        {seconds.checkpoint, "checkpoint",
         "writing checkpoints takes long: write them less often (checkpoint.every_epochs)"},

@@ -56,7 +56,8 @@ bool TrainingObserver::step(const strategies::StepRecord& record) {
   if (due_.evaluation && !has_diverged()) evaluate_and_judge();
   if (due_.epoch && !has_diverged()) say_epoch();
   if (agreement_.next_step() <= header_.step) advance_checkpoint();
-  const bool ends = has_diverged() || stopped_early_;
+  const bool converged = record.iteration && record.iteration->end != optim::BatchEnd::none;
+  const bool ends = has_diverged() || stopped_early_ || converged;
   stop_wish_ = agreed_wish();
   interrupted_ = stop_wish_ != StopWish::none && epochs_done() < context_.config.train.epochs && !ends;
   // A checkpoint of a diverging model would displace a good one.

@@ -51,8 +51,10 @@ std::int64_t integer(const Json& json, const char* key) {
 
 /// Every number of an object, except those that are not metrics of the model.
 void add_metrics(const Json& object, const std::string& split, RunRecord& run) {
-  constexpr std::array other = {"step",          "epoch",          "learning_rate", "examples_per_second",
-                                "gradient_norm", "parameter_norm", "seconds"};
+  constexpr std::array other = {
+      "step",           "epoch",    "learning_rate", "examples_per_second", "gradient_norm",
+      "parameter_norm", "seconds",  "step_length",   "objective",           "gradient_magnitude",
+      "evaluations",    "hessians", "passes",        "hessian_products"};
   for (const auto& [name, value] : object.items()) {
     if (value.is_number() && std::find(other.begin(), other.end(), name) == other.end()) {
       run.metrics[split + " " + name] = value.get<double>();

@@ -170,6 +170,7 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
   config.model.own = models::make_kinds(models);
   config.notes = parse_config(text, [&](ConfigVisitor& visitor) { config.describe(visitor); });
   const strategies::StrategyTraits& traits = traits_of(config.strategy);
+  if (config.whole_batch()) config.data.shuffle = false;  // the order of examples is that of the portions
   if (traits.divides_model) {
     config.data.partition = data::Partition::strata;
     config.data.order = data::Order::strata;

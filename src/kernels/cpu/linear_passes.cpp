@@ -22,12 +22,15 @@ namespace unisono::kernels {
 namespace cpu {
 namespace {
 
-constexpr Index kMostBlocks = 32;        ///< of rows
-constexpr Index kFewValues = 1 << 14;    ///< so few are not worth several threads
-constexpr Index kFewPairs = 1 << 12;     ///< weights of θ and v, which then fit the first cache together
-constexpr Index kFirstCache = 1 << 12;   ///< floats of contiguous rows that stay in it between the loops
-constexpr Index kSecondCache = 1 << 15;  ///< the same for products of matrices, which take more rows at once
-constexpr Index kValuesOfFeature = 16;   ///< a block of rows has at least so many for each feature
+constexpr Index kMostBlocks = 32;             ///< of rows
+constexpr Index kFewValues = 1 << 14;         ///< so few are not worth several threads
+constexpr Index kFewPairs = 1 << 12;          ///< weights of θ and v, which then fit the first cache together
+constexpr Index kFirstCache = 1 << 12;        ///< floats of contiguous rows that stay in it between the loops
+constexpr Index kSecondCache = 1 << 15;       ///< the same for products of matrices, which take more rows at once
+constexpr Index kValuesOfFeature = 16;        ///< a block of sparse rows has at least so many for each feature
+constexpr Index kBlockValues = 1 << 16;       ///< of a block of contiguous rows, about
+constexpr Index kMostVectorFloats = 1 << 25;  ///< of all blocks' vectors
+constexpr Index kLeastRows = 32;              ///< a block of contiguous rows has at least so many
 
 class CpuLinearPasses final : public LinearPasses {
  public:
@@ -53,8 +56,10 @@ class CpuLinearPasses final : public LinearPasses {
     run(work);
   }
 
-  void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
-               LinearVector<const float> theta, const LinearHessian& hessian) override;
+  void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale, LinearVector<const float> theta,
+               const LinearHessian& hessian) override;
+
+  Index most_floats(Index count, Index features, Index width) const override;
 
  private:
   PassSums run(const PassWork& work);
@@ -84,9 +89,19 @@ PassSums total(const std::vector<PassSums>& sums) {
 }
 
 /// \param floats of contiguous rows that stay in a cache
+Index rows_within(Index floats, Index features, Index least) {
+  return std::clamp<Index>(floats / std::max<Index>(1, features) / 16 * 16, least, kLossBlock);
+}
+
+/// Of contiguous rows. Each block has a vector of θ's size.
+Index dense_blocks(Index count, Index features, Index width) {
+  const Index rows = rows_within(kBlockValues, features, kLeastRows);
+  const Index most = std::clamp<Index>(kMostVectorFloats / std::max<Index>(1, features * width), 1, kMostBlocks);
+  return std::min(most, (count + rows - 1) / rows);
+}
+
 Index chunk_rows(const PassWork& work, Index floats) {
-  if (!work.dense()) return kLossBlock;
-  return std::clamp<Index>(floats / std::max<Index>(1, work.examples.features) / 16 * 16, 16, kLossBlock);
+  return work.dense() ? rows_within(floats, work.examples.features, 16) : kLossBlock;
 }
 
 const float* CpuLinearPasses::pairs_of(const PassWork& work) {
@@ -98,14 +113,18 @@ const float* CpuLinearPasses::pairs_of(const PassWork& work) {
   return pairs;
 }
 
+Index sparse_blocks(const PassWork& work) {
+  const Index most = std::min(kMostBlocks, (work.examples.count + kLossBlock - 1) / kLossBlock);
+  return std::min(most, work.values() / (kValuesOfFeature * std::max<Index>(1, work.examples.features)));
+}
+
 PassSums CpuLinearPasses::run(const PassWork& work) {
   if (work.examples.count == 0) return {};
-  const Index values = work.values(), features = work.examples.features;
-  const Index most = std::min(kMostBlocks, (work.examples.count + kLossBlock - 1) / kLossBlock);
-  const Index blocks = std::min(most, work.dense() ? most : values / (kValuesOfFeature * std::max<Index>(1, features)));
+  const Index blocks =
+      work.dense() ? dense_blocks(work.examples.count, work.examples.features, work.width()) : sparse_blocks(work);
   PassSums sums;
   if (work.dense() || blocks > 1) {
-    sums = by_rows(work, std::max<Index>(1, blocks));
+    sums = by_rows(work, blocks);
   } else {
     sums = by_features(work);
   }
@@ -209,6 +228,11 @@ PassSums CpuLinearPasses::by_features(const PassWork& work) {
   return total(sums);
 }
 
+Index CpuLinearPasses::most_floats(Index count, Index features, Index width) const {
+  const Index vectors = dense_blocks(count, features, width) * round_up_to_line((features + 1) * width);
+  return vectors + 2 * width * std::max<Index>(threads_ * kLossBlock, count) + 2 * kFewPairs;
+}
+
 constexpr Index kHessianRows = 32;  ///< that a thread adds to at once
 
 void CpuLinearPasses::hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
@@ -233,8 +257,8 @@ void CpuLinearPasses::hessian(const LinearExamples& examples, const LinearLossSp
       const Index share = i % 2 == 0 ? i / 2 : shares - 1 - i / 2;  // short and long rows in turn
       const Index low = features * share / shares, high = features * (share + 1) / shares;
       for (Index first = 0; first < count; first += chunk) {
-        chunks_.add_outer(work, first, last_of(first), curvatures + first, low, high, hessian,
-                          scaled + thread * chunk * features);
+        float* const own = work.dense() ? scaled + thread * chunk * features : nullptr;
+        chunks_.add_outer(work, first, last_of(first), curvatures + first, low, high, hessian, own);
       }
     }
   });

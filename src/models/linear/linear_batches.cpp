@@ -65,8 +65,7 @@ std::vector<float> LinearModel::mean_margins(const data::Batch& batch, MutableVi
   return z;
 }
 
-void LinearModel::score(View answers, std::vector<float>& margins, bool gradient, bool collect,
-                        kernels::LossSums& sums) const {
+void LinearModel::score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const {
   const auto k = static_cast<std::size_t>(outputs());
   sums.examples += static_cast<std::int64_t>(answers.size());
   for (std::size_t i = 0; i < answers.size(); ++i) {
@@ -78,29 +77,21 @@ void LinearModel::score(View answers, std::vector<float>& margins, bool gradient
       const bool hit = std::max_element(row.begin(), row.end()) - row.begin() == static_cast<std::ptrdiff_t>(label);
       sums.correct += hit ? 1 : 0;
       sums.loss += softmax_loss(row, label);
-      if (gradient) row[label] -= 1;
     } else if (loss_ == Kind::squared) {
       const double error = static_cast<double>(z) - static_cast<double>(answer);
       sums.loss += error * error / 2;
       sums.squared_error += error * error;
       sums.absolute_error += std::abs(error);
       ++sums.values;
-      if (collect) {  // of evaluations alone: in place nobody adds these up
-        sums.target_sum += static_cast<double>(answer);
-        sums.target_squared_sum += static_cast<double>(answer) * static_cast<double>(answer);
-      }
-      if (gradient) z = static_cast<float>(error);
+      sums.target_sum += static_cast<double>(answer);
+      sums.target_squared_sum += static_cast<double>(answer) * static_cast<double>(answer);
     } else {
       const double y = answer > 0 ? 1 : -1, yz = y * static_cast<double>(z);
       sums.correct += (z > 0) == (answer > 0) ? 1 : 0;  // a score of 0 is of the first class, as in predict
       const double slack = std::max(0.0, 1 - yz);
       sums.loss += loss_ == Kind::hinge ? slack : loss_ == Kind::squared_hinge ? slack * slack : softplus(-yz);
       if (std::isnan(z)) sums.loss = yz;
-      if (collect) (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
-      if (!gradient) continue;
-      z = static_cast<float>(loss_ == Kind::hinge           ? (yz < 1 ? -y : 0.0)
-                             : loss_ == Kind::squared_hinge ? -2 * y * slack
-                                                            : -y / (1 + std::exp(yz)));
+      (answer > 0 ? sums.positive_scores : sums.negative_scores).push_back(z);
     }
   }
 }
@@ -114,31 +105,6 @@ std::vector<float> LinearModel::answers_of(const data::Batch& batch) const {
     answers.insert(answers.end(), all.begin() + range.first, all.begin() + range.last);
   }
   return answers;
-}
-
-std::vector<float> LinearModel::weights_of(const data::Batch& batch) {
-  if (batch.set == nullptr) return {batch.weights.begin(), batch.weights.end()};
-  std::vector<float> weights;
-  const View all = std::get<data::LabelledRows>(*batch.set).weights;
-  for (const data::ExampleRange& range : batch.ranges) {
-    if (!all.empty()) weights.insert(weights.end(), all.begin() + range.first, all.begin() + range.last);
-  }
-  return weights;
-}
-
-void LinearModel::score_weighted(View answers, View weights, std::vector<float>& margins,
-                                 kernels::LossSums& sums) const {
-  const auto k = static_cast<std::size_t>(outputs());
-  std::vector<float> own;
-  for (std::size_t i = 0; i < answers.size(); ++i) {
-    own.assign(margins.begin() + static_cast<std::ptrdiff_t>(i * k),
-               margins.begin() + static_cast<std::ptrdiff_t>((i + 1) * k));
-    kernels::LossSums one;
-    score(answers.subspan(i, 1), own, /*gradient=*/true, /*collect=*/false, one);
-    one.loss *= static_cast<double>(weights[i]);
-    sums += one;
-    for (std::size_t c = 0; c < k; ++c) margins[i * k + c] = weights[i] * own[c];
-  }
 }
 
 void LinearModel::add_penalty_gradient(float share, View parameters, MutableView gradient) const {
@@ -167,22 +133,6 @@ double LinearModel::penalty(View parameters) const {
   return settings_.l1 * l1 + settings_.l2 / 2 * l2;
 }
 
-/// Adds a batch's losses to the sums. \return the derivatives of its losses with respect to the margins
-std::vector<float> LinearModel::scored(const data::Batch& batch, ModelState state, kernels::LossSums& sums) const {
-  std::vector<float> z = margins(batch, weights_, state.parameters);
-  if (const std::vector<float> weights = weights_of(batch); weights.empty()) {
-    score(answers_of(batch), z, /*gradient=*/true, /*collect=*/false, sums);
-  } else {
-    score_weighted(answers_of(batch), weights, z, sums);
-  }
-  return z;
-}
-
-void LinearModel::loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
-  require_gradient();
-  scored(batch, state, sums);
-}
-
 void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                                     kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) {
   require_gradient();
@@ -195,7 +145,7 @@ void LinearModel::loss_and_gradient(const data::Batch& batch, float scale, Model
 void LinearModel::evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) {
   if (batch.size == 0) return;
   std::vector<float> z = mean_margins(batch, state.parameters);
-  score(answers_of(batch), z, /*gradient=*/false, /*collect=*/true, sums);
+  score(answers_of(batch), z, sums);
 }
 
 void LinearModel::predict(const data::Batch& batch, ModelState state, MutableView outputs) {

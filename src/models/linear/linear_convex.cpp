@@ -76,6 +76,10 @@ void LinearModel::add_hessian_product(const data::Batch& batch, float scale, Vie
   });
 }
 
+Index LinearModel::pass_bytes(Index batch) const {
+  return passes_->most_floats(batch, features_, width_) * static_cast<Index>(sizeof(float));
+}
+
 /// A sparse row of r values adds r (r + 1) / 2 products to the matrix, a contiguous one's are made by fast matrix
 /// products. A product with the Hessian uses each value twice (bench_kernels: logistic_pass).
 double LinearModel::hessian_cost(double row_values) const {

@@ -34,7 +34,6 @@ class LinearModel final : public Model, public InPlace, public Convex {
 
   void loss_and_gradient(const data::Batch& batch, float scale, ModelState state, MutableView gradient,
                          kernels::Write write, const GradientReady& ready, kernels::LossSums& sums) override;
-  void loss(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   double penalty(View parameters) const override;
   void evaluate(const data::Batch& batch, ModelState state, kernels::LossSums& sums) override;
   void predict(const data::Batch& batch, ModelState state, MutableView outputs) override;
@@ -54,6 +53,7 @@ class LinearModel final : public Model, public InPlace, public Convex {
   void add_hessian(const data::Batch& batch, float scale, View parameters, MutableView matrix) override;
   void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
                            MutableView product) override;
+  Index pass_bytes(Index batch) const override;
 
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,
@@ -104,19 +104,14 @@ class LinearModel final : public Model, public InPlace, public Convex {
   kernels::SoftmaxWeights softmax_weights(Place at, MutableView parameters) const;
   /// z of every example of a batch. \return [B, 1] or [B, K]
   std::vector<float> margins(const data::Batch& batch, Place at, MutableView parameters) const;
-  std::vector<float> scored(const data::Batch& batch, ModelState state, kernels::LossSums& sums) const;
   /// The same with the weights or, with averaged SGD, with the averaged weights.
   std::vector<float> mean_margins(const data::Batch& batch, MutableView parameters) const;
   /// The factor in w̄ = w + share · u (see LinearStep); 0 if nothing was averaged.
   float share_of_sums(View parameters) const;
   /// The labels or targets of a batch, in the order of its examples.
   std::vector<float> answers_of(const data::Batch& batch) const;
-  /// The weights of a batch's examples, in the same order; empty: all are 1.
-  static std::vector<float> weights_of(const data::Batch& batch);
-  /// Adds the losses of margins to `sums`. If `gradient`, overwrites `margins` with ∂ℓ/∂z.
-  void score(View answers, std::vector<float>& margins, bool gradient, bool collect, kernels::LossSums& sums) const;
-  /// The same, with losses and gradients multiplied by the examples' weights.
-  void score_weighted(View answers, View weights, std::vector<float>& margins, kernels::LossSums& sums) const;
+  /// Adds the losses of margins to `sums`. Overwrites `margins` with probabilities, where there are several.
+  void score(View answers, std::vector<float>& margins, kernels::LossSums& sums) const;
   /// Calls visit(examples) for the batch's examples: once, or for each of its ranges.
   template <typename Visit>
   void visit_examples(const data::Batch& batch, Visit visit) const;

@@ -103,8 +103,9 @@ std::unique_ptr<Table> Iterations::make_table(std::size_t space, data::Dataset& 
 
 /// Solves this rank's rows of a table, or only measures them. Ratings are measured with the items.
 void Iterations::pass(std::size_t space, bool solves) {
-  const ComputeScope computes(run_);
   const RowPortions& portions = tables_[space]->portions;
+  const ComputeScope computes(run_,
+                              solves ? portions.work_of_rank(run_.communicator.rank(), run_.communicator.size()) : 0);
   const Numbers own = portions.of_rank(run_.communicator.rank(), run_.communicator.size());
   std::atomic<Index> next{own.first};
   team_.run([&](int number) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 
@@ -54,17 +53,6 @@ kernels::LossSums sums_of(const FinishedPortion& message) {
   sums.correct_top5 = message.correct_top5;
   sums.values = message.values;
   return sums;
-}
-
-/// All ranks' vectors of `T`.
-template <typename T>
-std::vector<std::vector<T>> gather_all(comm::Communicator& ranks, const std::vector<T>& own) {
-  std::vector<std::vector<T>> all;
-  for (const std::vector<std::byte>& bytes : ranks.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    all.emplace_back(bytes.size() / sizeof(T));
-    if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
-  }
-  return all;
 }
 
 double l2_of(View x, const FloatRange& range) {
@@ -142,7 +130,8 @@ bool DividedFunction::hessian_times(View x, View v, MutableView product) {
 void DividedFunction::form_hessian(View x) {
   const Index n = shards().size();
   if (hessian_ == nullptr) {
-    hessian_ = std::make_unique<HessianMatrix>(HessianMatrix{sums_of_vectors(n * n), Buffer(size()), {}, Buffer(n * n)});
+    hessian_ =
+        std::make_unique<HessianMatrix>(HessianMatrix{sums_of_vectors(n * n), Buffer(size()), {}, Buffer(n * n)});
     hessian_->shard = Buffer(hessian_->sums.shards.shard_size(rank()));
   }
   std::ranges::copy(x, hessian_->x.data());
@@ -210,7 +199,13 @@ kernels::LossSums DividedFunction::settle(View x) {
   const auto found = std::ranges::find(differs.rbegin(), differs.rend(), 0);
   if (found != differs.rbegin() || differs.empty()) place(x, run_.state.parameters);  // θ is at another point
   Evaluated here{.hash = hash, .losses = {}};
-  if (found != differs.rend()) here = evaluated_[static_cast<std::size_t>(differs.rend() - found) - 1];
+  if (found != differs.rend()) {
+    here = evaluated_[static_cast<std::size_t>(differs.rend() - found) - 1];
+  } else {  // a resumed run whose first iteration finds no step
+    Buffer gradient(size());
+    value_and_gradient(x, gradient.view());
+    here = evaluated_.back();
+  }
   evaluated_ = {here};  // where x stays, it is not evaluated again
   return here.losses;
 }
@@ -335,7 +330,7 @@ bool DividedFunction::compute_portion(const Compute& compute, Subtrees& subtrees
 /// The ranks tell each other which nodes of the tree they hold, and add these up.
 void DividedFunction::add_up(PortionSums& sums, MutableView shard, kernels::LossSums& losses) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  const comm::TreeSum order(sums.subtrees.tree(), gather_all(*ranks_, sums.subtrees.nodes()));
+  const comm::TreeSum order(sums.subtrees.tree(), ranks_->all_gather_vectors(sums.subtrees.nodes()));
   const std::vector<View> vectors = sums.subtrees.vectors();
   run_.counters.batch.sent_bytes += sum_to_shards(*ranks_, order, vectors, sums.shards, shard);
   run_.counters.batch.nodes += std::ssize(order.inputs);
@@ -343,9 +338,7 @@ void DividedFunction::add_up(PortionSums& sums, MutableView shard, kernels::Loss
   std::vector<FinishedPortion> own;
   for (const auto& [portion, losses_of] : finished_) own.push_back(message_of(portion, losses_of));
   std::map<std::int64_t, FinishedPortion> all;  // those of several ranks are equal
-  for (const auto& rank : gather_all(*ranks_, own)) {
-    for (const FinishedPortion& one : rank) all.emplace(one.portion, one);
-  }
+  for (const FinishedPortion& one : ranks_->all_gather_joined(own)) all.emplace(one.portion, one);
   assert(std::ssize(all) == objective_.portions());
   for (const auto& [portion, one] : all) losses += sums_of(one);
 }

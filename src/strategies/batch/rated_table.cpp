@@ -32,6 +32,11 @@ Numbers RowPortions::rows_of_rank(int rank, int ranks) const {
   return {first_rows_[at(portions.first)], first_rows_[at(portions.last)]};
 }
 
+double RowPortions::work_of_rank(int rank, int ranks) const {
+  const Numbers portions = of_rank(rank, ranks);
+  return work_[at(portions.last)] - work_[at(portions.first)];
+}
+
 RatedRows::RatedRows(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others,
                      data::Dataset& data)
     : space_(space), rows_(rows) {

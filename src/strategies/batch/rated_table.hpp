@@ -29,6 +29,7 @@ class RowPortions {
   /// A rank's portions, and its rows.
   Numbers of_rank(int rank, int ranks) const;
   Numbers rows_of_rank(int rank, int ranks) const;
+  double work_of_rank(int rank, int ranks) const;
 
  private:
   static std::size_t at(Index i) { return static_cast<std::size_t>(i); }

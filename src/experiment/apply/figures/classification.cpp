@@ -1,7 +1,6 @@
 #include "apply/figures/classification.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "apply/evaluator.hpp"
@@ -16,17 +15,6 @@ struct Scores {
   std::vector<std::int32_t> labels;
   std::vector<float> rows;  ///< [labels, outputs]; empty where nothing is ranked
 };
-
-template <typename T>
-std::vector<T> gather(comm::Communicator& replicas, const std::vector<T>& own) {
-  std::vector<T> all;
-  for (const auto& bytes : replicas.all_gather_bytes(std::as_bytes(std::span(own)))) {
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(T));
-    std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
-}
 
 /// Counts a batch. \return whether all its answers are classes
 bool count(const ClassReading& reading, View rows, const std::vector<float>& answers, ClassificationFigures& figures,
@@ -48,7 +36,7 @@ bool count(const ClassReading& reading, View rows, const std::vector<float>& ans
 
 /// Each rank ranks the scores of every P-th class.
 std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const ClassReading& reading, const Scores& own) {
-  const std::vector<std::int32_t> labels = gather(replicas, own.labels);
+  const std::vector<std::int32_t> labels = replicas.all_gather_joined(own.labels);
   const auto outputs = static_cast<std::size_t>(reading.outputs);
   const std::size_t first = reading.classes == 2 ? 1 : 0;
   const std::size_t count = reading.classes == 2 ? 1 : static_cast<std::size_t>(reading.classes);
@@ -57,7 +45,7 @@ std::vector<RankingFigures> rank_classes(comm::Communicator& replicas, const Cla
     const std::size_t column = outputs == 1 ? 0 : first + k;
     std::vector<float> scores(own.labels.size());
     for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = own.rows[i * outputs + column];
-    scores = gather(replicas, scores);
+    scores = replicas.all_gather_joined(scores);
     if (static_cast<int>(k % static_cast<std::size_t>(replicas.size())) != replicas.rank()) continue;
     std::vector<RankedExample> examples(scores.size());
     for (std::size_t i = 0; i < scores.size(); ++i) {

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <unordered_map>
@@ -88,14 +87,7 @@ std::vector<Recommendation> recommend_together(comm::Communicator& world, const 
                                                std::span<const std::int32_t> users, std::size_t top, ThreadTeam& team) {
   const comm::Slice own = comm::slice_of(static_cast<Index>(users.size()), world.rank(), world.size());
   const auto mine = users.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.last - own.first));
-  const auto chosen = recommend(recommender, mine, top, team);
-  std::vector<Recommendation> all;
-  for (const auto& bytes : world.all_gather_bytes(std::as_bytes(std::span(chosen)))) {
-    const std::size_t before = all.size();
-    all.resize(before + bytes.size() / sizeof(Recommendation));
-    std::memcpy(all.data() + before, bytes.data(), bytes.size());
-  }
-  return all;
+  return world.all_gather_joined(recommend(recommender, mine, top, team));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Losses and derivatives of a block of margins. Losses are added up in double. Σ ln(1 + e^−|z|) is the logarithm of a
-// product, which costs a multiplication for each example; at most kLossBlock factors of at most 2 do not overflow.
+// product, which costs a multiplication for each example; at most kMostFactors factors of at most 2 do not overflow.
 #include "cpu/linear_loops.hpp"
 #include "cpu/loops_isa/fold.hpp"
 #include "cpu/loops_isa/math.hpp"

@@ -75,7 +75,8 @@ void margins_of(const SparseExamples& rows, const MarginVector& w, const MarginV
 }
 
 void sparse_margins(const SparseExamples& rows, const MarginVector& w, const MarginVector& v, float* z, float* u) {
-  const bool far = rows.width > kInFirstCache;
+  constexpr Index kMostGathered = Index{1} << 31;  // instructions that gather take signed numbers
+  const bool far = rows.width > kInFirstCache && rows.width <= kMostGathered;
   if (rows.values != nullptr) {
     (far ? margins_of<true, true> : margins_of<true, false>)(rows, w, v, z, u);
   } else {
