@@ -55,11 +55,20 @@ struct Examples {
   const Task& task;
   SparseRows rows;
   Floats dense, answers, weights;
+  std::vector<std::vector<std::pair<std::size_t, double>>> entries;  ///< that are not 0, by row: feature and value
 
   Examples(const SparseCase& from, const Task& of) : c(from), task(of), rows(from.rows(!of.ones)), dense(from.dense()) {
     answers = c.answers;
     if (task.name == "squared") answers = random_floats(c.count(), 8);
     weights = random_floats(c.count(), 9, 0, 2);
+    const auto width = static_cast<std::size_t>(c.width);
+    for (std::size_t i = 0; i < c.size(); ++i) {
+      auto& row = entries.emplace_back();
+      for (std::size_t j = 0; j < width; ++j) {
+        const double x = dense[i * width + j];
+        if (x != 0) row.emplace_back(j, task.sparse && task.ones ? 1 : x);
+      }
+    }
   }
   Index count() const { return c.count() - 1; }
   LinearExamples view() const {
@@ -73,10 +82,6 @@ struct Examples {
     if (task.weighted) examples.weights = weights.data() + 1;
     return examples;
   }
-  double value(std::size_t i, std::size_t j) const {
-    const double x = dense[i * static_cast<std::size_t>(c.width) + j];
-    return task.sparse && task.ones && x != 0 ? 1 : x;
-  }
 };
 
 /// In double: z of an example.
@@ -85,7 +90,7 @@ std::vector<double> margins(const Examples& e, std::size_t i, const std::vector<
   std::vector<double> z(static_cast<std::size_t>(e.task.outputs()));
   for (std::size_t k = 0; k < z.size(); ++k) {
     if (e.task.bias) z[k] = theta[features * width + k];
-    for (std::size_t j = 0; j < features; ++j) z[k] += e.value(i, j) * theta[j * width + k];
+    for (const auto& [j, x] : e.entries[i]) z[k] += x * theta[j * width + k];
   }
   return z;
 }
@@ -129,11 +134,12 @@ Reference reference(const Examples& e, const std::vector<double>& theta) {
     const std::vector<double> z = margins(e, i, theta), slope = slope_of(e.task, z, answer);
     result.loss += weight * loss_of(e.task, z, answer);
     for (std::size_t k = 0; k < slope.size(); ++k) {
-      for (std::size_t j = 0; j <= features; ++j) {
-        const double x = j < features ? e.value(i, j) : e.task.bias ? 1 : 0;
+      const auto add = [&](std::size_t j, double x) {
         result.gradient[j * width + k] += weight * slope[k] * x;
         result.sizes[j * width + k] += weight * std::abs(x) * (std::abs(slope[k]) + 4);
-      }
+      };
+      for (const auto& [j, x] : e.entries[i]) add(j, x);
+      if (e.task.bias) add(features, 1);
     }
   }
   return result;
@@ -191,8 +197,7 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 
 /// Few features, so that blocks of rows have sums of their own; many, so that threads share the features; and sets of
 /// a few rows.
-std::vector<SparseCase> cases(const Task& task) {
-  const auto classes = static_cast<std::uint64_t>(std::max<Index>(2, task.loss.classes));
+std::vector<SparseCase> cases(std::uint64_t classes) {
   std::vector<SparseCase> all;
   all.emplace_back(3000, 30, 12, classes);
   all.emplace_back(700, 9000, 60, classes);
@@ -203,8 +208,9 @@ std::vector<SparseCase> cases(const Task& task) {
 
 template <typename Check>
 void for_all(const Check& check) {
+  const std::vector<SparseCase> two = cases(2), several = cases(kClasses);
   for (const Task& task : all_tasks()) {
-    for (const SparseCase& c : cases(task)) {
+    for (const SparseCase& c : task.loss.classes > 0 ? several : two) {
       if (c.width == (task.sparse ? 2500 : 9000)) continue;
       INFO(task.name << (task.sparse ? ", sparse" : ", dense") << (task.ones ? ", ones" : "")
                      << (task.weighted ? ", weighted" : "") << (task.bias ? ", bias" : "") << ", " << c.count() << " × "
