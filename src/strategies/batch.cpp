@@ -63,7 +63,7 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
 void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const auto own = settings.own.of<BatchSettings>();
   visitor.require("strategy", !terms.alternating || (own.portions == 0 && own.backup),
-                  "portions and backup mean nothing to this optimizer.kind, which divides users and items among the "
+                  "portions and backup mean nothing to als, which divides users and items among the "
                   "ranks: remove them");
 }
 

@@ -1,6 +1,7 @@
 #include "unisono/tensor/vector_shards.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "unisono/tensor/share.hpp"
@@ -39,7 +40,9 @@ class RangeCutter {
       : number_(number), origin_(origin), strides_(stored_strides(block)), shape_(block.shape), parts_(parts) {
     order_.resize(shape_.size());
     std::iota(order_.begin(), order_.end(), std::size_t{0});
-    std::ranges::stable_sort(order_, [&](std::size_t a, std::size_t b) { return strides_[a] > strides_[b]; });
+    // Axes with one position come last: they may have the stride of another axis.
+    const auto key = [this](std::size_t axis) { return shape_[axis] == 1 ? 0 : strides_[axis]; };
+    std::ranges::stable_sort(order_, std::greater(), key);
   }
 
   /// \param depth how many axes, in their stored order, have one position left in `box`
@@ -83,7 +86,7 @@ class RangeCutter {
   std::size_t number_;
   Index origin_;
   std::vector<Index> strides_, shape_;
-  std::vector<std::size_t> order_;  ///< axes by their stride, the largest first
+  std::vector<std::size_t> order_;  ///< axes with several positions by their stride, the largest first; then others
   std::vector<BlockPart>& parts_;
 };
 

@@ -99,6 +99,25 @@ class Als(BinaryTest):
         self.assertGreater(len(scores), 600)
         self.assertTrue(all(-1 < score < 2 for score in scores))
 
+    def test_several_counts_of_a_pair_are_one_and_some_must_be_positive(self):
+        self.write("config.toml", IMPLICIT)
+        events = "a x 1\na x 2\nb y 1\na x 1\nb x 3\nc y 2\nb y 1\n"
+        for run, text in (("many", events), ("one", "a x 4\nb y 2\nb x 3\nc y 2\n")):
+            self.write(f"{run}.txt", text)
+            self.succeed("data", "import", "ratings", f"{run}.txt", "--split", "none", "--output", f"{run}.h5")
+            for ranks in (0, 2):
+                self.train(f"{run}{ranks}", *settings(f"data.path={run}.h5"), ranks=ranks)
+            self.assert_same_bits(f"{run}2", f"{run}0")
+        many, one = (self.figures_of(f"{run}0")[-1] for run in ("many", "one"))
+        self.assertAlmostEqual(many["objective"] * 7, one["objective"] * 4, places=5)  # it is a mean over the values
+        self.assertEqual(many["rmse"], one["rmse"])
+        self.write("none.txt", "a x 0\na y 0\nb x -1\n")
+        self.succeed("data", "import", "ratings", "none.txt", "--split", "none", "--output", "none.h5")
+        for ranks in (0, 2):
+            result = self.train("none", "--overwrite", *settings("data.path=none.h5"), ranks=ranks, code=3)
+            self.assertEqual(len(messages(result)), 1, result)
+            self.assertIn("no rating is above 0", messages(result)[0])
+
     def test_what_it_cannot_do_is_refused(self):
         for message, *pairs in (
             ("user_l2", "model.user_l2=0"),

@@ -58,6 +58,9 @@ kind = "batch"
 # One margin and few features, so that Hessians are formed as matrices.
 MATRIX = LINEAR.replace('"digits.h5"', '"table.h5"').replace('"lbfgs"', '"newton_cg"').replace("1e-3", "1e-6")
 
+# Images that a dense layer sees first: its weights have an axis with one position, that of the channels.
+PERCEPTRON = NETWORK.replace('{ kind = "convolution", channels = 3, kernel = 5, stride = 3 },', "")
+
 METHODS = {
     "lbfgs": LINEAR,
     "armijo": LINEAR.replace('"lbfgs"', '"lbfgs"\nline_search = "armijo"'),
@@ -67,6 +70,7 @@ METHODS = {
     "conjugate_gradient": LINEAR.replace('"lbfgs"', '"conjugate_gradient"'),
     "gradient_descent": LINEAR.replace('"lbfgs"', '"gradient_descent"'),
     "network": NETWORK,
+    "perceptron": PERCEPTRON,
 }
 
 

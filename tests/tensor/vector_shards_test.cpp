@@ -35,7 +35,11 @@ TEST_CASE("pieces and shards cover a vector once, in whole cache lines", "[vecto
 
 /// How often each number of the layout is in the parts of all ranges, read through the parts' places.
 TEST_CASE("parts of ranges hold every number of every block once, where the vector has it", "[vector_shards]") {
-  const ParameterLayout layout = test::mixed_layout();
+  ParameterLayout layout = test::mixed_layout();
+  // An axis with one position has the stride of its neighbour, whichever that is.
+  layout.add({.name = "pixels.weight", .shape = {6, 1, 3, 28}, .axes = {0, 2, 3, 1}});
+  layout.add({.name = "channels.weight", .shape = {6, 1, 3, 28}, .axes = {0, 1, 2, 3}});
+  layout.add({.name = "unit.weight", .shape = {1, 2, 1, 30}, .axes = {1, 0, 3, 2}});
   std::vector<float> vector(static_cast<std::size_t>(layout.size()), -1.0F);
   // Each number gets a value of its own: block · 10000 + canonical position.
   for (std::size_t b = 0; b < layout.blocks().size(); ++b) {

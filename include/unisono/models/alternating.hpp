@@ -28,6 +28,9 @@ class Alternating {
 
   /// How many ratings it is trained on; 0: unknown.
   virtual std::int64_t training_ratings() const = 0;
+  /// Whether several ratings of one pair are one with their sum (counts of events), and whether there must be one
+  /// above 0.
+  virtual bool adds_up_ratings() const = 0;
   /// Floats of a table's Gram matrix Σ x xᵀ, which all rows of the other table share; 0: they share none.
   virtual Index gram_floats() const = 0;
   /// gram += Σ x xᵀ over rows [first, last) of a table.

@@ -28,8 +28,9 @@ constexpr EndName kEnds[] = {
     {BatchEnd::passes, "passes", "optimizer.passes were made; more of them may lower the loss further",
      "more optimizer.passes let it continue"},
     {BatchEnd::no_decrease, "no_decrease",
-     "no step lowers the loss by more than rounding errors; if the gradient is still large, scale the features "
-     "(data.normalization), or use newton_cg",
+     "no step lowers the loss by more than rounding errors; if the gradient is still large, the features' scales "
+     "differ "
+     "too much",
      kNoFurther},
     {BatchEnd::stalled, "stalled",
      "neither the loss nor its gradient has become smaller for many iterations: rounding errors are larger than what "

@@ -14,7 +14,9 @@ namespace {
 
 std::string_view way_out(const Config& config, bool has_gradients) {
   if (optim::traits_of(config.optimizer).alternating) {
-    return "raise model.user_l2 and model.item_l2: with tiny penalties the equations cannot be solved in float32";
+    return "raise model.user_l2 and model.item_l2, and check the ratings: with tiny penalties, or huge ratings or a "
+           "huge "
+           "model.confidence, the equations cannot be solved in float32";
   }
   if (config.whole_batch()) return "start from other parameters (seed, train.initialise_from), and check the examples";
   return has_gradients ? "start again with a lower optimizer.learning_rate, a warm-up (schedule.warmup_epochs) or "

@@ -26,8 +26,7 @@ constexpr Named<kernels::Precision> kPrecisions[] = {
 /// Methods for the whole training set and the strategy that runs them need each other.
 void require_method(ConfigVisitor& visitor, const Config& config) {
   visitor.require("data", !config.whole_batch() || config.data.partition != data::Partition::fixed,
-                  "data.partition = \"fixed\" means nothing here: portions of the whole set are dealt to the ranks; "
-                  "remove it");
+                  "data.partition = \"fixed\" means nothing here: every step divides the whole set anew; remove it");
   visitor.require("data", !config.whole_batch() || config.data.order == data::Order::random,
                   "data.order means nothing here: every step uses the whole set; remove it");
   visitor.require("replica", !config.whole_batch() || config.replica.recompute == strategies::Recompute::none,

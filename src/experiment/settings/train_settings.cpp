@@ -47,7 +47,7 @@ void describe_batches(ConfigVisitor& visitor, TrainSettings& settings) {
 
 void refuse_batches(ConfigVisitor& visitor) {
   constexpr std::string_view kWhy =
-      "means nothing here: optimizer.kind uses the whole training set in every step; remove it";
+      "means nothing here: the optimizer uses the whole training set in every step; remove it";
   for (const std::string_view key : {"batch_size", "accumulate", "micro_batches"}) visitor.refuse(key, kWhy);
 }
 

@@ -41,6 +41,7 @@ class FactorizationModel final : public InPlaceModel, public Bipartite, public A
 
   const Alternating* alternating() const override { return least_squares_ ? this : nullptr; }
   std::int64_t training_ratings() const override { return examples_; }
+  bool adds_up_ratings() const override { return implicit(); }
   Index gram_floats() const override;
   void add_gram(std::size_t space, Index first, Index last, View parameters, MutableView gram) const override;
   double shared_loss(View row_gram, View column_gram) const override;

@@ -67,6 +67,7 @@ class Iterations {
   };
 
   std::unique_ptr<Table> make_table(std::size_t space, data::Dataset& data);
+  void require_preferences();
   void pass(std::size_t space, bool solves);
   void visit(Thread& thread, std::size_t space, Numbers rows, bool solves);
   void share(const Table& table);
@@ -89,6 +90,7 @@ Iterations::Iterations(TrainContext& run, data::Dataset& data)
   const Phase phase(run, run.seconds.input);
   for (Thread& thread : threads_) thread.scratch = model_.make_solver();
   for (std::size_t space = 0; space < 2; ++space) tables_[space] = make_table(space, data);
+  if (model_.adds_up_ratings()) require_preferences();
   add_gram(1);
 }
 
@@ -99,6 +101,14 @@ std::unique_ptr<Table> Iterations::make_table(std::size_t space, data::Dataset& 
   std::vector<double> work;
   for (const std::int64_t n : counts) work.push_back(model_.solving_flops(n));
   return std::make_unique<Table>(run_, space, work, counts, data);
+}
+
+void Iterations::require_preferences() {
+  for (const auto& table : tables_) table->ratings.add_up();
+  if (run_.communicator.max(tables_[0]->ratings.has_positive() ? 1 : 0) > 0) return;
+  throw DataError(
+      "model.feedback = \"implicit\": no rating is above 0, so there is no preference to learn; check the ratings, or "
+      "set it to \"explicit\"");
 }
 
 /// Solves this rank's rows of a table, or only measures them. Ratings are measured with the items.

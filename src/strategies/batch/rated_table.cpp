@@ -60,6 +60,29 @@ RatedRows::RatedRows(std::size_t space, Numbers rows, std::span<const std::int64
   }
 }
 
+void RatedRows::add_up() {
+  std::size_t kept = 0, first = 0;
+  for (std::size_t row = 0; row + 1 < offsets_.size(); ++row) {
+    const std::size_t begin = kept, last = offsets_[row + 1];
+    for (std::size_t i = first; i < last; ++i) {
+      if (kept > begin && others_[kept - 1] == others_[i]) {
+        values_[kept - 1] += values_[i];
+        continue;
+      }
+      others_[kept] = others_[i];
+      values_[kept++] = values_[i];
+    }
+    first = last;
+    offsets_[row + 1] = kept;
+  }
+  others_.resize(kept);
+  values_.resize(kept);
+}
+
+bool RatedRows::has_positive() const {
+  return std::ranges::any_of(values_, [](float value) { return value > 0; });
+}
+
 std::vector<SparseEntry> RatedRows::own_ratings(data::Dataset& data) const {
   constexpr Index kAtATime = Index{1} << 20;
   std::vector<SparseEntry> own;

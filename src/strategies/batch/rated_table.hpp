@@ -43,6 +43,9 @@ class RatedRows {
  public:
   /// \param counts ratings of each row of the table \param others number of rows of the other table
   RatedRows(std::size_t space, Numbers rows, std::span<const std::int64_t> counts, Index others, data::Dataset& data);
+  /// Makes of several ratings of one pair one with their sum.
+  void add_up();
+  bool has_positive() const;
 
   /// \param number one of the rows
   models::RatedRow row(Index number) const;
