@@ -76,7 +76,8 @@ class Rank {
         source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer()) {
     for (const StateVector& vector : strategy_->state_vectors()) {
-      vectors_.push_back({vector, Buffer(replica_->layout().size(), backend_->memory())});
+      const Buffer& like = vector.of == StateOf::parameters ? theta_ : statistics_;
+      vectors_.push_back({vector, Buffer(like.size(), backend_->memory())});
     }
     initialise();
     make_workers(examples);

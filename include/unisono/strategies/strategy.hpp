@@ -90,6 +90,15 @@ struct BatchCounters {
   std::int64_t sent_bytes = 0;               ///< of vectors
 };
 
+/// What strategies without a centre count on this rank since the run began or was resumed.
+struct GossipCounters {
+  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: the ranks have a common model
+  /// ‖θ_r − mean‖² and ‖mean‖² of what this rank holds, when the consensus was last formed.
+  double difference_squares = 0, mean_squares = 0;
+  double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
+  int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
+};
+
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
@@ -98,6 +107,7 @@ struct StrategyCounters {
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
   BatchCounters batch = {};
+  GossipCounters gossip = {};
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -107,12 +117,19 @@ enum class StateScope {
   rank      ///< each rank has its own
 };
 
-/// A vector of θ's size that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or
-/// rank, by its scope.
+/// What a strategy's vector is laid out like: θ, or the running statistics.
+enum class StateOf { parameters, statistics };
+
+/// A vector that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or rank, by
+/// its scope.
 struct StateVector {
   std::string name;  ///< different from the names of all optimizers' vectors
   StateScope scope = StateScope::common;
+  StateOf of = StateOf::parameters;
 };
+
+/// How many of these are of θ's size.
+int vectors_of_parameters(const std::vector<StateVector>& vectors);
 
 /// A StateVector and its values, in the backend's memory.
 struct KeptVector {

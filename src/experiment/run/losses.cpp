@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -71,6 +72,20 @@ strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strate
   all.repeated = sums[3];
   all.sent_bytes = sums[4];
   return all;
+}
+
+strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strategies::GossipCounters& counters) {
+  std::array<double, 2> squares = {counters.difference_squares, counters.mean_squares};
+  group.allreduce_sum(std::span<double>(squares));
+  strategies::GossipCounters all = counters;
+  all.sent_bytes = group.sum(counters.sent_bytes);
+  all.difference_squares = squares[0];
+  all.mean_squares = squares[1];
+  return all;
+}
+
+double consensus_distance(const strategies::GossipCounters& sums) {
+  return sums.mean_squares > 0 ? std::sqrt(sums.difference_squares / sums.mean_squares) : 0;
 }
 
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {
