@@ -3,13 +3,13 @@
 //   combine_then_adapt, as published:   θ_r ← Σ_s W_rs θ_s − rate · direction(g_r)
 //     The θ_s travel while g_r is computed, since both need only the θ before the step.
 //   adapt_then_combine:                 θ_r ← Σ_s W_rs (θ_s − rate · direction(g_s))
-//   W is doubly stochastic (gossip/mixing.cpp), another one in each exchange of the exponential graph. Between exchanges
-//   ranks step alone. The optimizer's vectors are kept, or mixed like θ. The factor P/n makes the uniform mean of the
-//   ranks follow the mean gradient over the global batch, however uneven the parts; a rank without examples steps with
-//   g_r = 0. The model is the consensus, (1/P) Σ_r θ_r: it is formed where somebody wants to see it, and changes no θ_r.
-//   Running statistics are the ranks' own; those of the consensus are their mean. On the complete graph, plain SGD that
-//   is adapted first is `averaging` with period 1. One rank makes the serial run.
-//   Lian et al., "Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017 (algorithm 1).
+//   W is doubly stochastic (gossip/mixing.cpp), another one in each exchange of the exponential graph. Between
+//   exchanges ranks step alone. The optimizer's vectors are kept, or mixed like θ. The factor P/n makes the uniform
+//   mean of the ranks follow the mean gradient over the global batch, however uneven the parts; a rank without examples
+//   steps with g_r = 0. The model is the consensus, (1/P) Σ_r θ_r: it is formed where somebody wants to see it, and
+//   changes no θ_r. Running statistics are the ranks' own; those of the consensus are their mean. On the complete
+//   graph, plain SGD that is adapted first is `averaging` with period 1. One rank makes the serial run. Lian et al.,
+//   "Can decentralized algorithms outperform centralized algorithms?", NeurIPS 2017 (algorithm 1).
 // Cost per exchange and rank with d neighbours: d messages of 4N bytes each way, as much again for each vector of the
 // optimizer that is mixed. A consensus: one allreduce of 4N bytes. Memory: a second θ; a third where combined first.
 #include "gossip.hpp"
@@ -41,8 +41,9 @@ constexpr Named<GossipOrder> kOrders[] = {
 
 constexpr Named<GossipMomentum> kMomenta[] = {
     {GossipMomentum::keep, "keep", "every rank keeps its own state"},
-    {GossipMomentum::mix, "mix", "it is mixed like the parameters, at the price of as many messages again for each "
-                                 "vector"}};
+    {GossipMomentum::mix, "mix",
+     "it is mixed like the parameters, at the price of as many messages again for each "
+     "vector"}};
 
 class Gossip final : public Strategy {
  public:
@@ -84,9 +85,8 @@ class GossipRank {
       mixed_ = Buffer(std::ssize(own_.state.parameters), run.backend.memory());
       run.backend.memory().copy(own_.state.parameters, mixed_.view());  // also what is not trained
     }
-    run.counters.gossip = {.sent_bytes = 0,
-                           .second_singular_value = mixing_.second_singular_value(),
-                           .rounds = mixing_.rounds()};
+    run.counters.gossip = {
+        .sent_bytes = 0, .second_singular_value = mixing_.second_singular_value(), .rounds = mixing_.rounds()};
   }
 
   /// \return the last micro-batch
@@ -94,9 +94,7 @@ class GossipRank {
   void form_consensus() { strategies::form_consensus(run_, own_.state); }
 
  private:
-  bool mixes_in(std::int64_t step) const {
-    return run_.communicator.size() > 1 && (step + 1) % settings_.period == 0;
-  }
+  bool mixes_in(std::int64_t step) const { return run_.communicator.size() > 1 && (step + 1) % settings_.period == 0; }
   void start_exchange(std::int64_t step, MutableView into);
   void finish_exchange();
   void adapt(const data::Batch& batch, double rate);
@@ -182,9 +180,10 @@ void describe(StrategySettings& settings, ConfigVisitor& visitor) {
 
 void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
   const bool mixes = settings.own.of<GossipSettings>().momentum == GossipMomentum::mix;
-  visitor.require("strategy", !mixes || terms.optimizer_states > 0,
-                  "strategy.momentum = \"mix\" means nothing here: this optimizer keeps no vectors that could be mixed; "
-                  "remove it, or set optimizer.momentum or another optimizer.kind");
+  visitor.require(
+      "strategy", !mixes || terms.optimizer_states > 0,
+      "strategy.momentum = \"mix\" means nothing here: this optimizer keeps no vectors that could be mixed; "
+      "remove it, or set optimizer.momentum or another optimizer.kind");
 }
 
 std::unique_ptr<Strategy> make(const StrategySettings& settings) {
@@ -199,8 +198,9 @@ std::string relief(const StrategySettings&, bool) {
 
 StrategyKind gossip_strategy() {
   return {.name = "gossip",
-          .meaning = "training without a centre (D-PSGD): each rank trains its own parameters, and mixes them with its "
-                     "neighbours'; the mean of all ranks is the model",
+          .meaning =
+              "training without a centre (D-PSGD): each rank trains its own parameters, and mixes them with its "
+              "neighbours'; the mean of all ranks is the model",
           .describe = describe,
           .check = check,
           .make = make,

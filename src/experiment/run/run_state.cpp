@@ -134,7 +134,8 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   std::map<std::string, const ParameterLayout*> vectors;
   for (const StateOfRank& own : vectors_of(parts, training)) {
-    vectors[own.name] = own.of == strategies::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
+    vectors[own.name] =
+        own.of == strategies::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
   }
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "machine/parts.hpp"
-#include "run/metrics_log.hpp"
 #include "run/losses.hpp"
+#include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
 #include "unisono/models/factory.hpp"
@@ -128,7 +128,8 @@ PipelineFigures figures_of(const Summary& summary, const Config& config) {
 std::string gossip_text(const Summary& summary) {
   const strategies::GossipCounters& gossip = summary.counters.gossip;
   return fmt::format(
-      "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their consensus; an "
+      "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their consensus; "
+      "an "
       "exchange leaves at most {:.2f} of a distance{}\n",
       static_cast<double>(gossip.sent_bytes) / summary.ranks / summary.epochs_made * 1e-6,
       100 * consensus_distance(gossip), gossip.second_singular_value,

@@ -53,9 +53,8 @@ TrainContext own_context(TrainContext& run) {
 void form_consensus(TrainContext& run, models::ModelState own) {
   meet(run);
   const Phase phase(run, run.seconds.exposed_communication);
-  const std::int64_t bytes =
-      average(run, run.replica.layout(), own.parameters, run.state.parameters) +
-      average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics);
+  const std::int64_t bytes = average(run, run.replica.layout(), own.parameters, run.state.parameters) +
+                             average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics);
   const bool sends = run.communicator.size() > 1;
   run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
   run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
@@ -66,10 +65,10 @@ void require_examples_for_statistics(const TrainContext& run, const data::Batch&
   const Index ranks = run.communicator.size();
   const bool is_whole = step % run.source.steps_per_epoch() == 0;  // the last one of an epoch may be shorter
   if (run.state.statistics.empty() || !is_whole || batch.global_size >= ranks) return;
-  throw ConfigError(
-      fmt::format("strategy.kind = \"gossip\": a step has {} examples for {} ranks, and the running statistics of those "
-                  "without would never change: raise train.batch_size to {} or more, or start fewer ranks",
-                  batch.global_size, ranks, ranks));
+  throw ConfigError(fmt::format(
+      "strategy.kind = \"gossip\": a step has {} examples for {} ranks, and the running statistics of those "
+      "without would never change: raise train.batch_size to {} or more, or start fewer ranks",
+      batch.global_size, ranks, ranks));
 }
 
 }  // namespace unisono::strategies

@@ -81,7 +81,8 @@ double Mixing::second_singular_value() const {
     double product = 1;
     for (const Round& shifts : rounds_) {
       std::complex<double> sum = 1;
-      for (const Shift& shift : shifts) sum += std::polar(1.0, -along_rows * shift.rows - along_columns * shift.columns);
+      for (const Shift& shift : shifts)
+        sum += std::polar(1.0, -along_rows * shift.rows - along_columns * shift.columns);
       product *= std::abs(sum) / static_cast<double>(1 + shifts.size());
     }
     largest = std::max(largest, product);

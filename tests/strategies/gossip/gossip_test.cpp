@@ -37,7 +37,8 @@ std::vector<std::vector<float>> replicas(const std::vector<Outcome>& ranks) {
 std::vector<double> mean_of(const std::vector<std::vector<float>>& ranks) {
   std::vector<double> mean(ranks.front().size());
   for (const auto& own : ranks) {
-    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += static_cast<double>(own[i]) / static_cast<double>(ranks.size());
+    for (std::size_t i = 0; i < mean.size(); ++i)
+      mean[i] += static_cast<double>(own[i]) / static_cast<double>(ranks.size());
   }
   return mean;
 }
@@ -149,9 +150,9 @@ TEST_CASE("the optimizer's vectors are kept, or mixed like the parameters", "[go
   //   kept:   v = (−8 − 12, 0 + 4) = (−20, 4)
   //   mixed:  v = (−8, −8), then (−4 − 12, −4 + 4) = (−16, 0), mixed −8
   for (const GossipMomentum momentum : {kKeep, kMix}) {
-    const auto ranks = train(targets({8, 0, 8, 0}),
-                             targets_alone({.topology = Topology::ring, .order = kAdapt, .momentum = momentum},
-                                           "momentum = 0.5"));
+    const auto ranks =
+        train(targets({8, 0, 8, 0}),
+              targets_alone({.topology = Topology::ring, .order = kAdapt, .momentum = momentum}, "momentum = 0.5"));
     CHECK(ranks[0].optimizer_state[0].values.view()[kBias] == (momentum == kKeep ? -20.0F : -8.0F));
     CHECK(ranks[1].optimizer_state[0].values.view()[kBias] == (momentum == kKeep ? 4.0F : -8.0F));
     CHECK(ranks[0].counters.gossip.sent_bytes == 2 * 4 * 32 * (momentum == kKeep ? 1 : 2));
@@ -254,7 +255,8 @@ TEST_CASE("on 2^k ranks the exponential graph reaches the exact mean after k exc
       CHECK(distance_of(replicas(stopped)) > 0);
       stopped = step_at_rate_0(examples, training, stopped);
     }
-    for (const auto& own : replicas(stopped)) CHECK(own[kBias] == static_cast<float>(ranks * (ranks - 1)) / 2 + 100.0F * static_cast<float>(ranks));
+    for (const auto& own : replicas(stopped))
+      CHECK(own[kBias] == static_cast<float>(ranks * (ranks - 1)) / 2 + 100.0F * static_cast<float>(ranks));
     CHECK(distance_of(replicas(stopped)) == 0);
     CHECK(stopped[0].counters.gossip.difference_squares == 0);
   }

@@ -56,7 +56,8 @@ std::vector<double> centred(std::vector<double> x) {
 
 /// The matrices of all rounds, one after the other, on a vector with a number for each rank.
 std::vector<double> mixed(const Mixing& mixing, std::vector<double> x) {
-  for (int round = 0; round < mixing.rounds(); ++round) x = times(received(mixing, round, static_cast<int>(x.size())), x);
+  for (int round = 0; round < mixing.rounds(); ++round)
+    x = times(received(mixing, round, static_cast<int>(x.size())), x);
   return x;
 }
 
@@ -138,7 +139,8 @@ TEST_CASE("the second singular value is that of power iteration, and known ones"
     }
   }
   CHECK(Mixing(Topology::ring, 4).second_singular_value() == Approx(1.0 / 3));  // (1 + 2 cos(2π k/4)) / 3
-  CHECK(Mixing(Topology::ring, 100).second_singular_value() == Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 100)) / 3));
+  CHECK(Mixing(Topology::ring, 100).second_singular_value() ==
+        Approx((1 + 2 * std::cos(2 * 3.14159265358979 / 100)) / 3));
   CHECK(Mixing(Topology::complete, 9).second_singular_value() < 1e-12);
 }
 
