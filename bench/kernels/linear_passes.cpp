@@ -106,6 +106,7 @@ void add_pass(const std::string& name, const std::function<std::shared_ptr<PassC
         if (made_name != name) made.reset(), made = make(), made_name = name;
         PassCase& c = *made;
         const auto passes = kernels::make_linear_passes(threads);
+        passes->begin_set();
         for (auto _ : state) pass(*passes, c);
         state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(c.products));
         report(state, c.products * each, threads);

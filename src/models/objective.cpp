@@ -85,6 +85,7 @@ Objective::Objective(Model& model, kernels::Backend& backend, data::Dataset& dat
   if (convex_ != nullptr) {
     const std::vector<PenalisedRange> own = convex_->penalties();
     penalties.insert(penalties.end(), own.begin(), own.end());
+    convex_->begin_set();
   }
   penalties_ = added(penalties);
 }

@@ -268,6 +268,62 @@ TEST_CASE("passes of linear models have the same bits on any number of threads",
   });
 }
 
+TEST_CASE("passes that keep bit columns give the same gradients and products, on any number of threads", "[linear]") {
+  const SparseCase c(5000, 70, 14, 2);
+  for (const Task& task : all_tasks()) {
+    if (!task.sparse || !task.ones || task.loss.classes > 0) continue;
+    INFO(task.name << (task.weighted ? ", weighted" : "") << (task.bias ? ", bias" : ""));
+    const Examples e(c, task);
+    const Floats theta = random_vector(task, c.width, 1), v = random_vector(task, c.width, 2);
+    for (const InstructionSet set : available_instruction_sets()) {
+      const auto plain = linear_passes_for(set, 1), kept = linear_passes_for(set, 1);
+      kept->begin_set();
+      const Result expected = gradient(*plain, e, theta, v), result = gradient(*kept, e, theta, v);
+      const Floats expected_product = product(*plain, e, theta, v), result_product = product(*kept, e, theta, v);
+      // Sums of up to 5000 terms in two orders; each errs at random by about √5000 u of their sizes, some 1000.
+      for (std::size_t i = 0; i < theta.size(); ++i) {
+        CHECK(result.vector[i] == Approx(expected.vector[i]).epsilon(1e-5).margin(5e-4));
+        CHECK(result_product[i] == Approx(expected_product[i]).epsilon(1e-5).margin(5e-4));
+      }
+      CHECK(result.sums.loss == Approx(expected.sums.loss).epsilon(1e-7));
+      CHECK(std::abs(result.sums.correct - expected.sums.correct) <= 1);  // a margin of about 0
+      for (const int threads : {2, 3, 5}) {
+        const auto some = linear_passes_for(set, threads);
+        some->begin_set();
+        const Result again = gradient(*some, e, theta, v);
+        CHECK(same(again.vector, result.vector));
+        CHECK(again.sums.loss == result.sums.loss);
+        CHECK(same(product(*some, e, theta, v), result_product));
+      }
+    }
+  }
+}
+
+TEST_CASE("bit columns are of the set that began last, and are counted", "[linear]") {
+  Floats answers(100, 1.0F), g(2), theta(2);
+  std::vector<std::uint64_t> offsets;
+  for (std::uint64_t i = 0; i <= 100; ++i) offsets.push_back(i);
+  std::vector<std::uint32_t> columns(100, 0);
+  const SparseRows rows{offsets, columns, {}, 2};
+  const auto passes = linear_passes_for(available_instruction_sets().back(), 1);
+  for (const std::uint32_t column : {0U, 1U}) {
+    std::fill(columns.begin(), columns.end(), column);  // at the same place
+    std::fill(g.begin(), g.end(), 0.0F);
+    passes->begin_set();
+    LossSums sums;
+    // Rows 30 to 89: z = 0 for all, so that each adds −½.
+    passes->gradient({.rows = &rows, .first = 30, .count = 60, .features = 2, .answers = answers.data() + 30}, {}, 1,
+                     {theta.data(), nullptr}, {g.data(), nullptr}, sums);
+    CHECK(g[column] == -30);
+    CHECK(g[1 - column] == 0);
+  }
+  for (const InstructionSet set : available_instruction_sets()) {
+    const Index bytes = linear_passes_for(set, 1)->kept_bytes(100, 2, 1);
+    CHECK((bytes == 0 || bytes == 2 * 2 * 8 + 16 * 16 * 4));  // two blocks of two masks; 16 × 16 floats
+    CHECK(linear_passes_for(set, 1)->kept_bytes(100, 13, 1) == 0);
+  }
+}
+
 TEST_CASE("products with the Hessian are differences of the reference's gradients, and symmetric", "[linear]") {
   for_all([](const Examples& e) {
     const Floats theta = random_vector(e.task, e.c.width, 1);

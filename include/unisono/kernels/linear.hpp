@@ -63,6 +63,12 @@ class LinearPasses {
   /// The most floats of memory that `gradient` and `hessian_product` take for so many examples; sparse ones may take
   /// fewer. \param width floats of a feature's weights
   virtual Index most_floats(Index count, Index features, Index width) const = 0;
+  /// Until the next call, sparse rows at one place in memory are the same rows, and what is made of them to make passes
+  /// faster is kept. Before the first call nothing is.
+  virtual void begin_set() = 0;
+  /// The most bytes that are kept, and of memory that passes take because of it. \param row_values of a sparse row, on
+  /// average
+  virtual Index kept_bytes(Index examples, Index features, double row_values) const = 0;
   /// hessian += scale · Σ w ∂²ℓ/∂θ². \pre one margin
   virtual void hessian(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                        LinearVector<const float> theta, const LinearHessian& hessian) = 0;

@@ -36,6 +36,12 @@ class Convex {
                                    MutableView product) = 0;
   /// The most memory that these two take for a batch of so many examples, in addition to θ and g.
   virtual Index pass_bytes(Index batch) const = 0;
+  /// Until the next call, all batches are of one set, whose sparse rows stay where they are: what is made of them to
+  /// make passes faster is kept. Before the first call nothing is.
+  virtual void begin_set() = 0;
+  /// The most memory that this takes, with a set of so many examples. \param row_values of a sparse row, on average;
+  /// 0: rows are contiguous
+  virtual Index kept_bytes(Index examples, double row_values) const = 0;
   /// What `add_hessian` costs, in calls of add_hessian_product; infinite where there is no such matrix, because it
   /// would be too large, or the loss has several margins. \param row_values of a sparse row, on average; 0: rows are
   /// contiguous

@@ -99,8 +99,10 @@ std::int64_t scratch_bytes(const MemoryContext& context, Index batch) {
 }
 
 /// Of linear models.
-std::int64_t pass_bytes(models::Model& model, Index batch) {
-  return model.convex() == nullptr ? 0 : model.convex()->pass_bytes(batch);
+std::int64_t pass_bytes(const MemoryContext& context, Index batch) {
+  const models::Convex* const convex = context.model.convex();
+  if (convex == nullptr) return 0;
+  return convex->pass_bytes(batch) + convex->kept_bytes(context.data.train, context.data.row_values);
 }
 
 }  // namespace
@@ -175,7 +177,7 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},
           {"activations and their gradients",
            std::max(model.workspace_bytes(batch), model.inference_workspace_bytes(evaluated))},
-          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context.model, batch)},
+          {"scratch of the kernels", in_place ? 0 : scratch_bytes(context, batch) + pass_bytes(context, batch)},
           {"examples", examples_bytes(context.config, context.data, context.ranks)},
           {"batches prepared", kFloat * kPrefetchedBatches * example * (batch + evaluated)},
           {"checkpoint being written", checkpoint_bytes(context, states + shards) +

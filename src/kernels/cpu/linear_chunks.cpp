@@ -18,6 +18,11 @@ DenseExamples contiguous(const PassWork& work, Index first, Index last) {
   return {.values = work.examples.values + first * features, .count = last - first, .features = features};
 }
 
+BitExamples bits(const PassWork& work, Index first, Index last) {
+  const Index begin = work.examples.first;
+  return {.masks = work.masks, .width = work.examples.features, .first = begin + first, .last = begin + last};
+}
+
 BlockAnswers answers(const PassWork& work, Index first, Index last, Chunk& chunk) {
   const LinearExamples& examples = work.examples;
   BlockAnswers block{.answers = examples.answers == nullptr ? chunk.answers.data() : examples.answers + first,
@@ -41,7 +46,10 @@ void LinearChunks::find_margins(const PassWork& work, Index first, Index last, C
     return MarginVector{of.weights, of.bias == nullptr ? 0.0F : *of.bias};
   };
   const MarginVector w = vector(work.theta), v = vector(work.v);
-  if (work.pairs != nullptr) {
+  if (work.masks != nullptr) {
+    loops_.linear.bit_margins(bits(work, first, last), w, chunk.z);
+    if (work.product()) loops_.linear.bit_margins(bits(work, first, last), v, chunk.u);
+  } else if (work.pairs != nullptr) {
     loops_.linear.sparse_pairs(sparse(work, first, last), work.pairs, w.bias, v.bias, chunk.z, chunk.u);
   } else if (work.dense()) {
     loops_.linear.dense_margins(contiguous(work, first, last), w, v, chunk.z, chunk.u);
@@ -121,6 +129,10 @@ void LinearChunks::add(const PassWork& work, Index first, Index last, const floa
                            .transposed = true,
                            .accumulate = true};
   loops_.product(shape, &d, &x, 1, nullptr, weights, nullptr);
+}
+
+void LinearChunks::add_bits(const PassWork& work, Index first, Index last, const float* d, float* lanes) const {
+  loops_.linear.bit_add(bits(work, first, last), d, lanes);
 }
 
 void LinearChunks::add_outer(const PassWork& work, Index first, Index last, const float* d, Index low, Index high,

@@ -17,6 +17,8 @@ struct PassWork {
   LinearVector<float> out;
   const float* pairs = nullptr;  ///< of sparse rows and a product: θ and v in turn, without biases; null: not made
 
+  const std::uint64_t* masks = nullptr;  ///< of sparse rows of ones: as BitExamples::masks; null: not made
+
   bool product() const { return v.weights != nullptr; }
   bool dense() const { return examples.rows == nullptr; }
   Index width() const { return loss.classes > 0 ? loss.width : 1; }
@@ -51,6 +53,12 @@ class LinearChunks {
                  const LinearHessian& hessian, float* scaled) const;
   /// weights += Σ d x over the rows, for features [low, high); of contiguous rows for all.
   void add(const PassWork& work, Index first, Index last, const float* d, Index low, Index high, float* weights) const;
+  /// The same by bit columns, as 16 sums of each feature; and the totals of these sums, overwritten.
+  void add_bits(const PassWork& work, Index first, Index last, const float* d, float* lanes) const;
+  void add_up_lanes(const float* lanes, Index features, float* weights) const {
+    loops_.linear.add_up_lanes(lanes, features, weights);
+  }
+  bool has_bits() const { return loops_.linear.bit_margins != nullptr; }
   /// bias += Σ d with softmax. Of one margin the sum is PassSums::slope.
   static void add_bias(const PassWork& work, const float* d, Index count, float* bias);
 

@@ -9,6 +9,14 @@ namespace unisono::kernels::cpu {
 /// At most so many examples are given to the loops of losses at once.
 inline constexpr Count kLossBlock = 256;
 
+/// Rows of ones as bit columns: bit r of masks[b · width + j] tells whether row 64 b + r has column j.
+struct BitExamples {
+  const std::uint64_t* masks = nullptr;
+  Count width = 0;            ///< columns
+  Count first = 0, last = 0;  ///< rows
+};
+inline constexpr Count kMaskRows = 64;
+
 /// Answers and weights of a block of examples, and the factor of their gradients.
 struct BlockAnswers {
   const float* answers = nullptr;
@@ -71,6 +79,15 @@ struct LinearLoops {
   void (*sparse_rows)(const SparseExamples& rows, const RowsVector& w, float* z);
   /// G_j += Σ_i x_ij D_i, rows of `width` floats, for the features j of [low, high)
   void (*sparse_add_rows)(const SparseExamples& rows, const float* d, Count width, Count low, Count high, float* g);
+
+  // linear_bits.cpp: null where the instruction set has no masks
+  // ---------------
+  /// z_i = w · x_i + b for the rows [first, last)
+  void (*bit_margins)(const BitExamples& rows, const MarginVector& w, float* z) = nullptr;
+  /// Adds Σ_i d_i x_ij to the sum of the 16 lanes[j], for each column
+  void (*bit_add)(const BitExamples& rows, const float* d, float* lanes) = nullptr;
+  /// sums_j = Σ of 16 lanes[j], overwritten. \param count rounded up to 16, in both arrays
+  void (*add_up_lanes)(const float* lanes, Count count, float* sums) = nullptr;
 
   // linear_dense_pass.cpp
   // ---------------------

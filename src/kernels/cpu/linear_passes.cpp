@@ -1,9 +1,10 @@
 // Passes of linear models over many examples, on several threads.
 //
 // Rows are cut into chunks, small enough to stay in a cache between the two loops: margins, then, after the losses of
-// the chunk, what it adds to g. There are two ways to share this among threads, and the examples alone decide which:
+// the chunk, what it adds to g. There are three ways to share this among threads, and the examples alone decide which:
 //   rows:     few features. A fixed number of blocks of rows; each adds to a vector of its own, and g gets their sums
 //             in the order of the blocks.
+//   bits:     rows of ones and few features, as bit columns; blocks as for rows.
 //   features: so many that clearing and adding such vectors would cost more than the examples. Each thread computes
 //             the margins of some rows; then it adds all rows, in their order, to the features of its own range. On one
 //             thread, too, this is faster than chunk by chunk: θ and g are not in the caches at once.
@@ -12,8 +13,10 @@
 #include "cpu/linear_passes.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "cpu/linear_bits.hpp"
 #include "cpu/linear_chunks.hpp"
 #include "cpu/parallel.hpp"
 #include "cpu/scratch.hpp"
@@ -38,7 +41,13 @@ class CpuLinearPasses final : public LinearPasses {
 
   void gradient(const LinearExamples& examples, const LinearLossSpec& loss, float scale,
                 LinearVector<const float> theta, LinearVector<float> g, LossSums& sums) override {
-    const PassSums added = run({examples, loss, scale, theta, {}, g});
+    const PassSums added = run({.examples = examples,
+                                .loss = loss,
+                                .scale = scale,
+                                .theta = theta,
+                                .v = {},
+                                .out = g,
+                                .masks = masks_of(examples, loss)});
     sums.loss += added.loss[0];
     sums.examples += examples.count;
     sums.correct += added.correct;
@@ -52,7 +61,9 @@ class CpuLinearPasses final : public LinearPasses {
                        LinearVector<const float> theta, LinearVector<const float> v,
                        LinearVector<float> product) override {
     PassWork work{examples, loss, scale, theta, v, product};
-    if (examples.rows != nullptr && loss.classes == 0 && examples.features <= kFewPairs) work.pairs = pairs_of(work);
+    work.masks = masks_of(examples, loss);
+    if (!work.dense() && loss.classes == 0 && examples.features <= kFewPairs && !work.masks)
+      work.pairs = pairs_of(work);
     run(work);
   }
 
@@ -60,19 +71,28 @@ class CpuLinearPasses final : public LinearPasses {
                const LinearHessian& hessian) override;
 
   Index most_floats(Index count, Index features, Index width) const override;
+  void begin_set() override {
+    bits_.reset();
+    keeps_ = true;
+  }
+  Index kept_bytes(Index examples, Index features, double row_values) const override;
 
  private:
   PassSums run(const PassWork& work);
   PassSums by_rows(const PassWork& work, Index blocks);
+  PassSums by_bits(const PassWork& work);
   PassSums by_features(const PassWork& work);
   void add_blocks(const PassWork& work, Index blocks, int threads);
   int threads_for(const PassWork& work) const { return work.values() < kFewValues ? 1 : threads_; }
 
   const float* pairs_of(const PassWork& work);
+  const std::uint64_t* masks_of(const LinearExamples& examples, const LinearLossSpec& loss);
 
   LinearChunks chunks_;
   int threads_;
   Scratch vectors_, margins_, pairs_;
+  bool keeps_ = false;  ///< whether what is made of a set may be kept between passes
+  std::optional<BitColumns> bits_;
 };
 
 /// Of settled sums, in their order.
@@ -113,6 +133,14 @@ const float* CpuLinearPasses::pairs_of(const PassWork& work) {
   return pairs;
 }
 
+/// Null: they are not faster, or must not be kept.
+const std::uint64_t* CpuLinearPasses::masks_of(const LinearExamples& examples, const LinearLossSpec& loss) {
+  if (!keeps_ || examples.rows == nullptr || loss.classes > 0 || !chunks_.has_bits()) return nullptr;
+  if (!BitColumns::suit(*examples.rows)) return nullptr;
+  if (!bits_ || !bits_->made_from(*examples.rows)) bits_.emplace(*examples.rows, threads_);
+  return bits_->masks();
+}
+
 Index sparse_blocks(const PassWork& work) {
   const Index most = std::min(kMostBlocks, (work.examples.count + kLossBlock - 1) / kLossBlock);
   return std::min(most, work.values() / (kValuesOfFeature * std::max<Index>(1, work.examples.features)));
@@ -123,7 +151,9 @@ PassSums CpuLinearPasses::run(const PassWork& work) {
   const Index blocks =
       work.dense() ? dense_blocks(work.examples.count, work.examples.features, work.width()) : sparse_blocks(work);
   PassSums sums;
-  if (work.dense() || blocks > 1) {
+  if (work.masks != nullptr) {
+    sums = by_bits(work);
+  } else if (work.dense() || blocks > 1) {
     sums = by_rows(work, blocks);
   } else {
     sums = by_features(work);
@@ -155,6 +185,20 @@ PassSums CpuLinearPasses::by_rows(const PassWork& work, Index blocks) {
       chunks_.settle(added);
     }
   });
+  add_blocks(work, blocks, threads);
+  return total(sums);
+}
+
+PassSums CpuLinearPasses::by_bits(const PassWork& work) {
+  const Index blocks = bit_blocks(work), stride = round_up_to_line(work.examples.features + 1);
+  const int threads = threads_for(work);
+  float* const vectors = vectors_.floats(blocks * stride + threads * lane_floats(work.examples.features));
+  const std::vector<PassSums> sums = pass_by_bits(chunks_, work, threads,
+                                                  {.blocks = blocks,
+                                                   .vectors = vectors,
+                                                   .stride = stride,
+                                                   .lanes = vectors + blocks * stride,
+                                                   .margins = margins_.floats(threads * 2 * kLossBlock)});
   add_blocks(work, blocks, threads);
   return total(sums);
 }
@@ -231,6 +275,11 @@ PassSums CpuLinearPasses::by_features(const PassWork& work) {
 Index CpuLinearPasses::most_floats(Index count, Index features, Index width) const {
   const Index vectors = dense_blocks(count, features, width) * round_up_to_line((features + 1) * width);
   return vectors + 2 * width * std::max<Index>(threads_ * kLossBlock, count) + 2 * kFewPairs;
+}
+
+Index CpuLinearPasses::kept_bytes(Index examples, Index features, double row_values) const {
+  if (!chunks_.has_bits() || !BitColumns::suit(features, row_values)) return 0;
+  return BitColumns::bytes(examples, features) + threads_ * lane_floats(features) * static_cast<Index>(sizeof(float));
 }
 
 constexpr Index kHessianRows = 32;  ///< that a thread adds to at once

@@ -80,6 +80,10 @@ Index LinearModel::pass_bytes(Index batch) const {
   return passes_->most_floats(batch, features_, width_) * static_cast<Index>(sizeof(float));
 }
 
+Index LinearModel::kept_bytes(Index examples, double row_values) const {
+  return loss_ == Kind::softmax || row_values == 0 ? 0 : passes_->kept_bytes(examples, features_, row_values);
+}
+
 /// A sparse row of r values adds r (r + 1) / 2 products to the matrix, a contiguous one's are made by fast matrix
 /// products. A product with the Hessian uses each value twice (bench_kernels: logistic_pass).
 double LinearModel::hessian_cost(double row_values) const {

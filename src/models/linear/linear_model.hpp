@@ -54,6 +54,8 @@ class LinearModel final : public Model, public InPlace, public Convex {
   void add_hessian_product(const data::Batch& batch, float scale, View parameters, View v,
                            MutableView product) override;
   Index pass_bytes(Index batch) const override;
+  void begin_set() override { passes_->begin_set(); }
+  Index kept_bytes(Index examples, double row_values) const override;
 
   std::unique_ptr<Scratch> make_scratch() const override;
   void update_in_place(const data::Batch& batch, data::ExampleRange range, const InPlaceStep& step, Scratch& scratch,

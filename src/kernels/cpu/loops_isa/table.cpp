@@ -28,6 +28,7 @@ Loops make_loops() {
   add_linear_dense(loops);
   add_linear_losses(loops);
   add_linear_sparse_pass(loops);
+  add_linear_bits(loops);
   add_linear_dense_pass(loops);
   add_softmax_in_place(loops);
   add_skip_gram(loops);

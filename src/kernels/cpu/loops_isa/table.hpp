@@ -23,6 +23,7 @@ void add_linear_sparse(Loops& loops);
 void add_linear_dense(Loops& loops);
 void add_linear_losses(Loops& loops);
 void add_linear_sparse_pass(Loops& loops);
+void add_linear_bits(Loops& loops);
 void add_linear_dense_pass(Loops& loops);
 void add_softmax_in_place(Loops& loops);
 void add_skip_gram(Loops& loops);
