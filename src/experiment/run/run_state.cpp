@@ -158,6 +158,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   for (const StateOfRank& own : vectors_of(training)) {
     read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
   }
+  parts.strategy->restore(stored.header.strategy);
   if (training.method) return training.method->restore(stored.header.method);
   if (training.optimizer) training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -103,6 +103,7 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
   }
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
+  if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
   if (counters.touched_rows > 0) {
     json["row_conflict_rate"] =
@@ -132,6 +133,7 @@ std::string counters_text(const Summary& summary) {
                         static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
   add_bytes("averages", counters.averaged_bytes);
+  add_bytes("in nodes", counters.node_averaged_bytes);
   add_bytes("passed on", counters.passed_bytes);
   return text;
 }
