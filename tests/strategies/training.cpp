@@ -132,6 +132,7 @@ class Rank {
       own.values = std::move(all);
     }
     outcome.vectors = std::move(vectors_);
+    outcome.scalars = strategy_->scalars();
     if (device_world_) backend_->device()->synchronise();
     grid_.all().barrier();  // shared memory goes when all are done with it
     return outcome;
@@ -154,6 +155,7 @@ class Rank {
       memory.copy(stopped.vectors[i].values.view(), vectors_[i].values.view());
     }
     optimizer_->set_steps(stopped.optimizer_steps);
+    strategy_->restore(stopped.scalars);
   }
 
   /// Null where the backend has no device.
@@ -340,9 +342,10 @@ StrategySettings strategy_of(std::string keys) {
 
 std::vector<Outcome> train(const Examples& examples, const Training& training) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(training.ranks));
-  comm::run_as_threads(training.ranks, [&](comm::Communicator& communicator) {
+  const auto body = [&](comm::Communicator& communicator) {
     outcomes[static_cast<std::size_t>(communicator.rank())] = Rank(examples, training, communicator).train();
-  });
+  };
+  comm::run_as_threads(training.ranks, body, /*timeout_seconds=*/60, training.ranks_per_node);
   return outcomes;
 }
 

@@ -43,6 +43,7 @@ struct Training {
   optim::OptimizerSettings optimizer{};
   optim::ScheduleSettings schedule{};
   int ranks = 1;
+  int ranks_per_node = 0;  ///< of simulated nodes; 0: all ranks are on one
   Index batch_size = 4, accumulate = 1, micro_batches = 1;
   int leaves = 0;             ///< of reproducible sums; 0: fast ones
   ReplicaSettings replica{};  ///< `ranks` are replicas × stages
@@ -66,6 +67,7 @@ struct Outcome {
   std::vector<float> parameters{}, statistics{};  ///< all of them, also where this rank is a stage of a pipeline
   std::vector<optim::OptimizerState> optimizer_state{};
   std::vector<KeptVector> vectors{};
+  std::vector<double> scalars{};  ///< of the strategy
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each
