@@ -33,7 +33,8 @@ class Recorder final : public Observer, public EventRecorder {
   bool step(const StepRecord& record) override {
     outcome_.records.push_back(record);
     backend_.collect(sums_);
-    outcome_.sums.push_back(std::exchange(sums_, {}));
+    const bool reads = record.consistent || !training_.reads_losses_at_averages;
+    outcome_.sums.push_back(reads ? std::exchange(sums_, {}) : kernels::LossSums{});
     outcome_.losses.push_back(outcome_.sums.back().loss);
     outcome_.trajectory.push_back(plain(backend_.memory(), state_.parameters));
     return !record.consistent || record.step < training_.stop_after;

@@ -57,6 +57,7 @@ struct Training {
   std::function<std::span<const std::int64_t>()> occurrences{};
   const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped; of more ranks, in turn
   const EventRecord* replayed = nullptr;          ///< keeps to this order
+  bool reads_losses_at_averages = false;   ///< else after each step; Outcome::losses is then 0 in between
   std::int64_t due_every = 1;                     ///< steps after which the observer wants a consistent model
   MakeBackend backend{};                          ///< empty: the CPU's
   comm::DeviceTransport device_transport = comm::DeviceTransport::automatic;  ///< where backends have devices

@@ -134,7 +134,9 @@ struct TrainContext {
   Observer& observer;
   models::ModelState state;  ///< θ and running statistics; on the CPU, θ comes from communicator.shared_allocator()
   MutableView gradient;      ///< g, from the same allocator as θ; empty where the model is updated in place
-  kernels::LossSums& sums;   ///< this rank's losses since the observer last read them; complete after backend.collect
+  /// This rank's losses since the observer last took them, which it does at consistent records; complete after
+  /// backend.collect.
+  kernels::LossSums& sums;
   Seconds& seconds;
   StrategyCounters& counters;
   std::int64_t first_step;   ///< steps made before `train`: 0, or those of the run that is resumed

@@ -188,7 +188,7 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
                       path, fmt::join(stored, ", "), fmt::join(names, ", ")));
     }
     for (const std::string& state : children(file, "optimizer")) {
-      for (const std::string& name : names)
+      for (const std::string& name : children(file, "optimizer/" + state))  // in the others, common vectors are left out
         require_blocks(file, fmt::format("optimizer/{}/{}", state, name), parameters);
     }
   });

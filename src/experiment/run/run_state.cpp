@@ -119,8 +119,9 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(training)) {
+      if (own.common && rank > 0) continue;
       state.push_back(held(own, optimizer_group(rank, own.name), parts));
-      if (local) keep_apart(state.back(), rank == parts.grid.data().rank());
+      if (local && !own.common) keep_apart(state.back(), rank == parts.grid.data().rank());
     }
   }
   return state;
