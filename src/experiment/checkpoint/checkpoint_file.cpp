@@ -189,8 +189,10 @@ void require_same_optimizer(const std::string& path, const std::map<std::string,
                       path, fmt::join(stored, ", "), fmt::join(names, ", ")));
     }
     for (const std::string& state : children(file, "optimizer")) {
-      for (const auto& [name, layout] : vectors)
-        require_blocks(file, fmt::format("optimizer/{}/{}", state, name), *layout);
+      for (const std::string& name : children(file, "optimizer/" + state)) {  // in the others, common ones are left out
+        const auto found = vectors.find(name);
+        if (found != vectors.end()) require_blocks(file, fmt::format("optimizer/{}/{}", state, name), *found->second);
+      }
     }
   });
 }

@@ -44,9 +44,9 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
 }
 
 strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters) {
-  const std::array<std::int64_t, 4> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows,
-                                           counters.boundary_bytes};
-  std::array<std::int64_t, 9> all{};
+  const std::array<std::int64_t, 5> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows,
+                                           counters.boundary_bytes, counters.node_averaged_bytes};
+  std::array<std::int64_t, 11> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
     all[2 * i] = std::max<std::int64_t>(0, own[i]);
     all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // number of ranks that count this
@@ -55,6 +55,7 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
   group.allreduce_sum(std::span<std::int64_t>(all));
   const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
   return {.averaged_bytes = total(0),
+          .node_averaged_bytes = total(4),
           .passed_bytes = total(1),
           .boundary_bytes = total(3),
           .touched_rows = total(2),

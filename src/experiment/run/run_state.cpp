@@ -124,8 +124,9 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
     for (const StateOfRank& own : vectors_of(parts, training)) {
+      if (own.common && rank > 0) continue;
       state.push_back(held(own, optimizer_group(rank, own.name), parts));
-      if (local) keep_apart(state.back(), rank == parts.grid.data().rank());
+      if (local && !own.common) keep_apart(state.back(), rank == parts.grid.data().rank());
     }
   }
   return state;
@@ -166,6 +167,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   for (const StateOfRank& own : vectors_of(parts, training)) {
     read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
   }
+  parts.strategy->restore(stored.header.strategy);
   if (training.method) return training.method->restore(stored.header.method);
   if (training.optimizer) training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -104,6 +104,7 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
   }
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
+  if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
   if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
     json["gossip"] = {{"sent_bytes", gossip.sent_bytes},
@@ -151,6 +152,7 @@ std::string counters_text(const Summary& summary) {
                         static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
   add_bytes("averages", counters.averaged_bytes);
+  add_bytes("in nodes", counters.node_averaged_bytes);
   if (counters.gossip.sent_bytes >= 0) text += gossip_text(summary);
   add_bytes("passed on", counters.passed_bytes);
   return text;

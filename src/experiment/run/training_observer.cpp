@@ -266,6 +266,7 @@ void TrainingObserver::write_checkpoint() {
   const TrainingParts& training = context_.training;
   if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
   if (training.method) header_.method = training.method->scalars();
+  header_.strategy = context_.parts.strategy->scalars();
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;
