@@ -74,7 +74,10 @@ class Gossip(BinaryTest):
             "strategy.momentum": ("strategy.momentum=average",),
             "strategy.period": ("strategy.period=0",),
             "unknown key 'optimizer_state'": ("strategy.optimizer_state=keep",),
-            "keeps no vectors that could be mixed": ("strategy.momentum=mix", 'optimizer={ kind = "sgd", learning_rate = 0.1 }'),
+            "keeps no vectors that could be mixed": (
+                "strategy.momentum=mix",
+                'optimizer={ kind = "sgd", learning_rate = 0.1 }',
+            ),
             'use "allreduce" or "serial"': ("communication.reduction=reproducible", "train.micro_batches=8"),
             "train.weight_average needs ranks that regularly hold": ("train.weight_average=0.9",),
             "needs a strategy that keeps the ranks in step": (
