@@ -7,39 +7,44 @@
 //   its parameters as they are. Period 1 with plain SGD equals allreduce, however uneven the parts, because both are
 //   linear in g: Σ_r n_r (θ − rate · g_r) / Σ_r n_r = θ − rate · g. McDonald, Hall, Mann, NAACL 2010; Stich, ICLR 2019;
 //   post-local: Lin et al., ICLR 2020.
+//   Options, each in a file of averaging/: an outer optimizer that steps along θ₀ − θ (outer_step.cpp), averages within
+//   nodes in between (node_averages.cpp), averages that are applied a period later (delayed_average.cpp), periods that
+//   follow the loss (adaptive_period.cpp).
 // Cost per period: one barrier and one allreduce of 4N bytes; with k averaged state vectors 1 + k allreduces of 4N
 // bytes each. No message in the steps between.
 #include "averaging.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "allreduce.hpp"
+#include "averaging/adaptive_period.hpp"
+#include "averaging/delayed_average.hpp"
+#include "averaging/node_averages.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
 
-constexpr Named<StateAtAverage> kStatesAtAverage[] = {
-    {StateAtAverage::average, "average", "it is averaged like the parameters"},
-    {StateAtAverage::keep, "keep", "every rank keeps its own state"},
-    {StateAtAverage::reset, "reset", "it is set to zero, as at the start of a run"}};
-
 class Averaging final : public Strategy {
  public:
   explicit Averaging(const AveragingSettings& settings) : settings_(settings) {}
-  void require(const models::Model& model, int ranks) const override;
+  void require(const models::Model& model, int) const override { settings_.require_possible(model); }
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == StateAtAverage::keep; }
+  std::vector<StateVector> state_vectors() const override { return OuterStep::state_vectors(settings_.outer); }
+  std::vector<double> scalars() const override { return adaptive_.scalars(); }
+  void restore(const std::vector<double>& scalars) override { adaptive_.restore(scalars); }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
-    return ParameterAverage::bytes(model, settings_.merge, ranks);
+    return ParameterAverage::bytes(model, settings_.merge, ranks) +
+           (settings_.overlap ? DelayedAverage::bytes(model) : 0);
   }
 
  private:
-  void average(TrainContext& run, ParameterAverage& parameters, Index examples) const;
-
   AveragingSettings settings_;
+  AdaptivePeriod::State adaptive_;
 };
 
 /// A step on this rank's own examples.
@@ -54,12 +59,108 @@ data::Batch local_step(TrainContext& run, double learning_rate) {
   return batch;
 }
 
-/// Refuses allreduce_epochs for models that are updated in place: they have no gradient to sum.
-void Averaging::require(const models::Model& model, int) const {
-  if (model.in_place() == nullptr || settings_.allreduce_epochs == 0) return;
-  throw ConfigError(
-      "strategy.allreduce_epochs: this model is updated in place, example by example, so there is no gradient to sum; "
-      "set it to 0");
+/// The averages of a run.
+class Averages {
+ public:
+  Averages(TrainContext& run, const AveragingSettings& settings, AdaptivePeriod::State& adaptive);
+
+  ParameterAverage& parameters() { return parameters_; }
+  /// Called after each step. \return whether all ranks hold the same model now
+  bool after_step(const data::Batch& batch, std::int64_t made);
+  /// Called before the first step, and after each that all ranks have averaged.
+  void begin_period(std::int64_t made) {
+    if (adaptive_) adaptive_->begin(made);
+  }
+
+ private:
+  bool period_ends(std::int64_t made) const { return adaptive_ ? adaptive_->ends(made) : made % settings_.period == 0; }
+  void count(const data::Batch& batch);
+  double weight_of_all() { return nodes_ ? nodes_->weight_of_all() : static_cast<double>(seen_); }
+  void average_all();
+  void average_in_node();
+  void start_average();
+  void treat_optimizer_state(comm::Communicator& group, double weight);
+
+  TrainContext& run_;
+  const AveragingSettings& settings_;
+  ParameterAverage parameters_;
+  std::optional<OuterStep> outer_;
+  std::optional<NodeAverages> nodes_;
+  std::optional<DelayedAverage> delayed_;
+  std::optional<AdaptivePeriod> adaptive_;
+  Index seen_ = 0, seen_by_all_ = 0;  ///< examples since the last average of all ranks: of this rank, of all
+};
+
+Averages::Averages(TrainContext& run, const AveragingSettings& settings, AdaptivePeriod::State& adaptive)
+    : run_(run), settings_(settings), parameters_(run, settings.merge) {
+  if (settings.outer.is_on()) outer_.emplace(run, settings.outer);
+  if (settings.node_period > 0) nodes_.emplace(run.communicator);
+  if (settings.overlap) delayed_.emplace(run);
+  if (settings.is_adaptive()) adaptive_.emplace(run, settings.first_period > 0 ? settings.first_period : 16, adaptive);
+}
+
+bool Averages::after_step(const data::Batch& batch, std::int64_t made) {
+  count(batch);
+  const bool must_agree = batch.last_of_epoch || made == run_.total_steps;
+  if (!must_agree && !period_ends(made)) {
+    if (nodes_ && made % settings_.node_period == 0) average_in_node();
+    if (delayed_) delayed_->advance();
+    parameters_.merge_after_step();
+    return false;
+  }
+  if (delayed_) delayed_->finish(outer_ ? &*outer_ : nullptr);
+  if (delayed_ && !must_agree) {
+    start_average();
+  } else {
+    average_all();
+  }
+  seen_ = seen_by_all_ = 0;
+  return !delayed_ || must_agree;
+}
+
+void Averages::count(const data::Batch& batch) {
+  seen_ += batch.rank_step_size;
+  seen_by_all_ += batch.global_size;
+  if (nodes_) nodes_->count(batch.rank_step_size);
+}
+
+void Averages::average_all() {
+  meet(run_);
+  const double weight = weight_of_all();
+  average_local_statistics(run_, run_.communicator, weight);
+  parameters_.average(weight);  // the only place where Δ = θ₀ − θ, or θ, is averaged, but for start_average
+  if (outer_) outer_->step(run_.state.parameters);
+  treat_optimizer_state(run_.communicator, weight);
+  if (adaptive_) adaptive_->choose();
+}
+
+/// As average_all, but the result is applied when the next period ends. The ranks of a node begin it with equal
+/// parameters, so that averages of the node, which come in between, leave its correction as it is.
+void Averages::start_average() {
+  if (nodes_) average_in_node();
+  delayed_->start(weight_of_all() / static_cast<double>(seen_by_all_));
+}
+
+void Averages::average_in_node() {
+  comm::Communicator& node = nodes_->node();
+  const double weight = nodes_->weight_in_node();
+  {
+    const Phase phase(run_, run_.seconds.straggler_wait);
+    node.barrier();
+  }
+  average_local_statistics(run_, node, weight);
+  {
+    const Phase phase(run_, run_.seconds.exposed_communication);
+    const std::size_t bytes = average_parameters(run_, node, weight);
+    std::int64_t& count = run_.counters.node_averaged_bytes;
+    count = std::max<std::int64_t>(0, count) + (node.size() > 1 ? static_cast<std::int64_t>(bytes) : 0);
+  }
+  treat_optimizer_state(node, weight);
+}
+
+void Averages::treat_optimizer_state(comm::Communicator& group, double weight) {
+  if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run_, group, weight);
+  if (settings_.optimizer_state == StateAtAverage::reset) run_.optimizer->reset();
 }
 
 void Averaging::train(TrainContext& run) {
@@ -67,48 +168,21 @@ void Averaging::train(TrainContext& run) {
   bool go_on = run.first_step >= together || train_with_allreduce(run, together);
   const auto scratch = run.model.in_place() != nullptr ? run.model.in_place()->make_scratch() : nullptr;
 
-  ParameterAverage parameters(run, settings_.merge);
-  Index seen = 0;  // examples since the last average
-  for (std::int64_t step = std::max(run.first_step, together); go_on && step < run.total_steps; ++step) {
+  const std::int64_t first = std::max(run.first_step, together);
+  Averages averages(run, settings_, adaptive_);
+  averages.begin_period(first);
+  for (std::int64_t step = first; go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
-    const data::Batch batch = scratch ? step_in_place(run, *scratch, rate, &parameters) : local_step(run, rate);
-    seen += batch.rank_step_size;
-    const std::int64_t made = step + 1;
-    const bool averages = made % settings_.period == 0 || batch.last_of_epoch || made == run.total_steps;
-    if (averages) {
-      average(run, parameters, std::exchange(seen, 0));
-    } else {
-      parameters.merge_after_step();
-    }
-    go_on = run.observer.step(make_record(batch, made, rate, /*consistent=*/averages)) || !averages;
+    const data::Batch batch =
+        scratch ? step_in_place(run, *scratch, rate, &averages.parameters()) : local_step(run, rate);
+    const bool one_model = averages.after_step(batch, step + 1);
+    go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/one_model)) || !one_model;
+    if (one_model) averages.begin_period(step + 1);
   }
 }
 
-void Averaging::average(TrainContext& run, ParameterAverage& parameters, Index examples) const {
-  meet(run);
-  average_local_statistics(run, examples);
-  parameters.average(examples);
-  if (settings_.optimizer_state == StateAtAverage::average) average_optimizer_state(run, examples);
-  if (settings_.optimizer_state == StateAtAverage::reset) run.optimizer->reset();
-}
-
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {
-  auto& own = settings.own.of<AveragingSettings>();
-  visitor.field({.name = "period",
-                 .meaning = "steps between two averages; parameters are also averaged at the end of every epoch",
-                 .unit = "steps",
-                 .minimum = 1},
-                own.period);
-  own.merge.describe(visitor);
-  visitor.choice(
-      {.name = "optimizer_state", .meaning = "what happens to the optimizer's state when parameters are averaged"},
-      own.optimizer_state, kStatesAtAverage);
-  visitor.field({.name = "allreduce_epochs",
-                 .meaning = "epochs of allreduce at the start of the run, before local steps begin (post-local SGD)",
-                 .unit = "epochs",
-                 .minimum = 0,
-                 .maximum = 1e9},
-                own.allreduce_epochs);
+  settings.own.of<AveragingSettings>().describe(visitor);
 }
 
 void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "averaging/outer_step.hpp"
 #include "parameter_average.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -12,10 +13,19 @@ enum class StateAtAverage { average, keep, reset };
 
 /// The keys of strategy.kind = "averaging".
 struct AveragingSettings {
-  std::int64_t period = 16;  ///< steps between averages
+  std::int64_t period = 16;       ///< steps between averages of all ranks; 0: adaptive
+  std::int64_t first_period = 0;  ///< of adaptive ones; 0: 16
+  std::int64_t node_period = 0;   ///< steps between averages within a node; 0: there are none
+  bool overlap = false;           ///< each average is applied a period later
   RowMergeSettings merge{};
   StateAtAverage optimizer_state = StateAtAverage::average;
   std::int64_t allreduce_epochs = 0;  ///< epochs of allreduce at the start (post-local SGD)
+  OuterSettings outer{};
+
+  bool is_adaptive() const { return period == 0; }
+  void describe(ConfigVisitor& visitor);
+  /// Refuses keys that mean nothing for a model without a gradient. \throws ConfigError
+  void require_possible(const models::Model& model) const;
 };
 
 }  // namespace unisono::strategies

@@ -90,7 +90,7 @@ void Hogwild::train_by(TrainContext& run, ParameterAverage& parameters, const St
       meet(run);
       const Index examples = std::exchange(seen, 0);
       average_local_statistics(run, examples);
-      parameters.average(examples);
+      parameters.average(static_cast<double>(examples));
     } else {
       parameters.merge_after_step();
     }

@@ -56,6 +56,22 @@ bool sums_changes(const models::InPlace& model, RowMerge merge) {
   return merge == RowMerge::by_model ? model.usual_merge() == models::RowMerging::sum : merge == RowMerge::sum;
 }
 
+void count_averaged(const TrainContext& run, std::size_t bytes) {
+  if (run.communicator.size() == 1) return;
+  std::int64_t& count = run.counters.averaged_bytes;
+  count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
+}
+
+std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight) {
+  std::size_t bytes = 0;
+  for (const FloatRange& segment : run.replica.layout().trainable()) {  // a mean of equal numbers would be rounded
+    const MutableView values = part(run.state.parameters, segment);
+    group.allreduce_weighted_mean(values, weight);
+    bytes += values.size_bytes();
+  }
+  return bytes;
+}
+
 ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings)
     : run_(run), merge_after_(settings.merge_after) {
   if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
@@ -81,31 +97,18 @@ std::int64_t ParameterAverage::bytes(const models::Model& model, const RowMergeS
 
 void ParameterAverage::sum(std::span<float> values) {
   run_.communicator.allreduce_sum(values);
-  count_bytes(values.size_bytes());
+  count_averaged(run_, values.size_bytes());
 }
 
-void ParameterAverage::count_bytes(std::size_t bytes) {
-  if (run_.communicator.size() == 1) return;  // to whom?
-  std::int64_t& count = run_.counters.averaged_bytes;
-  count = std::max<std::int64_t>(0, count) + static_cast<std::int64_t>(bytes);
-}
-
-void ParameterAverage::average(Index examples) {
+void ParameterAverage::average(double weight) {
   const Phase phase(run_, run_.seconds.exposed_communication);
-  if (!touched_) {
-    for (const FloatRange& segment : run_.replica.layout().trainable()) {  // a mean of equal numbers would be rounded
-      const MutableView values = part(run_.state.parameters, segment);
-      run_.communicator.allreduce_weighted_mean(values, static_cast<double>(examples));
-      count_bytes(values.size_bytes());
-    }
-    return;
-  }
+  if (!touched_) return count_averaged(run_, average_parameters(run_, run_.communicator, weight));
   // A run that is resumed from here has no counts either, and must make the same steps.
   frequent_.clear();
   learns_ = true;
   uncounted_ = 0;
-  for (std::size_t space = 0; space < spaces_.size(); ++space) merge_rows(space, static_cast<float>(examples), 1);
-  average_rest(static_cast<double>(examples));
+  for (std::size_t space = 0; space < spaces_.size(); ++space) merge_rows(space, static_cast<float>(weight), 1);
+  average_rest(weight);
 }
 
 int ParameterAverage::begin_step(Index examples) {
@@ -258,7 +261,7 @@ void ParameterAverage::average_rest(double weight) {
   for_each_rest([&](float& value) { packed_.push_back(value); });
   if (packed_.empty()) return;
   run_.communicator.allreduce_weighted_mean(packed_, weight);
-  count_bytes(packed_.size() * sizeof(float));
+  count_averaged(run_, packed_.size() * sizeof(float));
   std::size_t i = 0;
   for_each_rest([&](float& value) { value = packed_[i++]; });
 }

@@ -29,6 +29,13 @@ struct RowMergeSettings {
 /// Advice of StrategyKind::relief for strategies that average θ.
 std::string relief_of_averages(const StrategySettings& settings, bool in_place);
 
+/// Adds to StrategyCounters::averaged_bytes, where there is more than one rank to send them to.
+void count_averaged(const TrainContext& run, std::size_t bytes);
+
+/// θ ← Σ_r weight_r θ_r / Σ_r weight_r over the ranks of a group, for a model without rows; frozen blocks are left out.
+/// Collective over the group. \return the bytes of what was averaged
+std::size_t average_parameters(const TrainContext& run, comm::Communicator& group, double weight);
+
 /// Averages θ over the ranks when its owner calls it, weighted by the ranks' examples. In a model with rows, a row
 /// becomes the weighted mean of those ranks that changed it, or its old value plus the sum of their changes; unchanged
 /// rows are not sent. parameter_average.cpp describes the algorithm.
@@ -42,8 +49,8 @@ class ParameterAverage {
   /// Where the model's steps must mark the rows that they touch; null if the model has no rows or there is only one
   /// rank.
   models::TouchedRows* touched() { return touched_ ? &*touched_ : nullptr; }
-  /// Averages all of θ. Collective. \param examples those of this rank since the last average
-  void average(Index examples);
+  /// Averages all of θ. Collective. \param weight of this rank: its examples since the last average
+  void average(double weight);
   /// Called before each step. \return in how many parts to make it, so that frequently touched rows can be merged in
   /// between; the same on every rank. \param examples of the step, over all ranks
   int begin_step(Index examples);
@@ -74,7 +81,6 @@ class ParameterAverage {
   void exchange(std::span<const Row> rows);
   void average_rest(double weight);
   void sum(std::span<float> values);
-  void count_bytes(std::size_t bytes);
   void give(const Row& row, std::span<float> to) const;
   void take(const Row& row, std::span<const float> sum);
 

@@ -79,17 +79,21 @@ void update_parameters(TrainContext& run, double learning_rate) {
 }
 
 void average_local_statistics(TrainContext& run, Index examples) {
+  average_local_statistics(run, run.communicator, static_cast<double>(examples));
+}
+
+void average_local_statistics(TrainContext& run, comm::Communicator& group, double weight) {
   if (!run.model.statistics_are_local()) return;
   const Phase phase(run, run.seconds.exposed_communication);
   for (const FloatRange& segment : run.replica.statistics_layout().trainable()) {
-    run.communicator.allreduce_weighted_mean(part(run.state.statistics, segment), static_cast<double>(examples));
+    group.allreduce_weighted_mean(part(run.state.statistics, segment), weight);
   }
 }
 
-void average_optimizer_state(TrainContext& run, Index examples) {
+void average_optimizer_state(TrainContext& run, comm::Communicator& group, double weight) {
   const Phase phase(run, run.seconds.exposed_communication);
   for (optim::OptimizerState& state : run.optimizer->state()) {
-    run.communicator.allreduce_weighted_mean(state.values.view(), static_cast<double>(examples));
+    group.allreduce_weighted_mean(state.values.view(), weight);
   }
 }
 

@@ -59,9 +59,11 @@ void update_parameters(TrainContext& run, double learning_rate);
 /// so equal on all ranks. Collective.
 /// \param examples of this rank since the last average
 void average_local_statistics(TrainContext& run, Index examples);
+/// The same over the ranks of a group. \param weight of this rank
+void average_local_statistics(TrainContext& run, comm::Communicator& group, double weight);
 
-/// Averages the optimizer's vectors over the ranks, weighted by their examples. Collective.
-void average_optimizer_state(TrainContext& run, Index examples);
+/// Averages the optimizer's vectors over the ranks of a group. Collective. \param weight of this rank
+void average_optimizer_state(TrainContext& run, comm::Communicator& group, double weight);
 
 /// A barrier, counted as waiting for stragglers: what is measured after it is communication alone. Collective.
 void meet(TrainContext& run);

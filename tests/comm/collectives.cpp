@@ -55,6 +55,11 @@ void place_in_the_group(comm::Communicator& communicator) {
   EXPECT(communicator.size() >= 1);
   EXPECT(communicator.rank() >= 0 && communicator.rank() < communicator.size());
   EXPECT(communicator.node_rank() >= 0 && communicator.node_rank() < communicator.node_size());
+  std::vector<std::int64_t> ranks_of_nodes(static_cast<std::size_t>(communicator.size()));
+  ranks_of_nodes.at(static_cast<std::size_t>(communicator.node())) = 1;
+  communicator.allreduce_sum(ranks_of_nodes);
+  EXPECT(ranks_of_nodes[static_cast<std::size_t>(communicator.node())] == communicator.node_size());
+  EXPECT(ranks_of_nodes.front() > 0);
   EXPECT(communicator.is_root() == (communicator.rank() == 0));
   EXPECT(!communicator.host().empty());
   EXPECT(communicator.sum(std::int64_t{1}) == communicator.size());

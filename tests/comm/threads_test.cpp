@@ -13,8 +13,23 @@ using Catch::Matchers::Contains;
 TEST_CASE("ranks in threads keep the promises of a communicator", "[threads]") {
   const auto& promise = GENERATE(from_range(unisono::test::promises()));
   const int ranks = GENERATE(1, 2, 3, 4, 5);
-  INFO(promise.name << ", on " << ranks << " ranks");
-  CHECK_NOTHROW(unisono::comm::run_as_threads(ranks, promise.check));
+  const int ranks_per_node = GENERATE(0, 2);
+  INFO(promise.name << ", on " << ranks << " ranks, " << ranks_per_node << " a node");
+  CHECK_NOTHROW(unisono::comm::run_as_threads(ranks, promise.check, 60, ranks_per_node));
+}
+
+TEST_CASE("a group knows which of its ranks share a node", "[threads]") {
+  // Ranks 0 and 1 are on one node, 2 and 3 on another. The group 3, 1, 0 meets the latter first.
+  const auto body = [](unisono::comm::Communicator& world) {
+    EXPECT(world.node() == world.rank() / 2);
+    EXPECT(world.node_rank() == world.rank() % 2);
+    const auto group = world.split(world.rank() == 2 ? 1 : 0, -world.rank());
+    EXPECT(group->node() == (world.rank() < 2 ? 1 : 0));
+    if (world.rank() == 2) EXPECT(group->node() == 0);
+    EXPECT(group->node_size() == (world.rank() < 2 ? 2 : 1));
+    EXPECT(group->node_rank() == (world.rank() == 0 ? 1 : 0));
+  };
+  CHECK_NOTHROW(unisono::comm::run_as_threads(4, body, 60, 2));
 }
 
 TEST_CASE("a rank that is alone keeps the promises of a communicator", "[self]") {

@@ -172,7 +172,8 @@ TEST_CASE("reproducible sums on devices have the same bits on any number of rank
 
 TEST_CASE("replicas that are pipelines on devices have the bits of single ranks", "[gpu][pipeline]") {
   const Examples examples = small_images();
-  for (const char* strategy : {"kind = 'allreduce'", "kind = 'averaging', period = 2"}) {
+  for (const char* strategy :
+       {"kind = 'allreduce'", "kind = 'averaging', period = 2", "kind = 'gossip', topology = 'ring'"}) {
     for (const auto transport : {kNccl, kStaged}) {
       INFO(strategy << ", " << text_of(transport));
       const Devices devices(4);

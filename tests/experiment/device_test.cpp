@@ -15,7 +15,7 @@ Config config_of(const std::string& model, const std::string& strategy) {
 }
 
 TEST_CASE("networks have a way to GPUs under every strategy that needs no shared memory", "[device]") {
-  for (const char* strategy : {"serial", "allreduce", "averaging", "elastic_averaging", "parameter_server"}) {
+  for (const char* strategy : {"serial", "allreduce", "averaging", "elastic_averaging", "gossip", "parameter_server"}) {
     CHECK(obstacle_to_gpus(config_of("network", strategy)).empty());
   }
   CHECK_THAT(obstacle_to_gpus(config_of("network", "hogwild")), Contains("hogwild"));

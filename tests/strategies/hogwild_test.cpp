@@ -179,8 +179,14 @@ TEST_CASE("strategies say before a run what they cannot train", "[strategies]") 
     if (!gradient) {
       CHECK_THROWS_WITH(train({}, one.training({.kind = "allreduce"})), Catch::Contains("strategy.kind = \"serial\""));
     }
-    CHECK_THROWS_WITH(train({}, one.training(strategy_of("kind = 'averaging', allreduce_epochs = 1"))),
-                      Catch::Contains("strategy.allreduce_epochs"));
+    for (const auto& [setting, key] : std::initializer_list<std::pair<const char*, const char*>>{
+             {"allreduce_epochs = 1", "allreduce_epochs"},
+             {"outer.kind = 'nesterov'", "outer.kind"},
+             {"node_period = 4", "node_period"},
+             {"overlap = true, optimizer_state = 'keep'", "overlap"}}) {
+      CHECK_THROWS_WITH(train({}, one.training(strategy_of("kind = 'averaging', " + std::string(setting)))),
+                        Catch::Contains("strategy." + std::string(key) + ": this model is updated in place"));
+    }
   }
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
     return all;
   };
   CHECK(names(&StrategyTraits::steps_together) == "allreduce batch serial ");
-  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging ");
+  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip ");
   CHECK(names(&StrategyTraits::divides_model) == "stratified ");
   CHECK(names(&StrategyTraits::whole_batch) == "batch ");
   CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
@@ -100,6 +100,10 @@ TEST_CASE("vectors that a strategy keeps are declared with those who hold values
   CHECK(kept[0].name == "replica");
   CHECK(kept[0].scope == StateScope::replica);
   CHECK(make_strategy({.kind = "averaging"})->state_vectors().empty());
+  const auto gossips = make_strategy({.kind = "gossip"})->state_vectors();
+  REQUIRE(gossips.size() == 2);
+  CHECK(gossips[1].of == StateOf::statistics);
+  CHECK(vectors_of_parameters(gossips) == 1);
 }
 
 TEST_CASE("advice for servers depends on how they are used", "[strategy]") {
@@ -118,16 +122,17 @@ TEST_CASE("advice for servers depends on how they are used", "[strategy]") {
 TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   for (const char* wrong : {"kind = 'allreduce', period = 4", "kind = 'averaging', period = 0",
                             "kind = 'averaging', optimizer_state = 'drop'", "kind = 'averaging', allreduce_epochs = -1",
-                            "kind = 'gossip'"}) {
+                            "kind = 'gossip', topology = 'star'", "kind = 'gossip', order = 'adapt'",
+                            "kind = 'gossip', momentum = 'average'", "kind = 'gossip', period = 0",
+                            "kind = 'gossip', optimizer_state = 'keep'", "kind = 'rumour'"}) {
     INFO(wrong);
     CHECK_THROWS_AS(strategy_of(wrong), ConfigError);
   }
-  CHECK_THROWS_AS(make_strategy({.kind = "gossip"}), ConfigError);
+  CHECK_THROWS_AS(make_strategy({.kind = "rumour"}), ConfigError);
   CHECK_THROWS_WITH(
-      make_strategy({.kind = "gossip"}),
-      Catch::Contains("gossip") &&
-          Catch::Contains(
-              "allreduce, averaging, batch, elastic_averaging, hogwild, parameter_server, serial or stratified"));
+      make_strategy({.kind = "rumour"}),
+      Catch::Contains("rumour") && Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, hogwild, "
+                                                   "parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

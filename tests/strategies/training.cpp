@@ -33,7 +33,8 @@ class Recorder final : public Observer, public EventRecorder {
   bool step(const StepRecord& record) override {
     outcome_.records.push_back(record);
     backend_.collect(sums_);
-    outcome_.sums.push_back(std::exchange(sums_, {}));
+    const bool reads = record.consistent || !training_.reads_losses_at_averages;
+    outcome_.sums.push_back(reads ? std::exchange(sums_, {}) : kernels::LossSums{});
     outcome_.losses.push_back(outcome_.sums.back().loss);
     outcome_.trajectory.push_back(plain(backend_.memory(), state_.parameters));
     return !record.consistent || record.step < training_.stop_after;
@@ -76,7 +77,8 @@ class Rank {
         source_(make_source(examples, 0, 1)),
         optimizer_(make_optimizer()) {
     for (const StateVector& vector : strategy_->state_vectors()) {
-      vectors_.push_back({vector, Buffer(replica_->layout().size(), backend_->memory())});
+      const Buffer& like = vector.of == StateOf::parameters ? theta_ : statistics_;
+      vectors_.push_back({vector, Buffer(like.size(), backend_->memory())});
     }
     initialise();
     make_workers(examples);
@@ -132,6 +134,7 @@ class Rank {
       own.values = std::move(all);
     }
     outcome.vectors = std::move(vectors_);
+    outcome.scalars = strategy_->scalars();
     if (device_world_) backend_->device()->synchronise();
     grid_.all().barrier();  // shared memory goes when all are done with it
     return outcome;
@@ -154,6 +157,7 @@ class Rank {
       memory.copy(stopped.vectors[i].values.view(), vectors_[i].values.view());
     }
     optimizer_->set_steps(stopped.optimizer_steps);
+    strategy_->restore(stopped.scalars);
   }
 
   /// Null where the backend has no device.
@@ -340,9 +344,10 @@ StrategySettings strategy_of(std::string keys) {
 
 std::vector<Outcome> train(const Examples& examples, const Training& training) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(training.ranks));
-  comm::run_as_threads(training.ranks, [&](comm::Communicator& communicator) {
+  const auto body = [&](comm::Communicator& communicator) {
     outcomes[static_cast<std::size_t>(communicator.rank())] = Rank(examples, training, communicator).train();
-  });
+  };
+  comm::run_as_threads(training.ranks, body, /*timeout_seconds=*/60, training.ranks_per_node);
   return outcomes;
 }
 

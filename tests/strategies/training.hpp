@@ -43,6 +43,7 @@ struct Training {
   optim::OptimizerSettings optimizer{};
   optim::ScheduleSettings schedule{};
   int ranks = 1;
+  int ranks_per_node = 0;  ///< of simulated nodes; 0: all ranks are on one
   Index batch_size = 4, accumulate = 1, micro_batches = 1;
   int leaves = 0;             ///< of reproducible sums; 0: fast ones
   ReplicaSettings replica{};  ///< `ranks` are replicas × stages
@@ -56,6 +57,7 @@ struct Training {
   std::function<std::span<const std::int64_t>()> occurrences{};
   const std::vector<Outcome>* resumed = nullptr;  ///< goes on where these ranks stopped; of more ranks, in turn
   const EventRecord* replayed = nullptr;          ///< keeps to this order
+  bool reads_losses_at_averages = false;          ///< else after each step; Outcome::losses is then 0 in between
   std::int64_t due_every = 1;                     ///< steps after which the observer wants a consistent model
   MakeBackend backend{};                          ///< empty: the CPU's
   comm::DeviceTransport device_transport = comm::DeviceTransport::automatic;  ///< where backends have devices
@@ -66,6 +68,7 @@ struct Outcome {
   std::vector<float> parameters{}, statistics{};  ///< all of them, also where this rank is a stage of a pipeline
   std::vector<optim::OptimizerState> optimizer_state{};
   std::vector<KeptVector> vectors{};
+  std::vector<double> scalars{};  ///< of the strategy
   std::int64_t optimizer_steps = 0;
   std::vector<StepRecord> records{};
   std::vector<double> losses{};                  ///< this rank's sums, a step each

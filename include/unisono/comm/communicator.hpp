@@ -56,6 +56,8 @@ class Communicator {
   /// This rank's number among the ranks that share its node's memory, and how many these are.
   virtual int node_rank() const = 0;
   virtual int node_size() const = 0;
+  /// The number of this rank's node among those of the group, from 0 on, in the order of their first ranks.
+  virtual int node() const = 0;
   virtual std::string host() const = 0;
 
   /// Notes the training step of this rank, for the message about a rank that does not arrive at a collective.
@@ -178,7 +180,9 @@ std::unique_ptr<Communicator> make_self_communicator();
 /// rank that waits for one that failed gets a PeerFailure; a rank that waits for one that has ended or does not arrive
 /// gets a CommunicationError. (Catch2's assertions are not thread-safe: in a body use EXPECT of
 /// tests/support/expect.hpp.)
-void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60);
+/// \param ranks_per_node tests simulate nodes of so few ranks; 0: all are on one
+void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds = 60,
+                    int ranks_per_node = 0);
 
 /// The Reducer over the ranks of a communicator, which must outlive it. Measures the time that it takes.
 class CommunicatorReducer final : public Reducer {

@@ -50,7 +50,8 @@ struct CheckpointHeader {
   data::DataCursor cursor;                      ///< position of the next batch
   std::vector<std::int64_t> worker_steps = {};  ///< steps made by each worker, if they go at their own pace
   std::int64_t optimizer_steps = 0;
-  std::vector<double> method = {};  ///< optim::BatchMethod::scalars
+  std::vector<double> method = {};    ///< optim::BatchMethod::scalars
+  std::vector<double> strategy = {};  ///< strategies::Strategy::scalars
   std::uint64_t seed = 0;
   std::string config;                 ///< the effective config, as TOML
   models::ModelInputs inputs;         ///< what the data determine of the model's inputs and outputs

@@ -29,6 +29,7 @@ struct StrategyTerms {
   std::int64_t epochs = 0;
   bool shuffle = true;
   double clip_norm = 0;
+  int optimizer_states = 0;  ///< vectors that the optimizer keeps
   bool alternating = false;  ///< optimizer.kind alternates between two tables, see optim::OptimizerTraits
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "unisono/data/dataset.hpp"
 #include "unisono/models/model.hpp"
@@ -30,6 +31,8 @@ class Replica {
   virtual data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) = 0;
   /// Adds the losses of all examples of a source to `sums`, on one rank of the replica. Collective, as above.
   virtual void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) = 0;
+  /// Sums numbers of which each of the replica's ranks has its own, in place: all get the sums. Collective, as above.
+  virtual void sum(std::span<double>) {}
   /// The most memory that the activations of a pipeline's stage have taken so far; 0 for other replicas.
   virtual std::int64_t workspace_bytes() const { return 0; }
 };

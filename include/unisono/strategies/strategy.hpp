@@ -90,14 +90,25 @@ struct BatchCounters {
   std::int64_t sent_bytes = 0;               ///< of vectors
 };
 
+/// What strategies without a centre count on this rank since the run began or was resumed.
+struct GossipCounters {
+  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: the ranks have a common model
+  /// ‖θ_r − mean‖² and ‖mean‖² of what this rank holds, when the consensus was last formed.
+  double difference_squares = 0, mean_squares = 0;
+  double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
+  int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
+};
+
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
+  std::int64_t node_averaged_bytes = -1;              ///< over the ranks of a node, between those averages
   std::int64_t passed_bytes = -1;                     ///< of parameters that were sent on to another rank (stratified)
   std::int64_t boundary_bytes = -1;                   ///< of activations and gradients that were sent between stages
   std::int64_t touched_rows = -1, row_conflicts = 0;  ///< rows of θ, in the steps that ConflictMeter sampled
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
   BatchCounters batch = {};
+  GossipCounters gossip = {};
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -107,12 +118,19 @@ enum class StateScope {
   rank      ///< each rank has its own
 };
 
-/// A vector of θ's size that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or
-/// rank, by its scope.
+/// What a strategy's vector is laid out like: θ, or the running statistics.
+enum class StateOf { parameters, statistics };
+
+/// A vector that a strategy keeps from step to step. Checkpoints store one copy, or one for each replica or rank, by
+/// its scope.
 struct StateVector {
   std::string name;  ///< different from the names of all optimizers' vectors
   StateScope scope = StateScope::common;
+  StateOf of = StateOf::parameters;
 };
+
+/// How many of these are of θ's size.
+int vectors_of_parameters(const std::vector<StateVector>& vectors);
 
 /// A StateVector and its values, in the backend's memory.
 struct KeptVector {
@@ -133,7 +151,9 @@ struct TrainContext {
   Observer& observer;
   models::ModelState state;  ///< θ and running statistics; on the CPU, θ comes from communicator.shared_allocator()
   MutableView gradient;      ///< g, from the same allocator as θ; empty where the model is updated in place
-  kernels::LossSums& sums;   ///< this rank's losses since the observer last read them; complete after backend.collect
+  /// This rank's losses since the observer last took them, which it does at consistent records; complete after
+  /// backend.collect.
+  kernels::LossSums& sums;
   Seconds& seconds;
   StrategyCounters& counters;
   std::int64_t first_step;   ///< steps made before `train`: 0, or those of the run that is resumed
@@ -185,6 +205,10 @@ class Strategy {
   virtual bool optimizer_state_is_local() const { return false; }
   /// The vectors that it keeps in addition to θ, g and the optimizer's state.
   virtual std::vector<StateVector> state_vectors() const { return {}; }
+  /// All other numbers that it keeps from one consistent record to the next, the same on all ranks; for checkpoints.
+  virtual std::vector<double> scalars() const { return {}; }
+  /// Takes back what `scalars` returned; called before `train`.
+  virtual void restore(const std::vector<double>& /*scalars*/) {}
   /// Whether it trains this model by in-place updates of θ, which need neither a gradient nor an optimizer.
   bool updates_in_place(const models::Model& model) const;
   /// Whether each thread of a rank computes gradients of its own batches, and so needs a Worker. Otherwise the threads

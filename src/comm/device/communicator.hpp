@@ -15,6 +15,7 @@ class DeviceCommunicator final : public Communicator {
   int size() const override { return ranks_.size(); }
   int node_rank() const override { return ranks_.node_rank(); }
   int node_size() const override { return ranks_.node_size(); }
+  int node() const override { return ranks_.node(); }
   std::string host() const override { return ranks_.host(); }
   void set_step(std::int64_t step) override { ranks_.set_step(step); }
 

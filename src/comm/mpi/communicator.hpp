@@ -39,6 +39,7 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return static_cast<int>(group_.members.size()); }
   int node_rank() const override { return topology_.node_rank; }
   int node_size() const override { return topology_.node_size(); }
+  int node() const override { return topology_.node; }
   std::string host() const override { return terms_.job->roster()[terms_.job->roster().rank()].host; }
   void set_step(std::int64_t step) override { terms_.job->steps().set(step); }
 

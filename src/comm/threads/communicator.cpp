@@ -94,6 +94,11 @@ void ThreadCommunicator::barrier() {
   meet(*group_, rank_, "barrier", nothing, [](const auto&) {});
 }
 
+void ThreadCommunicator::node_barrier() {
+  int nothing = 0;
+  meet(group_->node_of(rank_), node_rank(), "node_barrier", nothing, [](const auto&) {});
+}
+
 void ThreadCommunicator::broadcast(std::span<std::byte> bytes, int root) {
   meet(*group_, rank_, "broadcast", bytes, [root](const std::vector<void*>& parts) {
     const auto spans = as<std::span<std::byte>>(parts);
@@ -234,7 +239,7 @@ std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key) {
 
 std::shared_ptr<std::byte> ThreadCommunicator::allocate_on_node(std::size_t bytes) {
   std::shared_ptr<std::byte> memory;
-  meet(*group_, rank_, "allocate_on_node", memory, [bytes](const std::vector<void*>& parts) {
+  meet(group_->node_of(rank_), node_rank(), "allocate_on_node", memory, [bytes](const std::vector<void*>& parts) {
     const std::shared_ptr<std::byte> one(static_cast<std::byte*>(plain_allocator().allocate(bytes)),
                                          [](std::byte* pointer) { plain_allocator().deallocate(pointer); });
     for (auto* part : as<std::shared_ptr<std::byte>>(parts)) *part = one;

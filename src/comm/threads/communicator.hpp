@@ -16,13 +16,14 @@ class ThreadCommunicator final : public Communicator {
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
-  int node_rank() const override { return rank_; }
-  int node_size() const override { return size(); }
+  int node_rank() const override { return group_->place(rank_).number; }
+  int node_size() const override { return group_->node_of(rank_).size(); }
+  int node() const override { return group_->place(rank_).node; }
   std::string host() const override;
   void set_step(std::int64_t step) override;
 
   void barrier() override;
-  void node_barrier() override { barrier(); }
+  void node_barrier() override;
   void broadcast(std::span<std::byte> bytes, int root) override;
   void allreduce_sum(std::span<float> values) override;
   void allreduce_sum(std::span<double> values) override;

@@ -42,16 +42,18 @@ void run_rank(const std::shared_ptr<threads::Group>& group, int rank, const std:
   group->world().end(rank);
 }
 
-std::shared_ptr<threads::Group> make_group(int ranks, double timeout_seconds) {
+std::shared_ptr<threads::Group> make_group(int ranks, double timeout_seconds, int ranks_per_node = 0) {
   std::vector<int> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
-  return std::make_shared<threads::Group>(std::make_shared<threads::World>(ranks, timeout_seconds), members);
+  return std::make_shared<threads::Group>(std::make_shared<threads::World>(ranks, timeout_seconds, ranks_per_node),
+                                          members);
 }
 
 }  // namespace
 
-void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds) {
-  const auto group = make_group(ranks, timeout_seconds);
+void run_as_threads(int ranks, const std::function<void(Communicator&)>& body, double timeout_seconds,
+                    int ranks_per_node) {
+  const auto group = make_group(ranks, timeout_seconds, ranks_per_node);
   FirstError errors;
   Threads threads("ranks of one process", ranks);
   try {

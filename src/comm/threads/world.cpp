@@ -27,7 +27,22 @@ void World::end(int rank) {
 }
 
 Group::Group(std::shared_ptr<World> world, std::vector<int> members)
-    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {}
+    : world_(std::move(world)), members_(std::move(members)), sequence_(members_.size(), 0) {
+  std::vector<int> keys;                   // of the nodes, in the order of their first ranks
+  std::vector<std::vector<int>> of_nodes;  // their ranks of the world
+  for (const int member : members_) {
+    const int key = world_->ranks_per_node > 0 ? member / world_->ranks_per_node : 0;
+    const auto node = static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
+    if (node == keys.size()) {
+      keys.push_back(key);
+      of_nodes.emplace_back();
+    }
+    places_.push_back({.node = static_cast<int>(node), .number = static_cast<int>(of_nodes[node].size())});
+    of_nodes[node].push_back(member);
+  }
+  if (of_nodes.size() < 2) return;
+  for (std::vector<int>& node : of_nodes) nodes_.push_back(std::make_shared<Group>(world_, std::move(node)));
+}
 
 RendezvousPtr Group::arrive(int rank, const char* name, void* part, const Action& action) {
   const std::lock_guard lock(world_->mutex);

@@ -18,8 +18,11 @@ namespace unisono::comm::threads {
 
 /// The state that all ranks of one process share: one lock, which rank failed, which have ended.
 struct World {
-  World(int ranks, double timeout)
-      : timeout_seconds(timeout), ended(static_cast<std::size_t>(ranks)), steps(static_cast<std::size_t>(ranks), -1) {}
+  World(int ranks, double timeout, int ranks_per_node_ = 0)
+      : timeout_seconds(timeout),
+        ranks_per_node(ranks_per_node_),
+        ended(static_cast<std::size_t>(ranks)),
+        steps(static_cast<std::size_t>(ranks), -1) {}
 
   /// Wakes all ranks that wait, and makes them throw. Only the first reason is kept.
   void fail(const std::string& reason);
@@ -30,6 +33,7 @@ struct World {
   std::mutex mutex;
   std::condition_variable changed;
   const double timeout_seconds;
+  const int ranks_per_node;         ///< of simulated nodes; 0: all ranks are on one
   std::string failure;              ///< empty while all is well
   std::vector<bool> ended;          ///< by rank of the world
   std::vector<std::int64_t> steps;  ///< last set_step of each rank; −1: none
@@ -67,6 +71,14 @@ class Group {
   const std::shared_ptr<World>& shared_world() const { return world_; }
   int world_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
 
+  /// A rank's node, numbered in the order of the nodes' first ranks, and its number there.
+  struct Place {
+    int node = 0, number = 0;
+  };
+  const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  /// The ranks of its node: this group where there is only one.
+  Group& node_of(int rank) { return nodes_.empty() ? *this : *nodes_[static_cast<std::size_t>(place(rank).node)]; }
+
   /// Joins this rank's next collective. Where it is the last to arrive, the collective happens now.
   RendezvousPtr arrive(int rank, const char* name, void* part, const Action& action);
   /// Posts a send or a receive: the bytes are copied as soon as both sides have posted theirs.
@@ -96,6 +108,8 @@ class Group {
 
   std::shared_ptr<World> world_;
   std::vector<int> members_;
+  std::vector<Place> places_;                                 ///< by rank
+  std::vector<std::shared_ptr<Group>> nodes_;                 ///< empty: all ranks are on one
   std::vector<std::uint64_t> sequence_;                       ///< collectives begun, by rank
   std::map<std::uint64_t, RendezvousPtr> rendezvous_points_;  ///< by sequence; those where some have not arrived
   std::list<Post> posts_;

@@ -177,10 +177,11 @@ void require_same_model(const std::string& path, const ParameterLayout& paramete
   });
 }
 
-void require_same_optimizer(const std::string& path, const ParameterLayout& parameters,
-                            const std::vector<std::string>& names) {
+void require_same_optimizer(const std::string& path, const std::map<std::string, const ParameterLayout*>& vectors) {
   with_file(path, [&](const data::hdf5::File& file) {
     const auto stored = children(file, "optimizer/0");
+    std::vector<std::string> names;
+    for (const auto& [name, layout] : vectors) names.push_back(name);
     if (!std::is_permutation(stored.begin(), stored.end(), names.begin(), names.end())) {
       throw CheckpointError(
           fmt::format("{}: holds optimizer state ({}) that does not fit the config's optimizer ({}); resume with the "
@@ -188,8 +189,10 @@ void require_same_optimizer(const std::string& path, const ParameterLayout& para
                       path, fmt::join(stored, ", "), fmt::join(names, ", ")));
     }
     for (const std::string& state : children(file, "optimizer")) {
-      for (const std::string& name : names)
-        require_blocks(file, fmt::format("optimizer/{}/{}", state, name), parameters);
+      for (const std::string& name : children(file, "optimizer/" + state)) {  // in the others, common ones are left out
+        const auto found = vectors.find(name);
+        if (found != vectors.end()) require_blocks(file, fmt::format("optimizer/{}/{}", state, name), *found->second);
+      }
     }
   });
 }

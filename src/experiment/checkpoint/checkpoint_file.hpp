@@ -32,10 +32,9 @@ CheckpointHeader read_header(const std::string& path);
 
 /// Checks that the file has exactly these blocks. \throws CheckpointError naming the block that differs
 void require_same_model(const std::string& path, const ParameterLayout& parameters, const ParameterLayout& statistics);
-/// Checks that the file has these vectors of the optimizer, each with the layout of the parameters. \throws
+/// Checks that the file's group "optimizer" has exactly the vectors of these names, each with its layout. \throws
 /// CheckpointError
-void require_same_optimizer(const std::string& path, const ParameterLayout& parameters,
-                            const std::vector<std::string>& names);
+void require_same_optimizer(const std::string& path, const std::map<std::string, const ParameterLayout*>& vectors);
 
 /// The shapes of a group's blocks, by name.
 std::map<std::string, std::vector<Index>> shapes_in(const std::string& path, const std::string& group);

@@ -83,6 +83,15 @@ void parse_control(const nlohmann::json& json, CheckpointHeader& header) {
       .has_first_loss = true, .first_loss = json.at("first_loss"), .below_until = json.at("below_until")};
 }
 
+/// Doubles, stored as their bits; none where there is no such key.
+std::vector<double> numbers_from(const nlohmann::json& json, const char* key) {
+  std::vector<double> numbers;
+  for (const auto& bits : json.value(key, nlohmann::json::array())) {
+    numbers.push_back(std::bit_cast<double>(bits.get<std::uint64_t>()));
+  }
+  return numbers;
+}
+
 CheckpointHeader parse(const nlohmann::json& json) {
   CheckpointHeader header;
   json.at("step").get_to(header.step);
@@ -90,9 +99,8 @@ CheckpointHeader parse(const nlohmann::json& json) {
   json.at("step_in_epoch").get_to(header.cursor.step);
   if (json.contains("worker_steps")) json.at("worker_steps").get_to(header.worker_steps);
   json.at("optimizer_steps").get_to(header.optimizer_steps);
-  for (const auto& bits : json.value("method", nlohmann::json::array())) {
-    header.method.push_back(std::bit_cast<double>(bits.get<std::uint64_t>()));
-  }
+  header.method = numbers_from(json, "method");
+  header.strategy = numbers_from(json, "strategy");
   json.at("seed").get_to(header.seed);
   header.inputs = inputs_from(json.at("inputs"));
   if (json.contains("preprocessing")) {
@@ -151,6 +159,7 @@ std::string to_json(const CheckpointHeader& header) {
   if (header.unreported.examples > 0) json["unreported"] = to_json(header.unreported);
   if (!header.worker_steps.empty()) json["worker_steps"] = header.worker_steps;
   for (const double number : header.method) json["method"].push_back(std::bit_cast<std::uint64_t>(number));
+  for (const double number : header.strategy) json["strategy"].push_back(std::bit_cast<std::uint64_t>(number));
   if (header.averaged) json["averaged"] = true;
   if (header.names != 0) json["names"] = header.names;
   return json.dump(1);

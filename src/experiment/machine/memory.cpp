@@ -159,9 +159,10 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
   const bool whole_batch = context.config.whole_batch();
   const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
-  const std::int64_t states = in_place || whole_batch ? 0
-                                                      : optim::optimizer_state_vectors(context.config.optimizer) +
-                                                            std::ssize(context.strategy.state_vectors());
+  const std::int64_t states = in_place || whole_batch
+                                  ? 0
+                                  : optim::optimizer_state_vectors(context.config.optimizer) +
+                                        strategies::vectors_of_parameters(context.strategy.state_vectors());
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
   const bool table = context.data.kind == data::SetKind::table;

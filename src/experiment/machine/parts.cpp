@@ -261,7 +261,8 @@ TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
     optimizer = make_optimizer(parts, optimizer_settings(config, *parts.strategy, *parts.model));
   }
   for (const strategies::StateVector& vector : parts.strategy->state_vectors()) {
-    vectors.push_back({vector, Buffer(parts.parameters.size(), parts.backend->memory())});
+    const Buffer& like = vector.of == strategies::StateOf::parameters ? parts.parameters : parts.statistics;
+    vectors.push_back({vector, Buffer(like.size(), parts.backend->memory())});
   }
   average = make_weight_average(parts, config, !has_gradient);
 }

@@ -36,7 +36,8 @@ StagePlan::StagePlan(const Config& config, const models::Model& model, const ker
       strategy_(strategy),
       abilities_(std::move(abilities)),
       points_(model.staged()->network().cut_points()),
-      states_(optim::optimizer_state_vectors(config.optimizer) + std::ssize(strategy.state_vectors())) {}
+      states_(optim::optimizer_state_vectors(config.optimizer) +
+              strategies::vectors_of_parameters(strategy.state_vectors())) {}
 
 RankAbilities on_ranks(RankAbilities abilities, int ranks) {
   abilities.ranks = ranks;

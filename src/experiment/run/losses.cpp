@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -43,9 +44,9 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
 }
 
 strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters) {
-  const std::array<std::int64_t, 4> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows,
-                                           counters.boundary_bytes};
-  std::array<std::int64_t, 9> all{};
+  const std::array<std::int64_t, 5> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows,
+                                           counters.boundary_bytes, counters.node_averaged_bytes};
+  std::array<std::int64_t, 11> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
     all[2 * i] = std::max<std::int64_t>(0, own[i]);
     all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // number of ranks that count this
@@ -54,6 +55,7 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
   group.allreduce_sum(std::span<std::int64_t>(all));
   const auto total = [&](std::size_t i) { return all[2 * i + 1] > 0 ? all[2 * i] : -1; };
   return {.averaged_bytes = total(0),
+          .node_averaged_bytes = total(4),
           .passed_bytes = total(1),
           .boundary_bytes = total(3),
           .touched_rows = total(2),
@@ -71,6 +73,20 @@ strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strate
   all.repeated = sums[3];
   all.sent_bytes = sums[4];
   return all;
+}
+
+strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strategies::GossipCounters& counters) {
+  std::array<double, 2> squares = {counters.difference_squares, counters.mean_squares};
+  group.allreduce_sum(std::span<double>(squares));
+  strategies::GossipCounters all = counters;
+  all.sent_bytes = group.sum(counters.sent_bytes);
+  all.difference_squares = squares[0];
+  all.mean_squares = squares[1];
+  return all;
+}
+
+double consensus_distance(const strategies::GossipCounters& sums) {
+  return sums.mean_squares > 0 ? std::sqrt(sums.difference_squares / sums.mean_squares) : 0;
 }
 
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains) {

@@ -15,6 +15,12 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
 /// Likewise; what is the same on all ranks is not added up.
 strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strategies::BatchCounters& counters);
 
+/// Likewise; what is the same on all ranks is not added up.
+strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strategies::GossipCounters& counters);
+
+/// √(Σ_r ‖θ_r − θ‖² / P) / ‖θ‖ when the consensus θ was last formed, from the sums over all ranks.
+double consensus_distance(const strategies::GossipCounters& sums);
+
 /// Means of each kind of seconds over the ranks of the group that train. Collective; one message. \param trains whether
 /// this rank trains
 strategies::Seconds mean_over_ranks(comm::Communicator& group, const strategies::Seconds& seconds, bool trains = true);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "checkpoint/checkpoint_file.hpp"
@@ -17,9 +18,10 @@ struct StateOfRank {
   Buffer* values;
   bool common;           ///< the same on all ranks, even if other vectors differ between ranks
   bool divided = false;  ///< this rank has a shard of it (VectorShards)
+  strategies::StateOf of = strategies::StateOf::parameters;
 };
 
-std::vector<StateOfRank> vectors_of(TrainingParts& training) {
+std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& training) {
   std::vector<StateOfRank> vectors;
   if (training.method) {
     for (optim::OptimizerState& own : training.method->state()) vectors.push_back({own.name, &own.values, true, true});
@@ -27,7 +29,9 @@ std::vector<StateOfRank> vectors_of(TrainingParts& training) {
     for (optim::OptimizerState& own : training.optimizer->state()) vectors.push_back({own.name, &own.values, false});
   }
   for (strategies::KeptVector& kept : training.vectors) {
-    vectors.push_back({kept.vector.name, &kept.values, kept.vector.scope == strategies::StateScope::common});
+    if (kept.vector.of == strategies::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
+    const bool common = kept.vector.scope == strategies::StateScope::common;
+    vectors.push_back({kept.vector.name, &kept.values, common, false, kept.vector.of});
   }
   return vectors;
 }
@@ -99,6 +103,7 @@ namespace {
 
 HeldVector held(const StateOfRank& own, std::string group, const ModelParts& parts) {
   if (own.divided) return held_shard(std::move(group), parts, *own.values);
+  if (own.of == strategies::StateOf::statistics) return held_statistics(std::move(group), parts, *own.values);
   return held_vector(std::move(group), parts, *own.values);
 }
 
@@ -118,24 +123,28 @@ HeldState state_of(ModelParts& parts, TrainingParts& training) {
   }
   const bool local = states_are_local(parts);
   for (int rank = 0; rank < (local ? parts.grid.data().size() : 1); ++rank) {
-    for (const StateOfRank& own : vectors_of(training)) {
+    for (const StateOfRank& own : vectors_of(parts, training)) {
+      if (own.common && rank > 0) continue;
       state.push_back(held(own, optimizer_group(rank, own.name), parts));
-      if (local) keep_apart(state.back(), rank == parts.grid.data().rank());
+      if (local && !own.common) keep_apart(state.back(), rank == parts.grid.data().rank());
     }
   }
   return state;
 }
 
 void require_same_vectors(const ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
-  std::vector<std::string> names;
-  for (const StateOfRank& own : vectors_of(training)) names.push_back(own.name);
+  std::map<std::string, const ParameterLayout*> vectors;
+  for (const StateOfRank& own : vectors_of(parts, training)) {
+    vectors[own.name] =
+        own.of == strategies::StateOf::parameters ? &parts.model->layout() : &parts.model->statistics_layout();
+  }
   require_same_model(stored.path, parts.model->layout(), parts.model->statistics_layout());
   if (training.average && !stored.header.averaged) {
     throw CheckpointError(fmt::format(
         "{}: holds no averaged weights: resume without train.weight_average, or start a new run with --output DIR",
         stored.path));
   }
-  require_same_optimizer(stored.path, parts.model->layout(), names);
+  require_same_optimizer(stored.path, vectors);
 }
 
 namespace {
@@ -155,9 +164,10 @@ void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
 void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheckpoint& stored) {
   restore_from("", parts, stored);
   if (training.average) training.average->restore(stored);
-  for (const StateOfRank& own : vectors_of(training)) {
+  for (const StateOfRank& own : vectors_of(parts, training)) {
     read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
   }
+  parts.strategy->restore(stored.header.strategy);
   if (training.method) return training.method->restore(stored.header.method);
   if (training.optimizer) training.optimizer->set_steps(stored.header.optimizer_steps);
 }

@@ -59,6 +59,9 @@ void gather_measurements(const EndedRun& run, Summary& summary) {
   strategies::Seconds seconds = run.training.seconds;
   seconds.other = run.seconds - seconds.sum();
   summary.counters = sum_over_ranks(all, run.training.counters);
+  if (run.training.counters.gossip.sent_bytes >= 0) {
+    summary.counters.gossip = sum_over_ranks(all, run.training.counters.gossip);
+  }
   if (summary.minimisation) summary.minimisation->counters = sum_over_ranks(all, run.training.counters.batch);
   summary.serving = gather_serving(all, run.training.counters.shards);
   summary.seconds = mean_over_ranks(all, seconds, run.parts.trains());

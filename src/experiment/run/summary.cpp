@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "machine/parts.hpp"
+#include "run/losses.hpp"
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
@@ -103,7 +104,14 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
     json["examples_per_second_and_thread"] = summary.examples_per_second() / threads;
   }
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
+  if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
+  if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
+    json["gossip"] = {{"sent_bytes", gossip.sent_bytes},
+                      {"consensus_distance", consensus_distance(gossip)},
+                      {"second_singular_value", gossip.second_singular_value},
+                      {"rounds", gossip.rounds}};
+  }
   if (counters.touched_rows > 0) {
     json["row_conflict_rate"] =
         static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
@@ -115,6 +123,18 @@ PipelineFigures figures_of(const Summary& summary, const Config& config) {
                           {.seconds = summary.seconds,
                            .boundary_bytes = summary.counters.boundary_bytes,
                            .steps = summary.steps - summary.resumed_at_step});
+}
+
+/// What was sent to neighbours, how far the ranks are from their consensus, and how fast exchanges bring them together.
+std::string gossip_text(const Summary& summary) {
+  const strategies::GossipCounters& gossip = summary.counters.gossip;
+  return fmt::format(
+      "  gossip      {:.1f} MB per epoch and rank to neighbours; ranks are {:.3g} % of the norm from their consensus; "
+      "an "
+      "exchange leaves at most {:.2f} of a distance{}\n",
+      static_cast<double>(gossip.sent_bytes) / summary.ranks / summary.epochs_made * 1e-6,
+      100 * consensus_distance(gossip), gossip.second_singular_value,
+      gossip.rounds == 1 ? "" : fmt::format(" (of {} exchanges)", gossip.rounds));
 }
 
 std::string counters_text(const Summary& summary) {
@@ -132,6 +152,8 @@ std::string counters_text(const Summary& summary) {
                         static_cast<double>(bytes) / summary.ranks / summary.epochs_made * 1e-6);
   };
   add_bytes("averages", counters.averaged_bytes);
+  add_bytes("in nodes", counters.node_averaged_bytes);
+  if (counters.gossip.sent_bytes >= 0) text += gossip_text(summary);
   add_bytes("passed on", counters.passed_bytes);
   return text;
 }

@@ -181,7 +181,11 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
                                     const ServingReport& serving) {
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
-  const nlohmann::ordered_json norms = norms_now();
+  nlohmann::ordered_json norms = norms_now();
+  if (context_.training.counters.gossip.sent_bytes >= 0) {
+    norms["consensus_distance"] =
+        consensus_distance(sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip));
+  }
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
@@ -262,6 +266,7 @@ void TrainingObserver::write_checkpoint() {
   const TrainingParts& training = context_.training;
   if (training.optimizer) header_.optimizer_steps = training.optimizer->steps();
   if (training.method) header_.method = training.method->scalars();
+  header_.strategy = context_.parts.strategy->scalars();
   context_.kept.keep(header_, state_of(context_.parts, context_.training), newly_best_);
   newly_best_ = false;
   written_step_ = header_.step;

@@ -149,6 +149,7 @@ void Config::describe(ConfigVisitor& visitor) {
                {.epochs = train.epochs,
                 .shuffle = data.shuffle,
                 .clip_norm = optimizer.clip_norm,
+                .optimizer_states = optim::optimizer_state_vectors(optimizer),
                 .alternating = optim::traits_of(optimizer).alternating},
                visitor);
   }

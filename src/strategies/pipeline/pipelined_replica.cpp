@@ -21,6 +21,7 @@ class PipelinedReplica final : public Replica {
   const ParameterLayout& statistics_layout() const override { return terms_.stages.statistics().local(rank()); }
   data::Batch gradient_of_step(TrainContext& run, MeanOver mean_over, GradientExchange* exchange) override;
   void evaluate(data::EvaluationSource& source, models::ModelState state, kernels::LossSums& sums) override;
+  void sum(std::span<double> values) override { terms_.pipeline.allreduce_sum(values); }
   std::int64_t workspace_bytes() const override {
     return static_cast<std::int64_t>(sizeof(float)) * stage_.most_floats();
   }

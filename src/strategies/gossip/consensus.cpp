@@ -1,0 +1,74 @@
+#include "gossip/consensus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "step.hpp"
+#include "unisono/base/errors.hpp"
+
+namespace unisono::strategies {
+namespace {
+
+constexpr Index kPieceFloats = Index{1} << 16;
+
+/// mean ← (1/P) Σ_r own_r on the trainable segments. \return bytes that were averaged
+std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean) {
+  std::int64_t bytes = 0;
+  run.backend.memory().copy(own, mean);
+  for (const FloatRange& segment : layout.trainable()) {
+    const MutableView values = part(mean, segment);
+    run.communicator.allreduce_weighted_mean(values, 1);
+    bytes += static_cast<std::int64_t>(values.size_bytes());
+  }
+  return bytes;
+}
+
+/// ‖a − b‖², in pieces.
+double squared_distance(kernels::Backend& backend, View a, View b) {
+  Buffer piece(std::min(std::ssize(a), kPieceFloats), backend.memory());
+  double sum = 0;
+  for (Index first = 0; first < std::ssize(a); first += kPieceFloats) {
+    const FloatRange range{first, std::min(std::ssize(a), first + kPieceFloats)};
+    const MutableView difference = piece.view().first(static_cast<std::size_t>(range.last - range.first));
+    backend.axpby(1, part(a, range), 0, difference);
+    backend.axpby(-1, part(b, range), 1, difference);
+    sum += backend.squared_norm(difference);
+  }
+  return sum;
+}
+
+}  // namespace
+
+TrainContext own_context(TrainContext& run) {
+  TrainContext own = run;
+  own.state = {run.vectors[kReplica].values.view(), run.vectors[kReplicaStatistics].values.view()};
+  if (run.first_step == 0) {
+    run.backend.memory().copy(run.state.parameters, own.state.parameters);
+    run.backend.memory().copy(run.state.statistics, own.state.statistics);
+  }
+  return own;
+}
+
+void form_consensus(TrainContext& run, models::ModelState own) {
+  meet(run);
+  const Phase phase(run, run.seconds.exposed_communication);
+  const std::int64_t bytes = average(run, run.replica.layout(), own.parameters, run.state.parameters) +
+                             average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics);
+  const bool sends = run.communicator.size() > 1;
+  run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
+  run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);
+  run.counters.gossip.mean_squares = run.backend.squared_norm(run.state.parameters);
+}
+
+void require_examples_for_statistics(const TrainContext& run, const data::Batch& batch, std::int64_t step) {
+  const Index ranks = run.communicator.size();
+  const bool is_whole = step % run.source.steps_per_epoch() == 0;  // the last one of an epoch may be shorter
+  if (run.state.statistics.empty() || !is_whole || batch.global_size >= ranks) return;
+  throw ConfigError(fmt::format(
+      "strategy.kind = \"gossip\": a step has {} examples for {} ranks, and the running statistics of those "
+      "without would never change: raise train.batch_size to {} or more, or start fewer ranks",
+      batch.global_size, ranks, ranks));
+}
+
+}  // namespace unisono::strategies
