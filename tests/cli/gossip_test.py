@@ -47,7 +47,7 @@ class Gossip(BinaryTest):
     def check_evaluation(self, run):
         for ranks in (0, 2):
             result = self.succeed("evaluate", run, ranks=ranks)
-            self.assertIn(f"accuracy {self.summary(run)['test']['accuracy']:.4g}", result.out)
+            self.assertRegex(result.out, rf" accuracy +{self.summary(run)['test']['accuracy']:.6g}\n")
 
     def check_another_number_of_ranks(self, run):
         result = self.train(run, *GOSSIP, *settings("train.epochs=3"), "--resume", ranks=2)
