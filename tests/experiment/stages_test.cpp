@@ -407,7 +407,7 @@ TEST_CASE("stages that cannot be are refused by all ranks alike, and each messag
       {2,
        {"replica.stages=2", "train.weight_average=0", "strategy.kind=hogwild"},
        "strategy.kind = \"hogwild\" trains only models that each rank holds as a whole: remove replica.stages, or "
-       "choose allreduce, averaging or serial"},
+       "choose allreduce, averaging, gossip or serial"},
       {2,
        {"replica.stages=2", "train.weight_average=0", "strategy.kind=parameter_server"},
        "strategy.kind = \"parameter_server\" trains only"},

@@ -133,7 +133,10 @@ class Rank {
       std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, own.values.view()), all.data());
       own.values = std::move(all);
     }
-    outcome.vectors = std::move(vectors_);
+    for (const KeptVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
+      outcome.vectors.push_back({kept.vector, Buffer(kept.values.size())});
+      backend_->memory().copy(kept.values.view(), outcome.vectors.back().values.view());
+    }
     outcome.scalars = strategy_->scalars();
     if (device_world_) backend_->device()->synchronise();
     grid_.all().barrier();  // shared memory goes when all are done with it
