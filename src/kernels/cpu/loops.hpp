@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/encoder_loops.hpp"
 #include "cpu/in_place_loops.hpp"
 #include "cpu/layer_loops.hpp"
 #include "cpu/least_squares_loops.hpp"
@@ -91,6 +92,7 @@ struct Loops {
   LossLoops loss;
   AlgebraLoops algebra;
   UpdateLoops updates;
+  EncoderLoops encoders;
   InPlaceLoops in_place;
   LeastSquaresLoops least_squares;
   LinearLoops linear;

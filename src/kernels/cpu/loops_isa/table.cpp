@@ -36,6 +36,7 @@ Loops make_loops() {
   add_glove(loops);
   add_factorize(loops);
   add_least_squares(loops);
+  add_encoders(loops);
   return loops;
 }
 

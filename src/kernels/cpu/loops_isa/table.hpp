@@ -31,5 +31,6 @@ void add_cbow(Loops& loops);
 void add_glove(Loops& loops);
 void add_factorize(Loops& loops);
 void add_least_squares(Loops& loops);
+void add_encoders(Loops& loops);
 
 }  // namespace unisono::kernels::cpu::UNISONO_ISA
