@@ -7,29 +7,67 @@
 // Cost per step: allreduces of 4N bytes in all, N flops; local running statistics add one of their own size.
 #include "allreduce.hpp"
 
+#include <fmt/format.h>
+
+#include "exchange/compressed_sum.hpp"
 #include "exchange/timed_exchange.hpp"
 #include "step.hpp"
+#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
 
 class Allreduce final : public Strategy {
  public:
-  void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps); }
+  explicit Allreduce(CompressionSettings compression) : compression_(std::move(compression)) {}
+
+  void require(const models::Model& model, int ranks) const override;
+  void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps, compression_); }
+  std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
+  std::string obstacle_to_gpus() const override {
+    return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
+  }
+  std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
+    return compression_bytes(model.layout(), ranks, compression_);
+  }
+
+ private:
+  CompressionSettings compression_;
 };
 
-std::unique_ptr<Strategy> make(const StrategySettings&) { return std::make_unique<Allreduce>(); }
+void Allreduce::require(const models::Model& model, int ranks) const {
+  Strategy::require(model, ranks);
+  for (const std::string& pattern : compression_.exact) {
+    if (!model.layout().matching(pattern).empty()) continue;
+    throw ConfigError(
+        fmt::format("strategy.compression.exact: no block of the model fits '{}'; 'unisono info' lists them", pattern));
+  }
+}
+
+void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+  visitor.section({.name = "compression", .meaning = "what ranks send instead of whole gradients"},
+                  settings.own.of<CompressionSettings>());
+}
+
+void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
+  settings.own.of<CompressionSettings>().check(terms, visitor);
+}
+
+std::unique_ptr<Strategy> make(const StrategySettings& settings) {
+  return std::make_unique<Allreduce>(settings.own.of<CompressionSettings>());
+}
 
 /// The sum over the ranks that the run asks for.
-std::unique_ptr<GradientExchange> make_sum(TrainContext& run) {
+std::unique_ptr<GradientExchange> make_sum(TrainContext& run, const CompressionSettings& compression) {
+  if (compression.is_on()) return make_compressed_sum(run, compression);
   if (run.leaves == 0) return make_bucketed_sum(run.communicator, run.gradient, run.bucket_bytes, run.clock);
   return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
 }
 
 }  // namespace
 
-bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
-  TimedExchange exchange(run.backend, run.seconds, make_sum(run));
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression) {
+  TimedExchange exchange(run.backend, run.seconds, make_sum(run, compression));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
@@ -43,12 +81,14 @@ bool train_with_allreduce(TrainContext& run, std::int64_t last_step) {
 }
 
 std::string relief_of_allreduce(const StrategySettings&, bool) {
-  return "a larger train.batch_size, or strategy.kind = \"averaging\", sends fewer";
+  return "a larger train.batch_size, strategy.compression or strategy.kind = \"averaging\" sends less";
 }
 
 StrategyKind allreduce_strategy() {
   return {.name = "allreduce",
           .meaning = "all ranks make every step together, with the mean gradient over the global batch",
+          .describe = describe,
+          .check = check,
           .make = make,
           .traits = {.steps_together = true, .needs_gradient = true, .has_one_model = true, .trains_replicas = true},
           .relief = relief_of_allreduce};

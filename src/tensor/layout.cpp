@@ -110,14 +110,18 @@ bool fits(const std::string& pattern, const std::string& name) {
 
 }  // namespace
 
-int ParameterLayout::freeze(const std::string& pattern) {
-  int fitting = 0;
-  for (Block& block : blocks_) {
-    if (!fits(pattern, block.name)) continue;
-    block.frozen = true;
-    ++fitting;
+std::vector<std::size_t> ParameterLayout::matching(const std::string& pattern) const {
+  std::vector<std::size_t> fitting;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (fits(pattern, blocks_[i].name)) fitting.push_back(i);
   }
   return fitting;
+}
+
+int ParameterLayout::freeze(const std::string& pattern) {
+  const std::vector<std::size_t> fitting = matching(pattern);
+  for (const std::size_t i : fitting) blocks_[i].frozen = true;
+  return static_cast<int>(fitting.size());
 }
 
 std::vector<FloatRange> ParameterLayout::trainable() const {

@@ -29,8 +29,9 @@ struct StrategyTerms {
   std::int64_t epochs = 0;
   bool shuffle = true;
   double clip_norm = 0;
-  int optimizer_states = 0;  ///< vectors that the optimizer keeps
-  bool alternating = false;  ///< optimizer.kind alternates between two tables, see optim::OptimizerTraits
+  int optimizer_states = 0;   ///< vectors that the optimizer keeps
+  bool reproducible = false;  ///< sums over ranks are made in an order that does not depend on their number
+  bool alternating = false;   ///< optimizer.kind alternates between two tables, see optim::OptimizerTraits
 };
 
 /// A row of the table of strategies: one value of `strategy.kind`.

@@ -99,6 +99,12 @@ struct GossipCounters {
   int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
 };
 
+/// What compressed gradients count on this rank since the run began or was resumed.
+struct CompressionCounters {
+  std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: gradients are not compressed
+  std::int64_t plain_bytes = 0;  ///< that an allreduce of whole gradients would have sent: 2 (P − 1) / P · 4N a step
+};
+
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
 struct StrategyCounters {
   std::int64_t averaged_bytes = -1;                   ///< of vectors that were averaged over the ranks
@@ -109,6 +115,7 @@ struct StrategyCounters {
   std::vector<ServedShard> shards = {};               ///< of this rank's servers
   BatchCounters batch = {};
   GossipCounters gossip = {};
+  CompressionCounters compression = {};
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -127,6 +134,9 @@ struct StateVector {
   std::string name;  ///< different from the names of all optimizers' vectors
   StateScope scope = StateScope::common;
   StateOf of = StateOf::parameters;
+  /// Of vectors that differ: their sum over the ranks is what matters, so that a resumed run keeps it on another number
+  /// of ranks. Of others, each rank takes the mean.
+  bool adds_up = false;
 };
 
 /// How many of these are of θ's size.
@@ -217,6 +227,8 @@ class Strategy {
   /// The workers that run on this rank when a replay puts several on one: numbers of their parts of the data. Each
   /// needs a Worker of its own. Empty: the rank trains with the run's model and source.
   virtual std::vector<int> housed_workers(int /*rank*/, int /*ranks*/) const { return {}; }
+  /// Why it cannot train on GPUs; empty: it can.
+  virtual std::string obstacle_to_gpus() const { return {}; }
   /// Estimated bytes that it allocates on a rank in addition to θ, g and the optimizer's state.
   /// \param states how many vectors of θ's size the optimizer keeps
   virtual std::int64_t extra_bytes(const models::Model&, int /*ranks*/, int /*states*/) const { return 0; }

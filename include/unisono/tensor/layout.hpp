@@ -81,8 +81,10 @@ class ParameterLayout {
   /// \throws std::out_of_range where there is none.
   const Block& block(const std::string& name) const;
 
-  /// Freezes the blocks that match a glob pattern: by their own name ("dense1.weight") or by the name of a layer that
-  /// they belong to ("dense1", "residual1", "conv*"). \return how many blocks match
+  /// The numbers of the blocks that match a glob pattern: by their own name ("dense1.weight") or by the name of a layer
+  /// that they belong to ("dense1", "residual1", "conv*").
+  std::vector<std::size_t> matching(const std::string& pattern) const;
+  /// Freezes the blocks that match a pattern. \return how many these are
   int freeze(const std::string& pattern);
   /// The segments that training may change, padding included; a single one where no block is frozen. Of blocks with
   /// interleaved rows, either all must be frozen or none.

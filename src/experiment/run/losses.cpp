@@ -44,9 +44,11 @@ kernels::LossSums sum_over_ranks(comm::Communicator& group, const kernels::LossS
 }
 
 strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const strategies::StrategyCounters& counters) {
-  const std::array<std::int64_t, 5> own = {counters.averaged_bytes, counters.passed_bytes, counters.touched_rows,
-                                           counters.boundary_bytes, counters.node_averaged_bytes};
-  std::array<std::int64_t, 11> all{};
+  const std::array<std::int64_t, 7> own = {counters.averaged_bytes,         counters.passed_bytes,
+                                           counters.touched_rows,           counters.boundary_bytes,
+                                           counters.node_averaged_bytes,    counters.compression.sent_bytes,
+                                           counters.compression.plain_bytes};
+  std::array<std::int64_t, 2 * own.size() + 1> all{};
   for (std::size_t i = 0; i < own.size(); ++i) {
     all[2 * i] = std::max<std::int64_t>(0, own[i]);
     all[2 * i + 1] = own[i] >= 0 ? 1 : 0;  // number of ranks that count this
@@ -59,7 +61,8 @@ strategies::StrategyCounters sum_over_ranks(comm::Communicator& group, const str
           .passed_bytes = total(1),
           .boundary_bytes = total(3),
           .touched_rows = total(2),
-          .row_conflicts = all.back()};
+          .row_conflicts = all.back(),
+          .compression = {.sent_bytes = total(5), .plain_bytes = total(6)}};
 }
 
 strategies::BatchCounters sum_over_ranks(comm::Communicator& group, const strategies::BatchCounters& counters) {

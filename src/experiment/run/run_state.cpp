@@ -19,6 +19,7 @@ struct StateOfRank {
   bool common;           ///< the same on all ranks, even if other vectors differ between ranks
   bool divided = false;  ///< this rank has a shard of it (VectorShards)
   strategies::StateOf of = strategies::StateOf::parameters;
+  bool adds_up = false;  ///< see StateVector
 };
 
 std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& training) {
@@ -31,7 +32,7 @@ std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& trai
   for (strategies::KeptVector& kept : training.vectors) {
     if (kept.vector.of == strategies::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
     const bool common = kept.vector.scope == strategies::StateScope::common;
-    vectors.push_back({kept.vector.name, &kept.values, common, false, kept.vector.of});
+    vectors.push_back({kept.vector.name, &kept.values, common, false, kept.vector.of, kept.vector.adds_up});
   }
   return vectors;
 }
@@ -155,6 +156,12 @@ void restore_from(const std::string& folder, ModelParts& parts, const StoredChec
   read_vector(parts.grid.all(), stored, {folder + "statistics"}, statistics_of(parts));
 }
 
+/// Values that are the mean of those of the stored ranks become this rank's share of their sum.
+void share_sum(const ModelParts& parts, const StoredCheckpoint& stored, MutableView values) {
+  const auto ranks = static_cast<float>(parts.grid.data().size());
+  parts.backend->axpby(static_cast<float>(stored.optimizer_states) / ranks, values, 0, values);
+}
+
 }  // namespace
 
 void restore_model(ModelParts& parts, const StoredCheckpoint& stored) {
@@ -166,6 +173,7 @@ void restore_state(ModelParts& parts, TrainingParts& training, const StoredCheck
   if (training.average) training.average->restore(stored);
   for (const StateOfRank& own : vectors_of(parts, training)) {
     read_vector(parts.grid.all(), stored, groups_of(own, parts, stored), held(own, own.name, parts));
+    if (own.adds_up && !keeps_states_apart(parts, stored)) share_sum(parts, stored, own.values->view());
   }
   parts.strategy->restore(stored.header.strategy);
   if (training.method) return training.method->restore(stored.header.method);

@@ -106,6 +106,9 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
   if (counters.averaged_bytes >= 0) json["averaged_bytes"] = counters.averaged_bytes;
   if (counters.node_averaged_bytes >= 0) json["node_averaged_bytes"] = counters.node_averaged_bytes;
   if (counters.passed_bytes >= 0) json["passed_bytes"] = counters.passed_bytes;
+  if (const strategies::CompressionCounters& sums = counters.compression; sums.sent_bytes >= 0) {
+    json["compression"] = {{"sent_bytes", sums.sent_bytes}, {"plain_bytes", sums.plain_bytes}};
+  }
   if (const strategies::GossipCounters& gossip = counters.gossip; gossip.sent_bytes >= 0) {
     json["gossip"] = {{"sent_bytes", gossip.sent_bytes},
                       {"consensus_distance", consensus_distance(gossip)},
@@ -137,6 +140,17 @@ std::string gossip_text(const Summary& summary) {
       gossip.rounds == 1 ? "" : fmt::format(" (of {} exchanges)", gossip.rounds));
 }
 
+/// What was sent of compressed gradients, beside what whole ones would have been.
+std::string compression_text(const Summary& summary) {
+  const strategies::CompressionCounters& sums = summary.counters.compression;
+  if (sums.plain_bytes <= 0) return "  compression there is one rank, which sends nothing\n";
+  const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
+  return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB of whole gradients\n",
+                     megabytes * static_cast<double>(sums.sent_bytes),
+                     100.0 * static_cast<double>(sums.sent_bytes) / static_cast<double>(sums.plain_bytes),
+                     megabytes * static_cast<double>(sums.plain_bytes));
+}
+
 std::string counters_text(const Summary& summary) {
   const strategies::StrategyCounters& counters = summary.counters;
   std::string text;
@@ -154,6 +168,7 @@ std::string counters_text(const Summary& summary) {
   add_bytes("averages", counters.averaged_bytes);
   add_bytes("in nodes", counters.node_averaged_bytes);
   if (counters.gossip.sent_bytes >= 0) text += gossip_text(summary);
+  if (counters.compression.sent_bytes >= 0) text += compression_text(summary);
   add_bytes("passed on", counters.passed_bytes);
   return text;
 }

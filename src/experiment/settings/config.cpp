@@ -150,6 +150,7 @@ void Config::describe(ConfigVisitor& visitor) {
                 .shuffle = data.shuffle,
                 .clip_norm = optimizer.clip_norm,
                 .optimizer_states = optim::optimizer_state_vectors(optimizer),
+                .reproducible = communication.tree_leaves() > 0,
                 .alternating = optim::traits_of(optimizer).alternating},
                visitor);
   }

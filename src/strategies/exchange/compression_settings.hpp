@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "unisono/base/config.hpp"
+#include "unisono/kernels/encoders.hpp"
+#include "unisono/strategies/catalog.hpp"
+
+namespace unisono::strategies {
+
+enum class Compression { none, bf16, eight_bit, one_bit, threshold, top_k, power_sgd };
+
+/// `[strategy.compression]`: what ranks send instead of whole gradients.
+struct CompressionSettings {
+  Compression kind = Compression::none;
+  double threshold = 0;                 ///< of kind threshold: τ; 0: by density
+  double threshold_density = 0.01;      ///< of kind threshold: share of the values that are sent, where τ is adapted
+  double residual_limit = 0;            ///< of kind threshold: residuals are cut to so many times τ; 0: they are not
+  double density = 0.01;                ///< of kind top_k: share of the values that are sent
+  double momentum = 0;                  ///< of kind top_k: momentum correction
+  std::int64_t ramp_steps = 0;          ///< of kind top_k: steps in which the share falls to `density`
+  std::int64_t rank = 2;                ///< of kind power_sgd
+  std::int64_t warmup_steps = 0;        ///< steps of the run whose gradients are sent whole
+  double clip_norm = 0;                 ///< of a rank's own gradient, before it is compressed; 0: not clipped
+  std::vector<std::string> exact = {};  ///< blocks that are sent whole, in addition to biases and norms
+
+  bool is_on() const { return kind != Compression::none; }
+  void describe(ConfigVisitor& visitor);
+  /// Checks against other sections, as errors of `visitor`.
+  void check(const StrategyTerms& terms, ConfigVisitor& visitor) const;
+};
+
+/// Null for power_sgd, which has none.
+std::unique_ptr<kernels::Encoder> make_encoder(const CompressionSettings& settings);
+
+}  // namespace unisono::strategies
