@@ -1,7 +1,8 @@
 // PowerSGD: each weight matrix is sent as a product of two thin ones (Vogels, Karimireddy & Jaggi, NeurIPS 2019).
 //     for each compressed block, as a matrix of [outputs × the rest]:
 //     M_r ← g_r + residual_r                     g_r: this rank's part of the mean gradient
-//     L ← orthonormal columns of Σ_r M_r R       R [columns × rank]: of the step before (warm start)
+//     L ← orthonormal columns of Σ_r M_r R       R [columns × rank]: of the step before (warm start), its columns
+//                                                made orthonormal, so that no small one is lost in rounding
 //     R_r ← M_rᵀ L;  residual_r ← M_r − L R_rᵀ
 //     R ← Σ_r R_r;  g ← L Rᵀ = L Lᵀ Σ_r M_r
 //   So g + Σ_r residual_r = Σ_r (g_r + the residuals before) up to rounding. A column of R that has become 0, as it
@@ -35,6 +36,27 @@ struct Matrix {
   MutableView right(Index column) const { return part(right_part, {column * columns, (column + 1) * columns}); }
 };
 
+/// Makes `count` columns, which lie one after the other, orthogonal (modified Gram-Schmidt, twice for each, which
+/// suffices to rounding), and of length 1; columns that depend on those before become 0.
+void orthonormalise(kernels::VectorKernels& backend, MutableView columns, Index count) {
+  constexpr double kLeast = 1e-6;  // of the length before, about the rounding of the subtractions
+  const Index length = std::ssize(columns) / count;
+  const auto at = [&](Index column) { return part(columns, {column * length, (column + 1) * length}); };
+  for (Index column = 0; column < count; ++column) {
+    const MutableView own = at(column);
+    const double before = std::sqrt(backend.squared_norm(own));
+    for (int time = 0; time < 2; ++time) {
+      for (Index other = 0; other < column; ++other) {
+        const auto along = static_cast<float>(backend.dot(own, at(other)));
+        backend.axpby(-along, at(other), 1, own);
+      }
+    }
+    const double after = std::sqrt(backend.squared_norm(own));
+    const bool depends = after <= kLeast * before;  // false for NaN, which is to be seen
+    backend.axpby(depends ? 0.0F : static_cast<float>(1 / after), own, 0, own);
+  }
+}
+
 class PowerSgd final : public GradientExchange {
  public:
   PowerSgd(TrainContext& run, const CompressionSettings& settings);
@@ -60,7 +82,6 @@ class PowerSgd final : public GradientExchange {
   void exchange();
   void load(Matrix& matrix);
   void multiply_right(const Matrix& matrix);
-  void orthonormalise(const Matrix& matrix);
   void multiply_left(Matrix& matrix);
   void store_product(Matrix& matrix);
   void draw(const Matrix& matrix, Index column, std::uint32_t number);
@@ -172,7 +193,7 @@ void PowerSgd::exchange() {
   unpack(exact, blocks_.exact, run_.gradient);
 
   for (Matrix& matrix : matrices_) {
-    orthonormalise(matrix);
+    orthonormalise(run_.backend, matrix.left_part, settings_.rank);
     multiply_left(matrix);
   }
   allreduce(right_.view());
@@ -186,6 +207,7 @@ void PowerSgd::load(Matrix& matrix) {
   to_canonical(*matrix.block, residual, matrix.values);
   const MutableView kept = part(kept_right_, *matrix.block);
   std::ranges::copy(kept.first(matrix.right_part.size()), matrix.right_part.begin());
+  orthonormalise(run_.backend, matrix.right_part, settings_.rank);
 }
 
 /// Draws the columns of R that are 0.
@@ -206,25 +228,6 @@ void PowerSgd::multiply_right(const Matrix& matrix) {
       matrix.left(column)[static_cast<std::size_t>(i)] =
           static_cast<float>(run_.backend.dot(matrix.row(i), matrix.right(column)));
     }
-  }
-}
-
-/// The columns of L are made orthogonal one after the other (modified Gram-Schmidt, twice for each, which suffices to
-/// rounding), and of length 1; columns that depend on those before become 0.
-void PowerSgd::orthonormalise(const Matrix& matrix) {
-  constexpr double kLeast = 1e-6;  // of the length before, about the rounding of the subtractions
-  for (Index column = 0; column < settings_.rank; ++column) {
-    const MutableView own = matrix.left(column);
-    const double before = std::sqrt(run_.backend.squared_norm(own));
-    for (int time = 0; time < 2; ++time) {
-      for (Index other = 0; other < column; ++other) {
-        const auto along = static_cast<float>(run_.backend.dot(own, matrix.left(other)));
-        run_.backend.axpby(-along, matrix.left(other), 1, own);
-      }
-    }
-    const double after = std::sqrt(run_.backend.squared_norm(own));
-    const bool depends = after <= kLeast * before;  // false for NaN, which is to be seen
-    run_.backend.axpby(depends ? 0.0F : static_cast<float>(1 / after), own, 0, own);
   }
 }
 
