@@ -1,0 +1,92 @@
+"""strategy.compression: trained, resumed and evaluated through the binary; what it refuses."""
+
+import unittest
+
+from harness import BinaryTest, settings
+
+KINDS = {
+    "bf16": (),
+    "eight_bit": (),
+    "one_bit": ("strategy.compression.warmup_steps=2",),
+    "threshold": ("strategy.compression.density=0.05",),
+    "top_k": ("strategy.compression.density=0.05", "strategy.compression.ramp_steps=3"),
+    "power_sgd": ("strategy.compression.rank=1",),
+}
+
+
+def compressed(kind, *given):
+    return settings("strategy.kind=allreduce", f"strategy.compression.kind={kind}", *given)
+
+
+class Compression(BinaryTest):
+    def test_every_kind_is_resumed_to_the_same_bits_and_learns(self):
+        for kind, given in KINDS.items():
+            with self.subTest(kind=kind):
+                options = compressed(kind, *given)
+                self.train(f"{kind}-whole", *options, ranks=3)
+                half = settings("train.epochs=1", "checkpoint.every_steps=4")
+                self.train(f"{kind}-parts", *options, *half, ranks=3)
+                result = self.train(f"{kind}-parts", *options, "--resume", ranks=3)
+                self.assertNotIn("not bit for bit", result.out)
+                self.assert_same_bits(f"{kind}-whole", f"{kind}-parts")
+                self.check_report(f"{kind}-whole")
+
+    def check_report(self, run):
+        compression = self.summary(run)["compression"]
+        self.assertGreater(compression["sent_bytes"], 0)
+        self.assertLess(compression["sent_bytes"], compression["plain_bytes"])
+        losses = [line["loss"] for line in self.metrics(run) if line["event"] == "train"]
+        self.assertLess(losses[-1], losses[0])
+        result = self.succeed("evaluate", run)
+        self.assertRegex(result.out, rf" accuracy +{self.summary(run)['test']['accuracy']:.6g}\n")
+
+    def test_another_number_of_ranks_goes_on(self):
+        options = compressed("top_k", "strategy.compression.density=0.01")
+        self.train("run", *options, ranks=3)
+        result = self.train("run", *options, *settings("train.epochs=3"), "--resume", ranks=2)
+        self.assertIn("not bit for bit", result.out)
+        self.assertEqual(self.summary("run")["steps"], 30)
+        owners = {name.split("/")[1] for name in self.vectors("run") if "/residual/" in name}
+        self.assertEqual(owners, {"0", "1"})
+
+    def test_replicas_may_be_pipelines(self):
+        options = compressed("eight_bit", "replica.stages=2", "train.micro_batches=4")
+        self.train("pipeline", *options, ranks=4)
+        self.check_report("pipeline")
+
+    def test_a_whole_share_is_allreduce(self):
+        self.train("plain", *settings("strategy.kind=allreduce"), ranks=3)
+        self.train("all", *compressed("top_k", "strategy.compression.density=1"), ranks=3)
+        plain, everything = self.vectors("plain"), self.vectors("all")
+        for name, values in plain.items():
+            self.assertEqual(values.tobytes(), everything[name].tobytes(), name)
+
+    def test_what_would_mean_nothing_or_cannot_work_is_refused(self):
+        for message, (kind, *given) in {
+            "strategy.compression.kind": ("zip",),
+            "unknown key 'rank'": ("top_k", "strategy.compression.rank=2"),
+            "strategy.compression.density": ("top_k", "strategy.compression.density=0"),
+            "strategy.compression.threshold": ("threshold", "strategy.compression.threshold=-1"),
+            "residual_limit is in thresholds": ("threshold", "strategy.compression.residual_limit=2"),
+            "strategy.compression.momentum": ("top_k", "strategy.compression.momentum=1"),
+            "takes the place of the optimizer's own state": ("top_k", "strategy.compression.momentum=0.9"),
+            "strategy.compression.rank": ("power_sgd", "strategy.compression.rank=0"),
+            "warmup_steps belongs to compressed gradients": ("none", "strategy.compression.warmup_steps=10"),
+            "exact belongs to compressed gradients": ("none", 'strategy.compression.exact=["*"]'),
+            "no block of the model fits 'dense9'": ("bf16", 'strategy.compression.exact=["dense9"]'),
+            "optimizer.clip_norm would clip sums": ("bf16", "optimizer.clip_norm=1"),
+            "so sums depend on the number of ranks": (
+                "bf16",
+                "communication.reduction=reproducible",
+                "train.micro_batches=8",
+            ),
+            "unknown key 'compression'": ("bf16", "strategy.kind=averaging"),
+        }.items():
+            with self.subTest(message=message):
+                result = self.train("bad", *compressed(kind, *given), ranks=3, code=2)
+                self.assertIn(message, result.err)
+                self.assertEqual(result.err.count("error:"), 1, result)
+
+
+if __name__ == "__main__":
+    unittest.main()
