@@ -142,6 +142,7 @@ class Run:
         self.summary = json.loads((folder / "summary.json").read_text())
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         self.reports = [line for line in lines if line["event"] == "train"]
+        self.evaluations = [line for line in lines if line["event"] == "evaluation"]
 
     @property
     def rate(self):

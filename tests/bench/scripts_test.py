@@ -51,7 +51,8 @@ class Scripts(unittest.TestCase):
         for locking in ("lock-free", "striped", "global"):
             self.assertRegex(text, rf"\| {locking} \| 2 \| .* × serial \|")
 
-    def test_servers_with_and_without_a_slow_worker(self):
+    def draw_images(self):
+        """A folder of files as those of Fashion-MNIST."""
         images = self.folder / "images"
         images.mkdir()
         random = numpy.random.default_rng(1)
@@ -61,6 +62,10 @@ class Scripts(unittest.TestCase):
             for name, values in ((f"{group}-images-idx3-ubyte", pixels), (f"{group}-labels-idx1-ubyte", labels)):
                 head = struct.pack(f">4B{values.ndim}I", 0, 0, 8, values.ndim, *values.shape)
                 (images / f"{name}.gz").write_bytes(gzip.compress(head + values.tobytes()))
+        return images
+
+    def test_servers_with_and_without_a_slow_worker(self):
+        images = self.draw_images()
         parts = ("messages", "stragglers", "results")
         marks = [f"<!-- compare-servers {part}: {end} -->\n" for part in parts for end in ("begin", "end")]
         self.output.write_text("".join(marks))
@@ -75,6 +80,19 @@ class Scripts(unittest.TestCase):
         self.assertIn("name the folder of Fashion-MNIST's idx.gz files with --images", done.stderr)
         done = self.run_script("compare-servers", "--images", self.folder, "--parts", "network", code=1)
         self.assertIn("the part network needs --hosts", done.stderr)
+
+    def test_accuracy_of_what_sends_less(self):
+        self.output.write_text("<!-- compare-exchange accuracy: begin -->\n<!-- compare-exchange accuracy: end -->\n")
+        words = ["--images", self.draw_images(), "--runs", self.folder / "runs", "--parts", "accuracy"]
+        ways = "eight_bit; averaging, period 16; DiLoCo, period 100"
+        self.run_script("compare-exchange", *words, "--ways", ways)
+        text = self.output.read_text()
+        self.assertRegex(text, r"\| allreduce \| [\d.]+ ± [\d.]+ \|  \|  \|")
+        self.assertRegex(text, r"\| eight_bit \| [\d.]+ ± [\d.]+ \| [+-][\d.]+ \| [+-][\d.]+ \|")
+        done = self.run_script("compare-exchange", *words, "--ways", "zip", code=1)
+        self.assertIn("unknown zip; there are allreduce; bf16", done.stderr)
+        done = self.run_script("compare-exchange", *words[:4], "--parts", "link", code=1)
+        self.assertIn("the part link needs --hosts with 3 names", done.stderr)
 
     def test_pytorch_on_a_gpu(self):
         """On the simulated GPU, and with a PyTorch that only says how fast it was."""
