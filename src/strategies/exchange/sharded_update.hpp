@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/strategies/state_shards.hpp"
+#include "unisono/strategies/strategy.hpp"
+
+namespace unisono::strategies {
+
+/// The optimizer steps of ranks that each keep the optimizer's state of their shard alone; see sharded_update.cpp.
+class ShardedUpdate {
+ public:
+  /// \param run its optimizer is made for the shard of run.communicator's rank
+  explicit ShardedUpdate(TrainContext& run);
+
+  /// θ ← the optimizer's step, on all ranks with the same bits. Collective.
+  ///   On entry each rank's slices of g hold the sum, as make_scattered_sum leaves it. On return the rank's shard of g is
+  ///   at the front of g, and the rest is undefined.
+  void step(double learning_rate);
+
+ private:
+  TrainContext& run_;
+  StateShards shards_;
+  std::vector<FloatRange> own_;  ///< this rank's slices
+  Index size_;                   ///< of its shard
+};
+
+/// Floats of the vectors that are summed in buckets, as the run asks for them.
+Index bucket_bytes_of(const TrainContext& run);
+
+}  // namespace unisono::strategies
