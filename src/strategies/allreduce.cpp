@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <memory>
 #include <utility>
 
@@ -96,18 +95,17 @@ std::unique_ptr<GradientExchange> make_sum(TrainContext& run, const CompressionS
   return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
 }
 
-/// What leaves θ updated on all ranks, once the gradient is exchanged.
-using Update = std::function<void(double learning_rate)>;
-
+/// \param sharded makes the updates; null: every rank makes them as a whole
 bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<GradientExchange> sum,
-                 const Update& update) {
+                 ShardedUpdate* sharded) {
   TimedExchange exchange(run.backend, run.seconds, std::move(sum));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
+    if (sharded != nullptr) sharded->clear();
     const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::all_replicas, &exchange);
     exchange.finish();
-    update(rate);
+    sharded != nullptr ? sharded->step(rate) : update_parameters(run, rate);
     average_local_statistics(run, batch.rank_step_size);
     go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
   }
@@ -119,16 +117,15 @@ void Allreduce::train(TrainContext& run) {
     train_with_allreduce(run, run.total_steps, compression_);
     return;
   }
-  ShardedUpdate sharded(run);
+  ShardedUpdate update(run);
   train_until(run, run.total_steps,
-              make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock),
-              [&](double rate) { sharded.step(rate); });
+              make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock), &update);
 }
 
 }  // namespace
 
 bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression) {
-  return train_until(run, last_step, make_sum(run, compression), [&](double rate) { update_parameters(run, rate); });
+  return train_until(run, last_step, make_sum(run, compression), nullptr);
 }
 
 std::string relief_of_allreduce(const StrategySettings&, bool) {

@@ -10,7 +10,7 @@
 //   moved to the fronts of both vectors for the update, which then needs no memory.
 //   Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", SC 2020.
 // Cost per step: 2 · 4N (P − 1)/P bytes in 2 messages to each rank and bucket, as an allreduce; norms add one message.
-// N/P flops and updates; 24N/P bytes of memory traffic for the moves. Memory: 4kN/P bytes for k state vectors, instead
+// N/P flops and updates; 28N/P bytes of memory traffic for the moves. Memory: 4kN/P bytes for k state vectors, instead
 // of 4kN.
 #include "exchange/sharded_update.hpp"
 
@@ -48,6 +48,8 @@ ShardedUpdate::ShardedUpdate(TrainContext& run)
       shards_(std::ssize(run.gradient), bucket_bytes_of(run), run.communicator.size()),
       own_(shards_.ranges_of(run.communicator.rank())),
       size_(shards_.size_of(run.communicator.rank())) {}
+
+void ShardedUpdate::clear() { std::ranges::fill(part(run_.gradient, {0, size_}), 0.0F); }
 
 void ShardedUpdate::step(double learning_rate) {
   const MutableView theta = run_.state.parameters;

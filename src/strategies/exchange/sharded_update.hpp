@@ -13,6 +13,9 @@ class ShardedUpdate {
   /// \param run its optimizer is made for the shard of run.communicator's rank
   explicit ShardedUpdate(TrainContext& run);
 
+  /// Before the gradient of a step is computed: removes what the last one left in g between blocks and in frozen ones,
+  /// where nothing is written.
+  void clear();
   /// θ ← the optimizer's step, on all ranks with the same bits. Collective.
   ///   On entry each rank's slices of g hold the sum, as make_scattered_sum leaves it. On return the rank's shard of g is
   ///   at the front of g, and the rest is undefined.
