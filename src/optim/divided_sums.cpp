@@ -38,16 +38,17 @@ ParameterLayout layout_of_ranges(const SharedParameters& parameters) {
     std::vector<RowSlice> parts;  // of one row, in which blocks may begin anywhere
     for (const auto& [number, part] : blocks_in(parameters.layout, range)) {
       const Block& block = parameters.layout.blocks()[number];
-      parts.push_back({{.name = block.name, .shape = {1, part.last - part.first}, .role = block.role,
-                        .frozen = block.frozen},
-                       part.first - range.first});
+      parts.push_back(
+          {{.name = block.name, .shape = {1, part.last - part.first}, .role = block.role, .frozen = block.frozen},
+           part.first - range.first});
     }
     local.add_rows(std::move(parts), range.last - range.first);
   }
   return local;
 }
 
-DividedSums::DividedSums(const SharedParameters& parameters) : blocks_(parameters.all_blocks), ranks_(parameters.ranks) {
+DividedSums::DividedSums(const SharedParameters& parameters)
+    : blocks_(parameters.all_blocks), ranks_(parameters.ranks) {
   Index begin = 0;  // of the range, in this rank's vectors
   for (const FloatRange& range : parameters.ranges) {
     for (const auto& [number, part] : blocks_in(parameters.layout, range)) {

@@ -41,7 +41,7 @@ class Allreduce final : public Strategy {
   bool shards_optimizer() const override { return shard_ == Shard::optimizer; }
   std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
   std::string obstacle_to_gpus() const override {
-    if (shards_optimizer()) return "strategy.shard works only on CPUs: remove it, or";
+    if (shards_optimizer()) return "strategy.shard works only on CPUs";
     return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -85,7 +85,8 @@ void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigV
 }
 
 std::unique_ptr<Strategy> make(const StrategySettings& settings) {
-  return std::make_unique<Allreduce>(settings.own.of<AllreduceSettings>().shard, settings.own.of<CompressionSettings>());
+  return std::make_unique<Allreduce>(settings.own.of<AllreduceSettings>().shard,
+                                     settings.own.of<CompressionSettings>());
 }
 
 /// The sum over the ranks that the run asks for.
@@ -118,8 +119,8 @@ void Allreduce::train(TrainContext& run) {
     return;
   }
   ShardedUpdate update(run);
-  train_until(run, run.total_steps,
-              make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock), &update);
+  train_until(run, run.total_steps, make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock),
+              &update);
 }
 
 }  // namespace

@@ -20,13 +20,10 @@ class Shard(BinaryTest):
             "adam": (),
             "lamb": HARD,
             "messages": (*HARD, *settings("communication.shared_memory=false")),
-            "nodes": (*HARD, *settings("communication.ranks_per_node=2")),
-            "unequal": (*HARD, *settings("communication.ranks_per_node=3")),
             "average": settings("train.weight_average=0.9", "train.micro_batches=4"),
+            "frozen": (*HARD, *settings('train.freeze=["convolution1"]')),
         }.items():
             for ranks in (1, 2, 3, 4):
-                if ranks < 3 and name in ("nodes", "unequal"):
-                    continue
                 with self.subTest(name=name, ranks=ranks):
                     run, other = f"{name}-{ranks}-whole", f"{name}-{ranks}-shards"
                     self.train(run, *WHOLE, *options, ranks=ranks)
@@ -90,7 +87,6 @@ class Shard(BinaryTest):
                 "train.micro_batches=4",
             ),
             "keeps none": ("strategy.shard=optimizer", 'optimizer={ kind = "sgd", learning_rate = 0.1 }'),
-            'strategy.kind = "batch"': ("strategy.shard=optimizer", 'optimizer={ kind = "lbfgs" }'),
         }.items():
             with self.subTest(given=given):
                 result = self.train("bad", *settings(*given), ranks=2, code=2)

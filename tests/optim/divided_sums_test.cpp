@@ -140,7 +140,8 @@ std::vector<FloatRange> slices_of(const ParameterLayout& layout, Index lines, in
 
 std::vector<float> some_values(Index size, int seed) {
   std::vector<float> values(static_cast<std::size_t>(size));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(seed) + static_cast<float>(i));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::sin(static_cast<float>(seed) + static_cast<float>(i));
   return values;
 }
 

@@ -153,7 +153,7 @@ struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
-  Replica& replica;                                    ///< of the model: what is trained
+  Replica& replica;  ///< of the model: what is trained
   /// Null where there is a `method`. Where the strategy shards it, its vectors are those of StateShards.
   optim::Optimizer* optimizer;
   const optim::OptimizerSettings& optimizer_settings;  ///< from which it was made

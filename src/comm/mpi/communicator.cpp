@@ -291,8 +291,8 @@ RequestPtr MpiCommunicator::start_half(std::span<float> values, std::string_view
     if (topology_.one_node()) {
       operation = std::make_unique<OnNode>(*board_, std::move(*window), place.sequence, previous);
     } else {
-      operation = std::make_unique<OnNodes>(*board_, std::move(*window), topology_, participants(place),
-                                            place.sequence, previous);
+      operation = std::make_unique<OnNodes>(*board_, std::move(*window), topology_, participants(place), place.sequence,
+                                            previous);
     }
   } else {
     operation = std::make_unique<ByMessages>(participants(place), values);

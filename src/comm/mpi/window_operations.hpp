@@ -161,7 +161,9 @@ class NodesHalf : public NodeOperation {
   /// it.
   std::vector<int> carried_ranks() const;
   std::vector<int> carriers() const;
-  bool is_here(int rank) const { return std::ranges::find(topology_.neighbours(), rank) != topology_.neighbours().end(); }
+  bool is_here(int rank) const {
+    return std::ranges::find(topology_.neighbours(), rank) != topology_.neighbours().end();
+  }
   int me() const { return participants_.me; }
   Slice slice(int rank) const { return line_slice_of(span_.size, rank, participants_.size()); }
   std::span<float> mine(int rank) const;  ///< that slice, in this rank's memory
@@ -183,7 +185,7 @@ class NodesHalf : public NodeOperation {
 };
 
 /// slice_r of rank r ← Σ of all ranks' slice_r, with the bits of NodesSum: each node adds up the slices of all ranks,
-/// each of its ranks some of them, and sends the sums to the ranks. Node m sends n (1 − its share of the slices) floats.
+/// each of its ranks some of them, and sends the sums to these ranks: n floats, less those of its own ranks' slices.
 class NodesScatter final : public NodesHalf {
  public:
   using NodesHalf::NodesHalf;

@@ -179,9 +179,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state",
-           kFloat * (optimizer_floats(context, n) * of_optimizer + n * of_strategy) +
-               method_bytes(context.config, context.model, context.rank, context.ranks)},
+          {"optimizer state", kFloat * (optimizer_floats(context, n) * of_optimizer + n * of_strategy) +
+                                  method_bytes(context.config, context.model, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},

@@ -102,9 +102,9 @@ struct ModelParts {
   std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
   strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
   std::optional<strategies::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
-  Buffer parameters;                             ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;                             ///< the running statistics, or this stage's part of them
-  std::vector<float> class_weights;              ///< [K] weights of training losses by class; empty: all are 1
+  Buffer parameters;                                    ///< θ, or the rank's part of it if it is divided
+  Buffer statistics;                                    ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;                     ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What training needs in addition to ModelParts.

@@ -44,7 +44,8 @@ std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& trai
   for (strategies::KeptVector& kept : training.vectors) {
     if (kept.vector.of == strategies::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
     const bool common = kept.vector.scope == strategies::StateScope::common;
-    vectors.push_back({kept.vector.name, &kept.values, common, Held::as_parameters, kept.vector.of, kept.vector.adds_up});
+    vectors.push_back(
+        {kept.vector.name, &kept.values, common, Held::as_parameters, kept.vector.of, kept.vector.adds_up});
   }
   return vectors;
 }

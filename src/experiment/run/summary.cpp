@@ -274,9 +274,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
   if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
-  if (summary.shard_bytes > 0) {
+  if (summary.shard_bytes > 0)
     json["optimizer_state"] = {{"largest_shard_bytes", summary.shard_bytes}, {"bytes", summary.whole_state_bytes}};
-  }
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
   if (config.fault.is_on()) json["fault"] = config.fault.text();
@@ -310,10 +309,9 @@ std::string_view way_on(const Summary& summary) {
 /// What a rank keeps of a sharded optimizer.
 std::string shard_text(const Summary& summary) {
   if (summary.shard_bytes == 0) return "";
-  constexpr double kMegabyte = 1e6;
   return fmt::format("  optimizer   {:.3g} MB of its state in the largest rank, of {:.3g} MB\n",
-                     static_cast<double>(summary.shard_bytes) / kMegabyte,
-                     static_cast<double>(summary.whole_state_bytes) / kMegabyte);
+                     1e-6 * static_cast<double>(summary.shard_bytes),
+                     1e-6 * static_cast<double>(summary.whole_state_bytes));
 }
 
 std::string to_text(const Summary& summary, const Config& config) {

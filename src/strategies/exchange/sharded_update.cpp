@@ -1,4 +1,4 @@
-// Optimizer states in shards (ZeRO, stage 1): each rank keeps the state s of 1/P of θ, and makes that part of each step.
+// Optimizer state in shards (ZeRO, stage 1): each rank keeps the state s of 1/P of θ, and makes that part of a step.
 //     g ← Σ_r g_r                        on each rank in its slices alone: a reduce-scatter of each bucket
 //     θ_r, s_r ← step(θ_r, g_r, s_r)     the rank's slices, one behind the other
 //     θ ← all ranks' slices              an all-gather of each bucket

@@ -17,8 +17,8 @@ class ShardedUpdate {
   /// where nothing is written.
   void clear();
   /// θ ← the optimizer's step, on all ranks with the same bits. Collective.
-  ///   On entry each rank's slices of g hold the sum, as make_scattered_sum leaves it. On return the rank's shard of g is
-  ///   at the front of g, and the rest is undefined.
+  ///   On entry each rank's slices of g hold the sum, as make_scattered_sum leaves it. On return the rank's shard of g
+  ///   is at the front of g, and the rest is undefined.
   void step(double learning_rate);
 
  private:
@@ -28,7 +28,7 @@ class ShardedUpdate {
   Index size_;                   ///< of its shard
 };
 
-/// Floats of the vectors that are summed in buckets, as the run asks for them.
+/// Bytes of a bucket of the gradient, as the run asks for them, or as its communicator chooses.
 Index bucket_bytes_of(const TrainContext& run);
 
 }  // namespace unisono::strategies
