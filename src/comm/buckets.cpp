@@ -15,6 +15,11 @@ namespace {
 
 }  // namespace
 
+Index bucket_floats(Index bucket_bytes) {
+  constexpr Index kUnit = kAlignmentBytes;  // so that a bucket begins at a cache line
+  return std::max(Index{1}, (bucket_bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
+}
+
 GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradient, Index bucket_bytes,
                                  const Clock& clock)
     : GradientBuckets(
@@ -25,10 +30,12 @@ GradientBuckets::GradientBuckets(Communicator& communicator, MutableView gradien
           clock) {}
 
 GradientBuckets::GradientBuckets(Index size, Index bucket_bytes, Start start, const Clock& clock)
-    : size_(size), start_(std::move(start)), clock_(clock), final_first_(size), started_first_(size) {
-  constexpr Index kUnit = kAlignmentBytes;  // so that a bucket begins at a cache line
-  bucket_size_ = std::max(Index{1}, (bucket_bytes + kUnit - 1) / kUnit) * (kUnit / static_cast<Index>(sizeof(float)));
-}
+    : size_(size),
+      bucket_size_(bucket_floats(bucket_bytes)),
+      start_(std::move(start)),
+      clock_(clock),
+      final_first_(size),
+      started_first_(size) {}
 
 void GradientBuckets::ready(Index first, [[maybe_unused]] Index last) {
   assert(last + kGapFloats >= final_first_ && first <= final_first_);

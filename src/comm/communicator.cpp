@@ -9,6 +9,11 @@ namespace unisono::comm {
 
 Slice slice_of(Index n, int rank, int size) { return {share_of(n, rank, size), share_of(n, rank + 1, size)}; }
 
+Slice line_slice_of(Index n, int rank, int size) {
+  const Slice lines = slice_of((n + kLineFloats - 1) / kLineFloats, rank, size);
+  return {std::min(n, lines.first * kLineFloats), std::min(n, lines.last * kLineFloats)};
+}
+
 std::unique_ptr<Communicator> Communicator::alone() { return make_self_communicator(); }
 
 /// On one node a bucket takes some microseconds to start, and should still be in the cache of the core that computed

@@ -11,6 +11,55 @@ bool is_divided(const ShardMap& map) {
   return false;
 }
 
+namespace {
+
+/// The part of a block, up to the next one, that lies in a range of θ.
+struct CutBlock {
+  std::size_t block;  ///< its number in the layout
+  FloatRange part;
+};
+
+std::vector<CutBlock> blocks_in(const ParameterLayout& layout, const FloatRange& range) {
+  std::vector<CutBlock> cut;
+  const std::vector<Block>& blocks = layout.blocks();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Index next = i + 1 < blocks.size() ? blocks[i + 1].offset : layout.size();
+    const FloatRange part{std::max(range.first, blocks[i].offset), std::min(range.last, next)};
+    if (part.first < part.last) cut.push_back({i, part});
+  }
+  return cut;
+}
+
+}  // namespace
+
+ParameterLayout layout_of_ranges(const SharedParameters& parameters) {
+  ParameterLayout local;
+  for (const FloatRange& range : parameters.ranges) {
+    std::vector<RowSlice> parts;  // of one row, in which blocks may begin anywhere
+    for (const auto& [number, part] : blocks_in(parameters.layout, range)) {
+      const Block& block = parameters.layout.blocks()[number];
+      parts.push_back(
+          {{.name = block.name, .shape = {1, part.last - part.first}, .role = block.role, .frozen = block.frozen},
+           part.first - range.first});
+    }
+    local.add_rows(std::move(parts), range.last - range.first);
+  }
+  return local;
+}
+
+DividedSums::DividedSums(const SharedParameters& parameters)
+    : blocks_(parameters.all_blocks), ranks_(parameters.ranks) {
+  Index begin = 0;  // of the range, in this rank's vectors
+  for (const FloatRange& range : parameters.ranges) {
+    for (const auto& [number, part] : blocks_in(parameters.layout, range)) {
+      places_.push_back({.range = {.first = begin + part.first - range.first, .last = begin + part.last - range.first},
+                         .block = parameters.blocks[number],
+                         .counts = true});
+    }
+    begin += range.last - range.first;
+  }
+}
+
 DividedSums::DividedSums(const DividedParameters& parameters)
     : blocks_(parameters.map.layout().blocks().size()), ranks_(parameters.ranks) {
   const ParameterLayout& local = parameters.map.local(parameters.rank);

@@ -15,12 +15,17 @@ namespace unisono::optim {
 /// Whether some rank holds less than all of θ.
 bool is_divided(const ShardMap& map);
 
+/// The layout of some ranges of θ, one behind the other: a block for each part of θ's blocks in them, padding included.
+/// It has the ranges of equal decay and rate (make_ranges) of θ itself.
+ParameterLayout layout_of_ranges(const SharedParameters& parameters);
+
 /// Sums of squares over vectors that are sharded as θ; each number is counted once, however many copies of θ there are.
 /// Each call is collective: one message; rarely a second one, where doubles do not settle how an exact sum is rounded
 /// (see ExactSquares).
 class DividedSums {
  public:
   explicit DividedSums(const DividedParameters& parameters);
+  explicit DividedSums(const SharedParameters& parameters);
 
   /// Adds the squares of a range of this rank's vector to a sum, exactly or in doubles.
   using Add = std::function<void(const kernels::UpdateRange& range, bool exactly, ExactSquares& sum)>;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "divided_sums.hpp"
@@ -34,7 +35,7 @@ class UpdateRule : public Optimizer {
   double last_gradient_norm() const final;
 
   /// Declares θ to be sharded: the layout that this was made with is then that of the rank's shards.
-  void divide(const DividedParameters& parameters) { divided_.emplace(parameters); }
+  void divide(DividedSums sums) { divided_.emplace(std::move(sums)); }
 
  protected:
   /// \param adapt_weights each block of weights is a range of its own

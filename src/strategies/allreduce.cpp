@@ -4,12 +4,17 @@
 //   Each example has the same weight, so the ranks' parts may be uneven or empty. g is summed in buckets, from its end
 //   to its start, each as soon as the backward pass has finished it.
 //   Goyal et al., "Accurate, large minibatch SGD", 2017; Li et al., "PyTorch distributed", VLDB 2020, for the buckets.
+//   With shard = "optimizer" each rank makes its part of the step, with the same bits: see exchange/sharded_update.cpp.
 // Cost per step: allreduces of 4N bytes in all, N flops; local running statistics add one of their own size.
 #include "allreduce.hpp"
 
 #include <fmt/format.h>
 
+#include <memory>
+#include <utility>
+
 #include "exchange/compressed_sum.hpp"
+#include "exchange/sharded_update.hpp"
 #include "exchange/timed_exchange.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
@@ -17,14 +22,26 @@
 namespace unisono::strategies {
 namespace {
 
+enum class Shard { none, optimizer };
+
+constexpr Named<Shard> kShards[] = {
+    {Shard::none, "none", "every rank keeps the optimizer's whole state"},
+    {Shard::optimizer, "optimizer", "each rank keeps the optimizer's state of its part of the parameters (ZeRO-1)"}};
+
+struct AllreduceSettings {
+  Shard shard = Shard::none;
+};
+
 class Allreduce final : public Strategy {
  public:
-  explicit Allreduce(CompressionSettings compression) : compression_(std::move(compression)) {}
+  Allreduce(Shard shard, CompressionSettings compression) : shard_(shard), compression_(std::move(compression)) {}
 
   void require(const models::Model& model, int ranks) const override;
-  void train(TrainContext& run) override { train_with_allreduce(run, run.total_steps, compression_); }
+  void train(TrainContext& run) override;
+  bool shards_optimizer() const override { return shard_ == Shard::optimizer; }
   std::vector<StateVector> state_vectors() const override { return compression_vectors(compression_); }
   std::string obstacle_to_gpus() const override {
+    if (shards_optimizer()) return "strategy.shard works only on CPUs";
     return compression_.is_on() ? "strategy.compression works only on CPUs" : "";
   }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -32,6 +49,7 @@ class Allreduce final : public Strategy {
   }
 
  private:
+  Shard shard_;
   CompressionSettings compression_;
 };
 
@@ -45,16 +63,30 @@ void Allreduce::require(const models::Model& model, int ranks) const {
 }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {
+  visitor.choice({.name = "shard", .meaning = "what the ranks divide among them instead of each keeping all of it"},
+                 settings.own.of<AllreduceSettings>().shard, kShards);
   visitor.section({.name = "compression", .meaning = "what ranks send instead of whole gradients"},
                   settings.own.of<CompressionSettings>());
 }
 
 void check(const StrategySettings& settings, const StrategyTerms& terms, ConfigVisitor& visitor) {
-  settings.own.of<CompressionSettings>().check(terms, visitor);
+  const auto compression = settings.own.of<CompressionSettings>();
+  compression.check(terms, visitor);
+  if (settings.own.of<AllreduceSettings>().shard == Shard::none) return;
+  visitor.require("strategy", !compression.is_on(),
+                  "strategy.shard sums each part of the gradient on the rank that updates it, which compressed sums "
+                  "are not made for: set strategy.shard = \"none\", or strategy.compression.kind = \"none\"");
+  visitor.require("strategy", !terms.reproducible,
+                  "strategy.shard sums gradients in the order of the ranks: set communication.reduction = \"fast\", or "
+                  "strategy.shard = \"none\"");
+  visitor.require("strategy", terms.optimizer_states > 0,
+                  "strategy.shard divides the optimizer's state among the ranks, but this optimizer keeps none: remove "
+                  "it, or choose an optimizer with state, such as sgd with momentum or adam");
 }
 
 std::unique_ptr<Strategy> make(const StrategySettings& settings) {
-  return std::make_unique<Allreduce>(settings.own.of<CompressionSettings>());
+  return std::make_unique<Allreduce>(settings.own.of<AllreduceSettings>().shard,
+                                     settings.own.of<CompressionSettings>());
 }
 
 /// The sum over the ranks that the run asks for.
@@ -64,20 +96,41 @@ std::unique_ptr<GradientExchange> make_sum(TrainContext& run, const CompressionS
   return make_reproducible_sum(run.communicator, run.backend, run.gradient, run.leaves, run.bucket_bytes, run.clock);
 }
 
-}  // namespace
-
-bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression) {
-  TimedExchange exchange(run.backend, run.seconds, make_sum(run, compression));
+/// \param sharded makes the updates; null: every rank makes them as a whole
+bool train_until(TrainContext& run, std::int64_t last_step, std::unique_ptr<GradientExchange> sum,
+                 ShardedUpdate* sharded) {
+  TimedExchange exchange(run.backend, run.seconds, std::move(sum));
   bool go_on = true;
   for (std::int64_t step = run.first_step; go_on && step < last_step; ++step) {
     const double rate = run.schedule.rate(step);
+    if (sharded != nullptr) sharded->clear();
     const data::Batch batch = run.replica.gradient_of_step(run, MeanOver::all_replicas, &exchange);
     exchange.finish();
-    update_parameters(run, rate);
+    if (sharded != nullptr) {
+      sharded->step(rate);
+    } else {
+      update_parameters(run, rate);
+    }
     average_local_statistics(run, batch.rank_step_size);
     go_on = run.observer.step(make_record(batch, step + 1, rate, /*consistent=*/true));
   }
   return go_on;
+}
+
+void Allreduce::train(TrainContext& run) {
+  if (!shards_optimizer() || run.communicator.size() == 1) {
+    train_with_allreduce(run, run.total_steps, compression_);
+    return;
+  }
+  ShardedUpdate update(run);
+  train_until(run, run.total_steps, make_scattered_sum(run.communicator, run.gradient, bucket_bytes_of(run), run.clock),
+              &update);
+}
+
+}  // namespace
+
+bool train_with_allreduce(TrainContext& run, std::int64_t last_step, const CompressionSettings& compression) {
+  return train_until(run, last_step, make_sum(run, compression), nullptr);
 }
 
 std::string relief_of_allreduce(const StrategySettings&, bool) {

@@ -8,6 +8,7 @@
 
 #include "expect.hpp"
 #include "unisono/comm/sum_tree.hpp"
+#include "unisono/tensor/layout.hpp"
 
 // Values are small integers where a sum is compared, so that no order of additions rounds: results are exact.
 
@@ -255,10 +256,43 @@ void slices_are_scattered_and_gathered(comm::Communicator& communicator) {
       const Floats mine = values_of(communicator.rank(), n), sum = sum_of(communicator.size(), n);
       std::copy(mine.begin(), mine.end(), buffer.data());
       communicator.reduce_scatter_sum(buffer.view());
-      const comm::Slice slice = comm::slice_of(n, communicator.rank(), communicator.size());
+      const comm::Slice slice = comm::line_slice_of(n, communicator.rank(), communicator.size());
       EXPECT(std::equal(buffer.data() + slice.first, buffer.data() + slice.last, sum.begin() + slice.first));
       communicator.all_gather(buffer.view());
       EXPECT(std::equal(sum.begin(), sum.end(), buffer.data()));
+    }
+  }
+}
+
+/// Of spans of one vector, each summed by halves between sums of other spans.
+void halves_of_sums_have_the_bits_of_the_whole(comm::Communicator& communicator) {
+  constexpr Index kSpans = 40;  // more than may be in flight
+  for (const bool shared : {true, false}) {
+    for (const Index n : {1, 33, 1000, 20'000}) {
+      Allocator& memory = shared ? communicator.shared_allocator() : plain_allocator();
+      Buffer whole(kSpans * n, memory), halves(kSpans * n, memory);
+      const Floats mine = rough_values(communicator.rank(), kSpans * n);
+      std::ranges::copy(mine, whole.data());
+      std::ranges::copy(mine, halves.data());
+      std::vector<comm::RequestPtr> requests;
+      for (Index i = 0; i < kSpans; ++i) {
+        const FloatRange span{i * n, (i + 1) * n};
+        requests.push_back(communicator.start_reduce_scatter_sum(part(halves.view(), span)));
+        requests.push_back(communicator.start_allreduce_sum(part(whole.view(), span)));
+      }
+      for (const comm::RequestPtr& request : requests) request->wait();
+      const comm::Slice own = comm::line_slice_of(n, communicator.rank(), communicator.size());
+      for (Index i = 0; i < kSpans; ++i) {
+        EXPECT(std::equal(halves.data() + i * n + own.first, halves.data() + i * n + own.last,
+                          whole.data() + i * n + own.first));
+      }
+      requests.clear();
+      for (Index i = 0; i < kSpans; ++i) {
+        requests.push_back(communicator.start_all_gather(part(halves.view(), {i * n, (i + 1) * n})));
+      }
+      for (const comm::RequestPtr& request : requests) request->wait();
+      EXPECT(std::ranges::equal(halves.view(), whole.view()));
+      communicator.barrier();  // all have looked
     }
   }
 }
@@ -417,6 +451,7 @@ const std::vector<Promise>& promises() {
       {"started sums are matched in the order of their starts", started_sums_are_matched_in_the_order_of_their_starts},
       {"any number of sums may be in flight", any_number_of_sums_may_be_in_flight},
       {"a started sum ends by testing alone", a_started_sum_ends_by_testing_alone},
+      {"the two halves of a sum have the bits of the whole", halves_of_sums_have_the_bits_of_the_whole},
       {"shared memory reduces like plain memory", shared_memory_reduces_like_plain},
       {"parts of shared memory reduce alone", parts_of_shared_memory_reduce_alone},
       {"trees have the same sum on any number of ranks", trees_have_the_same_sum_on_any_number_of_ranks},

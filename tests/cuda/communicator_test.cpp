@@ -105,10 +105,10 @@ TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gp
     EXPECT(std::abs(doubles[0] - expected) < 1e-15);
     EXPECT(doubles[1] == 2 * size);
 
-    for (const std::size_t count : {std::size_t{60}, std::size_t{61}}) {
+    for (const std::size_t count : {std::size_t{192}, std::size_t{61}}) {
       Buffer values = rank.vector(own_values(ranks.rank(), count));
       ranks.reduce_scatter_sum(values.view());
-      const comm::Slice own = comm::slice_of(static_cast<Index>(count), ranks.rank(), size);
+      const comm::Slice own = comm::line_slice_of(static_cast<Index>(count), ranks.rank(), size);
       const auto parts = rank.values(values.view());
       for (Index i = own.first; i < own.last; ++i) {
         EXPECT(parts[static_cast<std::size_t>(i)] ==
@@ -118,7 +118,7 @@ TEST_CASE("sums of doubles, broadcasts, parts of sums and their gathering", "[gp
       ranks.all_gather(whole.view());
       const auto gathered = rank.values(whole.view());
       for (int r = 0; r < size; ++r) {
-        const comm::Slice part = comm::slice_of(static_cast<Index>(count), r, size);
+        const comm::Slice part = comm::line_slice_of(static_cast<Index>(count), r, size);
         for (Index i = part.first; i < part.last; ++i) {
           EXPECT(gathered[static_cast<std::size_t>(i)] == 1000.0F * static_cast<float>(r) + static_cast<float>(i));
         }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <barrier>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <divisions.hpp>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "ranges.hpp"
@@ -109,6 +111,82 @@ TEST_CASE("norms of all of θ and of its blocks have the same bits however θ is
       CHECK(wrong == std::vector<int>(wrong.size(), 0));
       CHECK(messages >= 2);
       CHECK(messages <= 4);
+    }
+  }
+}
+
+/// A layout with blocks whose rows lie beside each other, in parts that begin anywhere, between two others.
+ParameterLayout interleaved_layout() {
+  ParameterLayout layout;
+  layout.add({.name = "first.weight", .shape = {9, 7}});
+  layout.add_rows({{{.name = "table.factors", .shape = {6, 5}}, 0},
+                   {{.name = "table.biases", .shape = {6, 1}, .role = Role::bias}, 5}},
+                  16);
+  layout.add({.name = "frozen.weight", .shape = {40}, .frozen = true});
+  layout.add({.name = "last.bias", .shape = {21}, .role = Role::bias});
+  return layout;
+}
+
+/// Of each piece of so many lines, every rank has about equally many: the slices of a gradient's buckets.
+std::vector<FloatRange> slices_of(const ParameterLayout& layout, Index lines, int rank, int ranks) {
+  std::vector<FloatRange> slices;
+  for (Index first = 0; first < layout.size(); first += lines * kLineFloats) {
+    const Index here = std::min(lines, (layout.size() - first) / kLineFloats);
+    const FloatRange slice{first + here * rank / ranks * kLineFloats, first + here * (rank + 1) / ranks * kLineFloats};
+    if (slice.first < slice.last) slices.push_back(slice);
+  }
+  return slices;
+}
+
+std::vector<float> some_values(Index size, int seed) {
+  std::vector<float> values(static_cast<std::size_t>(size));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = std::sin(static_cast<float>(seed) + static_cast<float>(i));
+  return values;
+}
+
+TEST_CASE("ranks that each update ranges of θ make the step of one that updates all, bit for bit", "[divided_sums]") {
+  for (const ParameterLayout& layout : {plain_layout(), interleaved_layout()}) {
+    for (const char* kind : {"adamw", "lars", "lamb"}) {
+      const OptimizerSettings settings{.kind = kind, .learning_rate = 0.1, .weight_decay = 0.01, .clip_norm = 0.5};
+      const std::vector<float> gradient = some_values(layout.size(), 1);
+      std::vector<float> whole = some_values(layout.size(), 2);
+      const auto backend = kernels::make_cpu_backend(1);
+      const auto optimizer = make_optimizer(settings, layout, *backend);
+      for (int step = 0; step < 3; ++step) optimizer->step(whole, gradient, 0.1);
+
+      for (const Index lines : {1, 3, 100}) {
+        const int ranks = 3;
+        INFO(kind << ", " << layout.blocks().front().name << " first, " << lines << " lines");
+        std::vector<float> together = some_values(layout.size(), 2);
+        ThreadSquares squares(ranks);
+        std::vector<std::thread> threads;
+        for (int rank = 0; rank < ranks; ++rank) {
+          threads.emplace_back([&, rank] {
+            const std::vector<FloatRange> slices = slices_of(layout, lines, rank, ranks);
+            std::vector<std::size_t> blocks(layout.blocks().size());
+            std::iota(blocks.begin(), blocks.end(), std::size_t{0});
+            const auto cpu = kernels::make_cpu_backend(1);
+            const auto own = make_optimizer(
+                settings,
+                {.layout = layout, .ranges = slices, .blocks = blocks, .all_blocks = blocks.size(), .ranks = squares},
+                *cpu);
+            std::vector<float> theta, g;
+            for (const FloatRange& slice : slices) {
+              theta.insert(theta.end(), together.begin() + slice.first, together.begin() + slice.last);
+              g.insert(g.end(), gradient.begin() + slice.first, gradient.begin() + slice.last);
+            }
+            for (int step = 0; step < 3; ++step) own->step(theta, g, 0.1);
+            auto from = theta.begin();
+            for (const FloatRange& slice : slices) {
+              std::copy_n(from, slice.last - slice.first, together.begin() + slice.first);
+              from += slice.last - slice.first;
+            }
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+        CHECK(together == whole);
+      }
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "unisono/comm/redistribute.hpp"
 #include "unisono/nn/initialiser.hpp"
 #include "unisono/strategies/pipeline.hpp"
+#include "unisono/strategies/state_shards.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -70,7 +71,9 @@ class Rank {
         model_(make_model(*backend_, reducer_)),
         stages_(make_stages()),
         squares_(grid_.pipeline()),
+        all_squares_(grid_.all()),
         replica_(make_replica()),
+        state_shards_(make_state_shards()),
         theta_(replica_->layout().size(), communicator_.shared_allocator()),
         gradient_(replica_->layout().size(), communicator_.shared_allocator()),
         statistics_(replica_->statistics_layout().size(), backend_->memory()),
@@ -129,8 +132,9 @@ class Rank {
     outcome.optimizer_steps = optimizer_->steps();
     outcome.optimizer_state = std::move(optimizer_->state());
     for (optim::OptimizerState& own : outcome.optimizer_state) {
+      outcome.state_floats += own.values.size();
       Buffer all(model_->layout().size());
-      std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, own.values.view()), all.data());
+      std::ranges::copy(whole(stages_ ? &stages_->parameters() : nullptr, gathered(own.values.view())), all.data());
       own.values = std::move(all);
     }
     for (const KeptVector& kept : vectors_) {  // in plain memory: the device's goes with this rank
@@ -154,7 +158,13 @@ class Rank {
     memory.copy(stopped.parameters, theta_.view());
     memory.copy(stopped.statistics, statistics_.view());
     for (std::size_t i = 0; i < stopped.optimizer_state.size(); ++i) {
-      memory.copy(stopped.optimizer_state[i].values.view(), optimizer_->state()[i].values.view());
+      const View stored = stopped.optimizer_state[i].values.view();
+      const MutableView own = optimizer_->state()[i].values.view();
+      if (state_shards_) {
+        take_slices(stored, own);
+      } else {
+        memory.copy(stored, own);
+      }
     }
     for (std::size_t i = 0; i < stopped.vectors.size(); ++i) {
       memory.copy(stopped.vectors[i].values.view(), vectors_[i].values.view());
@@ -190,7 +200,50 @@ class Rank {
                                    .clock = steady_clock()});
   }
 
+  std::optional<StateShards> make_state_shards() const {
+    if (!strategy_->shards_optimizer() || communicator_.size() == 1) return {};
+    return StateShards(replica_->layout().size(), training_.bucket_bytes, communicator_.size());
+  }
+
+  /// This rank's slices ← those of a whole vector; and a whole vector, or the stage's, from the slices of all ranks.
+  void take_slices(View whole, MutableView own) const {
+    auto to = own.begin();
+    for (const FloatRange& range : state_shards_->ranges_of(communicator_.rank())) {
+      to = std::ranges::copy(part(whole, range), to).out;
+    }
+  }
+  std::vector<float> gathered(View own) const {
+    if (!state_shards_) return plain(backend_->memory(), own);
+    std::vector<float> all(static_cast<std::size_t>(replica_->layout().size()));
+    auto from = own.begin();
+    for (const FloatRange& range : state_shards_->ranges_of(communicator_.rank())) {
+      const auto end = from + (range.last - range.first);
+      std::copy(from, end, all.begin() + range.first);
+      from = end;
+    }
+    for (const FloatRange& bucket : state_shards_->buckets()) communicator_.all_gather(part(MutableView(all), bucket));
+    return all;
+  }
+
+  /// The numbers of the blocks that this rank holds.
+  std::vector<std::size_t> held_blocks() const {
+    std::vector<std::size_t> numbers(replica_->layout().blocks().size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      numbers[i] = stages_ ? stages_->replica_parameters().shards_of(grid_.pipeline().rank())[i].block : i;
+    }
+    return numbers;
+  }
+
   std::unique_ptr<optim::Optimizer> make_optimizer() {
+    if (state_shards_) {
+      return optim::make_optimizer(training_.optimizer,
+                                   {.layout = replica_->layout(),
+                                    .ranges = state_shards_->ranges_of(communicator_.rank()),
+                                    .blocks = held_blocks(),
+                                    .all_blocks = model_->layout().blocks().size(),
+                                    .ranks = all_squares_},
+                                   *backend_);
+    }
     if (!stages_) return optim::make_optimizer(training_.optimizer, model_->layout(), *backend_);
     return optim::make_optimizer(
         training_.optimizer, {.map = stages_->replica_parameters(), .rank = grid_.pipeline().rank(), .ranks = squares_},
@@ -300,8 +353,9 @@ class Rank {
   models::ModelInputs inputs_;
   std::unique_ptr<models::Model> model_;
   std::unique_ptr<Stages> stages_;  ///< null: a replica is one rank
-  comm::CommunicatorSquares squares_;
+  comm::CommunicatorSquares squares_, all_squares_;
   std::unique_ptr<Replica> replica_;
+  std::optional<StateShards> state_shards_;  ///< empty: this rank keeps the optimizer's state of all that it holds
   Buffer theta_, gradient_, statistics_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<optim::Optimizer> optimizer_;

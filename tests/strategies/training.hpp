@@ -65,8 +65,9 @@ struct Training {
 
 /// What one rank was left with.
 struct Outcome {
-  std::vector<float> parameters{}, statistics{};  ///< all of them, also where this rank is a stage of a pipeline
-  std::vector<optim::OptimizerState> optimizer_state{};
+  std::vector<float> parameters{}, statistics{};         ///< all of them, also where this rank is a stage of a pipeline
+  std::vector<optim::OptimizerState> optimizer_state{};  ///< whole vectors, also where ranks keep shards of them
+  Index state_floats = 0;                                ///< of the optimizer's vectors on this rank
   std::vector<KeptVector> vectors{};
   std::vector<double> scalars{};  ///< of the strategy
   std::int64_t optimizer_steps = 0;

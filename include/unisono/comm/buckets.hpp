@@ -7,6 +7,9 @@
 
 namespace unisono::comm {
 
+/// The floats of a bucket of about so many bytes: whole cache lines.
+Index bucket_floats(Index bucket_bytes);
+
 /// Sums a gradient over all ranks while it is being computed. The vector is cut from its end into buckets of equal
 /// size; a bucket's allreduce starts as soon as all of it is final, in the same order on every rank.
 ///

@@ -83,11 +83,11 @@ class Communicator {
   /// \param order the same on all ranks; must outlive the request
   virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
 
-  /// In place: on rank r, slice_r = [r·n/P, (r+1)·n/P) of `values` ends as the sum over all ranks; the rest is
-  /// undefined.
-  virtual void reduce_scatter_sum(std::span<float> values) = 0;
-  /// In place: copies every rank's slice (bounds as above) to all ranks.
-  virtual void all_gather(std::span<float> values) = 0;
+  /// The two halves of an allreduce, in place: on rank r, its slice line_slice_of(n, r, P) of `values` ends as the sum
+  /// over all ranks, on CPUs with the bits of start_allreduce_sum of the same span; the rest is undefined. Then every
+  /// rank's slice is copied to all ranks.
+  virtual RequestPtr start_reduce_scatter_sum(std::span<float> values) = 0;
+  virtual RequestPtr start_all_gather(std::span<float> values) = 0;
   /// \return the bytes of every rank, by rank; their lengths may differ
   virtual std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) = 0;
 
@@ -129,6 +129,8 @@ class Communicator {
   // ------------------------------------------------------------------------------------------------------------
 
   bool is_root() const { return rank() == 0; }
+  void reduce_scatter_sum(std::span<float> values) { start_reduce_scatter_sum(values)->wait(); }
+  void all_gather(std::span<float> values) { start_all_gather(values)->wait(); }
   /// Bytes that each allreduce should have when a gradient is summed in parts while it is computed.
   virtual Index bucket_bytes() const;
   /// values ← Σ_r weight_r values_r / Σ_r weight_r. A rank of weight 0 takes part, whatever its values are. Where all
@@ -171,6 +173,9 @@ struct Slice {
   Index first = 0, last = 0;
 };
 Slice slice_of(Index n, int rank, int size);
+/// Likewise, of whole cache lines (the last one may be shorter): where the values begin at one, no line is in two
+/// slices.
+Slice line_slice_of(Index n, int rank, int size);
 
 /// A group of one rank: every operation works, and has nothing to do.
 std::unique_ptr<Communicator> make_self_communicator();

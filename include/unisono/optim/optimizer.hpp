@@ -76,6 +76,21 @@ struct DividedParameters {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const DividedParameters& parameters,
                                           kernels::UpdateKernels& kernels);
 
+/// Ranges of a θ that every rank holds, of which each rank updates some.
+struct SharedParameters {
+  const ParameterLayout& layout;    ///< of what the rank holds: θ, or its stage's part of it
+  std::vector<FloatRange> ranges;   ///< which it updates: whole cache lines, ascending, disjoint
+  std::vector<std::size_t> blocks;  ///< the numbers of the layout's blocks among those of θ
+  std::size_t all_blocks;           ///< of θ
+  SquaresReducer& ranks;            ///< sums over the ranks that update θ together; must outlive the optimizer
+};
+
+/// For these ranges: all vectors, θ and g included, are the ranges' floats, one range behind the other. The ranks
+/// together make the same step as one rank that updates all of θ, on CPUs bit for bit; a step is collective as above.
+/// 	hrows ConfigError as above
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings, const SharedParameters& parameters,
+                                          kernels::UpdateKernels& kernels);
+
 /// How many vectors of θ's size such an optimizer keeps; each takes layout.size() floats of the device's memory.
 int optimizer_state_vectors(const OptimizerSettings& settings);
 

@@ -153,8 +153,9 @@ struct TrainContext {
   comm::Communicator& communicator;  ///< over the replicas: each rank holds a whole replica, or the same part of one
   kernels::Backend& backend;
   models::Model& model;
-  Replica& replica;                                    ///< of the model: what is trained
-  optim::Optimizer* optimizer;                         ///< null where there is a `method`
+  Replica& replica;  ///< of the model: what is trained
+  /// Null where there is a `method`. Where the strategy shards it, its vectors are those of StateShards.
+  optim::Optimizer* optimizer;
   const optim::OptimizerSettings& optimizer_settings;  ///< from which it was made
   data::BatchSource& source;
   const optim::Schedule& schedule;
@@ -211,6 +212,8 @@ class Strategy {
   virtual int servers(int /*ranks*/) const { return 0; }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
+  /// Whether each rank keeps the optimizer's state of its part of θ alone: see StateShards.
+  virtual bool shards_optimizer() const { return false; }
   /// Whether the ranks' optimizer states differ even when they hold the same θ: a checkpoint then stores each of them.
   virtual bool optimizer_state_is_local() const { return false; }
   /// The vectors that it keeps in addition to θ, g and the optimizer's state.

@@ -28,6 +28,7 @@ class DeviceCollectives {
   virtual RequestPtr start_allreduce_sum(std::span<float> values) = 0;
   /// See Communicator::start_tree_sum.
   virtual RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) = 0;
+  /// See Communicator::start_reduce_scatter_sum; the sums may be rounded otherwise than those of start_allreduce_sum.
   virtual void reduce_scatter_sum(std::span<float> values) = 0;
   virtual void all_gather(std::span<float> values) = 0;
   virtual void allreduce_weighted_mean(std::span<float> values, double weight) = 0;

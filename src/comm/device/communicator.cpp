@@ -7,7 +7,7 @@
 namespace unisono::comm {
 namespace {
 
-/// A group of one: there is nothing to do.
+/// There is nothing to wait for.
 class Done final : public Request {
  public:
   void wait() override {}
@@ -75,14 +75,17 @@ RequestPtr DeviceCommunicator::start_tree_sum(std::span<const std::span<float>> 
   return collectives_->start_tree_sum(vectors, order);
 }
 
-void DeviceCommunicator::reduce_scatter_sum(std::span<float> values) {
-  if (!is_there(values)) return below().reduce_scatter_sum(values);
+/// Of device memory, the two halves are queued on the device, or made through plain memory, at once.
+RequestPtr DeviceCommunicator::start_reduce_scatter_sum(std::span<float> values) {
+  if (!is_there(values)) return below().start_reduce_scatter_sum(values);
   if (size() > 1) collectives_->reduce_scatter_sum(values);
+  return std::make_unique<Done>();
 }
 
-void DeviceCommunicator::all_gather(std::span<float> values) {
-  if (!is_there(values)) return below().all_gather(values);
+RequestPtr DeviceCommunicator::start_all_gather(std::span<float> values) {
+  if (!is_there(values)) return below().start_all_gather(values);
   if (size() > 1) collectives_->all_gather(values);
+  return std::make_unique<Done>();
 }
 
 /// With one rank, too, the weight counts: with weight 0 the values stay as they are.

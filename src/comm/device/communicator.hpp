@@ -29,8 +29,8 @@ class DeviceCommunicator final : public Communicator {
   void allreduce_max(std::span<double> values) override { below().allreduce_max(values); }
   RequestPtr start_allreduce_sum(std::span<float> values) override;
   RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
-  void reduce_scatter_sum(std::span<float> values) override;
-  void all_gather(std::span<float> values) override;
+  RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
+  RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override {
     return below().all_gather_bytes(bytes);
   }

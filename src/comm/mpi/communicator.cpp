@@ -277,36 +277,36 @@ RequestPtr MpiCommunicator::start_tree_sum(std::span<const std::span<float>> vec
   return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
 }
 
-void MpiCommunicator::reduce_scatter_sum(std::span<float> values) {
-  if (size() == 1 || values.empty()) return;
-  const Place place = next("reduce_scatter_sum");
-  auto window = board_ && topology_.one_node() ? shared_->find(values) : std::nullopt;
-  if (window) {
-    const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
-    NodeScatter operation(*board_, std::move(*window), place.sequence, previous);
-    return run(operation, place, Kind::scatter, values.size(), where);
+/// Starts one half of an allreduce.
+template <typename OnNode, typename OnNodes, typename ByMessages>
+RequestPtr MpiCommunicator::start_half(std::span<float> values, std::string_view name, Kind kind) {
+  if (size() == 1 || values.empty()) return std::make_unique<NothingToDo>();
+  const Place place = next(name);
+  wait_for_room(place);
+  std::uint64_t where = 0;
+  std::unique_ptr<Operation> operation;
+  if (auto window = board_ ? shared_->find(values) : std::nullopt) {
+    where = window->place;
+    const std::uint64_t previous = std::exchange(last_in_window_, place.sequence);
+    if (topology_.one_node()) {
+      operation = std::make_unique<OnNode>(*board_, std::move(*window), place.sequence, previous);
+    } else {
+      operation = std::make_unique<OnNodes>(*board_, std::move(*window), topology_, participants(place), place.sequence,
+                                            previous);
+    }
+  } else {
+    operation = std::make_unique<ByMessages>(participants(place), values);
   }
-  MessageScatter operation(participants(place), values);
-  run(operation, place, Kind::scatter, values.size());
+  arrive(place, kind, values.size(), where);
+  return std::make_unique<Started>(*terms_.job, std::move(operation), place, &in_flight_);
 }
 
-void MpiCommunicator::all_gather(std::span<float> values) {
-  if (size() == 1 || values.empty()) return;
-  const Place place = next("all_gather");
-  auto window = board_ && topology_.one_node() ? shared_->find(values) : std::nullopt;
-  if (window) {
-    const std::uint64_t where = window->place, previous = std::exchange(last_in_window_, place.sequence);
-    NodeGather operation(*board_, std::move(*window), place.sequence, previous);
-    return run(operation, place, Kind::gather, values.size(), where);
-  }
-  std::vector<std::span<std::byte>> parts;
-  for (int r = 0; r < size(); ++r) {
-    const Slice slice = slice_of(static_cast<Index>(values.size()), r, size());
-    parts.push_back(std::as_writable_bytes(
-        values.subspan(static_cast<std::size_t>(slice.first), static_cast<std::size_t>(slice.last - slice.first))));
-  }
-  MessageGather operation(participants(place), std::move(parts));
-  run(operation, place, Kind::gather, values.size());
+RequestPtr MpiCommunicator::start_reduce_scatter_sum(std::span<float> values) {
+  return start_half<NodeScatter, NodesScatter, MessageScatter>(values, "reduce_scatter_sum", Kind::scatter);
+}
+
+RequestPtr MpiCommunicator::start_all_gather(std::span<float> values) {
+  return start_half<NodeGather, NodesGather, MessageGather>(values, "all_gather", Kind::gather);
 }
 
 std::vector<std::vector<std::byte>> MpiCommunicator::all_gather_bytes(std::span<const std::byte> bytes) {

@@ -52,8 +52,8 @@ class MpiCommunicator final : public Communicator {
   void allreduce_max(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
   RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
-  void reduce_scatter_sum(std::span<float> values) override;
-  void all_gather(std::span<float> values) override;
+  RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
+  RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
 
   void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }
@@ -104,6 +104,8 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Operation> make_sum(std::span<float> values, const Place& place, std::uint64_t& where);
   std::unique_ptr<Operation> make_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order,
                                            const Place& place, std::uint64_t& where);
+  template <typename OnNode, typename OnNodes, typename ByMessages>
+  RequestPtr start_half(std::span<float> values, std::string_view name, Kind kind);
   void wait_for_room(const Place& place);
   Participants participants(const Place& place) const;
 

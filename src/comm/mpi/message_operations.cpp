@@ -13,6 +13,12 @@ bool test(MPI_Request& request) {
   return done != 0;
 }
 
+/// Rank's slice of a vector.
+std::span<float> line_slice(std::span<float> values, int rank, int size) {
+  const Slice bounds = line_slice_of(std::ssize(values), rank, size);
+  return values.subspan(static_cast<std::size_t>(bounds.first), static_cast<std::size_t>(bounds.last - bounds.first));
+}
+
 }  // namespace
 
 MessageScatter::MessageScatter(Participants participants, std::span<float> values)
@@ -21,10 +27,7 @@ MessageScatter::MessageScatter(Participants participants, std::span<float> value
                                                      static_cast<std::size_t>(participants_.size()));
 }
 
-std::span<float> MessageScatter::slice(int rank) const {
-  const Slice bounds = slice_of(static_cast<Index>(values_.size()), rank, participants_.size());
-  return values_.subspan(static_cast<std::size_t>(bounds.first), static_cast<std::size_t>(bounds.last - bounds.first));
-}
+std::span<float> MessageScatter::slice(int rank) const { return line_slice(values_, rank, participants_.size()); }
 
 std::span<float> MessageScatter::brought(int rank) const {
   const std::span<float> mine = slice(participants_.me);
@@ -114,6 +117,13 @@ bool MessageTreeSum::advance() {
     }
   }
   return false;
+}
+
+MessageGather::MessageGather(Participants participants, std::span<float> values)
+    : participants_(std::move(participants)) {
+  for (int r = 0; r < participants_.size(); ++r) {
+    parts_.push_back(std::as_writable_bytes(line_slice(values, r, participants_.size())));
+  }
 }
 
 bool MessageGather::advance() {

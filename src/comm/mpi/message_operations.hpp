@@ -189,6 +189,8 @@ class MessageGather final : public Operation {
   /// \param parts a buffer for each rank's bytes; that of this rank holds them already
   MessageGather(Participants participants, std::vector<std::span<std::byte>> parts)
       : participants_(std::move(participants)), parts_(std::move(parts)) {}
+  /// Of vectors of which each rank has its line_slice_of.
+  MessageGather(Participants participants, std::span<float> values);
   bool advance() override;
   bool let_go() override { return transfers_.let_go(); }
 

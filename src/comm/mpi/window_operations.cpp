@@ -5,13 +5,6 @@
 namespace unisono::comm::mpi {
 namespace {
 
-/// Slices that begin at cache lines if the span does, so that no line is written by two ranks.
-Slice aligned_slice(Index n, int number, int count) {
-  constexpr Index kLine = kAlignmentBytes / sizeof(float);
-  const Slice lines = slice_of((n + kLine - 1) / kLine, number, count);
-  return {std::min(n, lines.first * kLine), std::min(n, lines.last * kLine)};
-}
-
 /// Sums a slice over all parts and writes it to the parts `to`.
 void add(const WindowSpan& span, const Slice& slice, std::span<float* const> to) {
   std::vector<const float*> inputs;
@@ -54,7 +47,7 @@ bool NodeOperation::advance() {
   return board_.reached(&Board::RankFlags::worked, sequence_, board_.size(), worked_);
 }
 
-void NodeSum::work() { add(span_, aligned_slice(span_.size, board().rank(), board().size()), span_.parts); }
+void NodeSum::work() { add(span_, line_slice_of(span_.size, board().rank(), board().size()), span_.parts); }
 
 void NodeTreeSum::work() {
   const WindowSpan& sum = spans_.front();
@@ -62,17 +55,17 @@ void NodeTreeSum::work() {
   for (const TreeSum::Input& input : order_.inputs) {
     inputs.push_back(spans_[static_cast<std::size_t>(input.vector)].parts[static_cast<std::size_t>(input.rank)]);
   }
-  combine_slice(std::move(inputs), order_.program, sum.parts, aligned_slice(sum.size, board().rank(), board().size()));
+  combine_slice(std::move(inputs), order_.program, sum.parts, line_slice_of(sum.size, board().rank(), board().size()));
 }
 
 void NodeScatter::work() {
   const int rank = board().rank();
-  add(span_, slice_of(span_.size, rank, board().size()), part_of(span_, rank));
+  add(span_, line_slice_of(span_.size, rank, board().size()), part_of(span_, rank));
 }
 
 void NodeGather::work() {
   const int rank = board().rank();
-  spread(span_, slice_of(span_.size, rank, board().size()), span_.parts[static_cast<std::size_t>(rank)]);
+  spread(span_, line_slice_of(span_.size, rank, board().size()), span_.parts[static_cast<std::size_t>(rank)]);
 }
 
 Lanes::Lanes(const Topology& topology, Participants all) : count(topology.lanes()), participants(std::move(all)) {
@@ -86,19 +79,21 @@ bool NodesOperation::advance() {
     if (!NodeOperation::advance()) return false;
     node_is_done_ = true;
   }
-  if (carries() && !carried_mine_) {
+  if (!carried_mine_) {
     if (!carry()) return false;
+    board().mark(&Board::RankFlags::carried, sequence());
     carried_mine_ = true;
   }
   return board().reached(&Board::RankFlags::carried, sequence(), lanes_.count, carried_);
 }
 
+/// \return whether this rank has done what it has to do between nodes, and may say so: ranks do so in order.
 bool NodesOperation::carry() {
-  const Slice slice = aligned_slice(span_.size, board().rank(), lanes_.count);
+  if (!carries()) return board().my(&Board::RankFlags::carried) >= previous();
+  const Slice slice = line_slice_of(span_.size, board().rank(), lanes_.count);
   if (!between_nodes_) between_nodes_ = between_nodes(slice, lanes_.participants);
   if (!between_nodes_->advance() || board().my(&Board::RankFlags::carried) < previous()) return false;
   spread(span_, slice, result());
-  board().mark(&Board::RankFlags::carried, sequence());
   return true;
 }
 
@@ -107,13 +102,102 @@ void NodesSum::work() {
   // slice.
   const bool all_carry = lanes() == board().size();
   const std::span<float* const> parts(span().parts);
-  add(span(), aligned_slice(span().size, board().rank(), board().size()),
+  add(span(), line_slice_of(span().size, board().rank(), board().size()),
       all_carry ? part_of(span(), board().rank()) : parts.first(static_cast<std::size_t>(lanes())));
 }
 
 std::unique_ptr<Operation> NodesSum::between_nodes(const Slice& slice, const Participants& participants) {
   return std::make_unique<MessageCombine<float, Sum>>(participants,
                                                       std::span(result() + slice.first, result() + slice.last));
+}
+
+NodesHalf::NodesHalf(Board& board, WindowSpan span, const Topology& topology, Participants all, std::uint64_t sequence,
+                     std::uint64_t previous)
+    : NodeOperation(board, sequence, previous),
+      span_(std::move(span)),
+      topology_(topology),
+      participants_(std::move(all)) {}
+
+std::vector<int> NodesHalf::carried_ranks() const {
+  std::vector<int> ranks;
+  for (const std::vector<int>& node : topology_.nodes) {
+    for (auto place = static_cast<std::size_t>(topology_.node_rank); place < node.size();
+         place += topology_.neighbours().size()) {
+      ranks.push_back(node[place]);
+    }
+  }
+  return ranks;
+}
+
+std::vector<int> NodesHalf::carriers() const {
+  std::vector<int> ranks;
+  for (const std::vector<int>& node : topology_.nodes) {
+    ranks.push_back(node[static_cast<std::size_t>(topology_.node_rank) % node.size()]);
+  }
+  return ranks;
+}
+
+std::span<float> NodesHalf::mine(int rank) const {
+  const Slice bounds = slice(rank);
+  return {own() + bounds.first, own() + bounds.last};
+}
+
+void NodesHalf::send(std::span<const float> values, int rank) {
+  if (!is_here(rank)) transfers_.send(std::as_bytes(values), participants_.communicator, rank, participants_.tag);
+}
+
+void NodesHalf::receive(std::span<float> values, int rank) {
+  if (is_here(rank)) return;
+  transfers_.receive(std::as_writable_bytes(values), participants_.communicator, rank, participants_.tag);
+}
+
+bool NodesHalf::advance() {
+  if (!node_is_done_) {
+    if (!NodeOperation::advance()) return false;
+    node_is_done_ = true;
+    exchange();
+  }
+  if (!carried_mine_) {
+    if (!transfers_.test() || board().my(&Board::RankFlags::carried) < previous()) return false;
+    finish();
+    board().mark(&Board::RankFlags::carried, sequence());
+    carried_mine_ = true;
+  }
+  return board().reached(&Board::RankFlags::carried, sequence(), board().size(), carried_);
+}
+
+void NodesScatter::work() {
+  for (const int rank : carried_ranks()) add(span(), slice(rank), part_of(span(), board().rank()));
+}
+
+void NodesScatter::exchange() {
+  const std::size_t length = mine(me()).size();
+  const std::vector<int> nodes = carriers();
+  scratch_ = std::make_unique_for_overwrite<float[]>(nodes.size() * length);
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    const std::span<float> brought(scratch_.get() + node * length, length);
+    receive(brought, nodes[node]);
+    inputs_.push_back(is_here(nodes[node]) ? mine(me()).data() : brought.data());
+  }
+  for (const int rank : carried_ranks()) send(mine(rank), rank);
+}
+
+void NodesScatter::finish() {
+  float* const target = mine(me()).data();
+  combine_in_order<float>(inputs_, std::span(&target, 1), std::ssize(mine(me())), Sum{});
+}
+
+void NodesGather::work() { spread(span(), slice(me()), own()); }
+
+void NodesGather::exchange() {
+  for (const int rank : carried_ranks()) receive(mine(rank), rank);
+  for (const int rank : carriers()) send(mine(me()), rank);
+}
+
+void NodesGather::finish() {
+  for (const int rank : carried_ranks()) {
+    if (!is_here(rank)) spread(span(), slice(rank), own());
+  }
 }
 
 namespace {
@@ -151,7 +235,7 @@ float* NodesTreeSum::vector_of(const TreeSum::Input& input) const {
 
 /// Each part's sum takes the place of the part's first vector.
 void NodesTreeSum::work() {
-  const Slice slice = aligned_slice(span().size, board().rank(), board().size());
+  const Slice slice = line_slice_of(span().size, board().rank(), board().size());
   for (const GroupedTreeSum::Part& part : mine_) {
     std::vector<const float*> inputs;
     for (const TreeSum::Input& input : part.inputs) inputs.push_back(vector_of(input));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -140,6 +141,72 @@ class NodesSum final : public NodesOperation {
   void work() override;
   std::unique_ptr<Operation> between_nodes(const Slice& slice, const Participants& participants) override;
   float* result() override { return span().parts[static_cast<std::size_t>(board().rank())]; }
+};
+
+/// Half an allreduce over several nodes, of a vector of which each rank of the group has its line_slice_of. Between
+/// nodes, a rank sends and receives for the ranks of other nodes that have its place on theirs; on a smaller node it
+/// does so for several places.
+class NodesHalf : public NodeOperation {
+ public:
+  NodesHalf(Board& board, WindowSpan span, const Topology& topology, Participants all, std::uint64_t sequence,
+            std::uint64_t previous);
+  bool advance() override;
+  bool let_go() override { return transfers_.let_go(); }
+
+ protected:
+  virtual void exchange() = 0;  ///< starts the messages between nodes; the ranks of this one have done their `work`
+  virtual void finish() = 0;    ///< all of them have arrived
+
+  /// The ranks of all nodes for which this rank carries, itself included; and the rank of each node that carries for
+  /// it.
+  std::vector<int> carried_ranks() const;
+  std::vector<int> carriers() const;
+  bool is_here(int rank) const {
+    return std::ranges::find(topology_.neighbours(), rank) != topology_.neighbours().end();
+  }
+  int me() const { return participants_.me; }
+  Slice slice(int rank) const { return line_slice_of(span_.size, rank, participants_.size()); }
+  std::span<float> mine(int rank) const;  ///< that slice, in this rank's memory
+  float* own() const { return span_.parts[static_cast<std::size_t>(topology_.node_rank)]; }
+  const WindowSpan& span() const { return span_; }
+  /// Messages to and from ranks of other nodes; nothing for those of this one.
+  void send(std::span<const float> values, int rank);
+  void receive(std::span<float> values, int rank);
+
+  std::unique_ptr<float[]> scratch_;  // before the transfers, which write into it
+
+ private:
+  WindowSpan span_;
+  const Topology& topology_;
+  Participants participants_;
+  Transfers transfers_;
+  bool node_is_done_ = false, carried_mine_ = false;
+  int carried_ = 0;
+};
+
+/// slice_r of rank r ← Σ of all ranks' slice_r, with the bits of NodesSum: each node adds up the slices of all ranks,
+/// each of its ranks some of them, and sends the sums to these ranks: n floats, less those of its own ranks' slices.
+class NodesScatter final : public NodesHalf {
+ public:
+  using NodesHalf::NodesHalf;
+
+ private:
+  void work() override;
+  void exchange() override;
+  void finish() override;
+
+  std::vector<const float*> inputs_;  ///< the nodes' sums of this rank's slice, in the order of the nodes
+};
+
+/// slice_r of all ← slice_r of rank r, which sends it to one rank of each other node.
+class NodesGather final : public NodesHalf {
+ public:
+  using NodesHalf::NodesHalf;
+
+ private:
+  void work() override;
+  void exchange() override;
+  void finish() override;
 };
 
 /// The root of a TreeSum over several nodes: each node adds up the largest subtrees whose vectors are all its own. Each

@@ -284,9 +284,9 @@ RequestPtr NcclCollectives::start_allreduce_sum(std::span<float> values) {
 }
 
 void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
-  // Only where P divides n, slices have equal lengths and one NCCL operation will do; else all values are summed.
+  // Only where the ranks have equally many cache lines, one NCCL operation will do; else all values are summed.
   const auto ranks = static_cast<std::size_t>(ranks_.size());
-  if (values.size() % ranks != 0) return allreduce_sum(values);
+  if (values.size() % (ranks * kLineFloats) != 0) return allreduce_sum(values);
   const std::size_t count = values.size() / ranks;
   float* const own = values.data() + count * static_cast<std::size_t>(ranks_.rank());
   check(functions().ncclReduceScatter(values.data(), own, count, ncclFloat, ncclSum, group_, stream()),
@@ -295,9 +295,9 @@ void NcclCollectives::reduce_scatter_sum(std::span<float> values) {
 
 void NcclCollectives::all_gather(std::span<float> values) {
   const auto ranks = static_cast<std::size_t>(ranks_.size());
-  if (values.size() % ranks != 0) {
+  if (values.size() % (ranks * kLineFloats) != 0) {
     for (int rank = 0; rank < ranks_.size(); ++rank) {
-      const Slice slice = slice_of(static_cast<Index>(values.size()), rank, ranks_.size());
+      const Slice slice = line_slice_of(static_cast<Index>(values.size()), rank, ranks_.size());
       broadcast(std::as_writable_bytes(values.subspan(static_cast<std::size_t>(slice.first),
                                                       static_cast<std::size_t>(slice.last - slice.first))),
                 rank);

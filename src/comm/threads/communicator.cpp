@@ -64,6 +64,14 @@ class ThreadRequest final : public Request {
   RendezvousPtr rendezvous_;
 };
 
+/// Starts a collective on a span of each rank.
+RequestPtr start(const std::shared_ptr<Group>& group, int rank, const char* name, std::span<float> values,
+                 const Action& action) {
+  auto request = std::make_unique<ThreadRequest<std::span<float>>>(group, values);
+  request->started(group->arrive(rank, name, &request->part(), action));
+  return request;
+}
+
 /// A blocking collective. Its part lives on the caller's stack: where the wait fails, the world has failed with it and
 /// nobody touches the part any more.
 template <typename Contribution>
@@ -125,10 +133,8 @@ void ThreadCommunicator::allreduce_max(std::span<double> values) {
 }
 
 RequestPtr ThreadCommunicator::start_allreduce_sum(std::span<float> values) {
-  auto request = std::make_unique<ThreadRequest<std::span<float>>>(group_, values);
-  request->started(group_->arrive(rank_, "start_allreduce_sum", &request->part(),
-                                  [](const std::vector<void*>& parts) { combine_spans<float>(parts, Sum{}); }));
-  return request;
+  return start(group_, rank_, "start_allreduce_sum", values,
+               [](const std::vector<void*>& parts) { combine_spans<float>(parts, Sum{}); });
 }
 
 RequestPtr ThreadCommunicator::start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) {
@@ -147,27 +153,28 @@ RequestPtr ThreadCommunicator::start_tree_sum(std::span<const std::span<float>> 
   return request;
 }
 
-void ThreadCommunicator::reduce_scatter_sum(std::span<float> values) {
-  meet(*group_, rank_, "reduce_scatter_sum", values, [this](const std::vector<void*>& parts) {
+RequestPtr ThreadCommunicator::start_reduce_scatter_sum(std::span<float> values) {
+  return start(group_, rank_, "reduce_scatter_sum", values, [](const std::vector<void*>& parts) {
     const auto spans = as<std::span<float>>(parts);
     check_equal_sizes(spans);
-    for (int r = 0; r < size(); ++r) {
-      const Slice slice = slice_of(static_cast<Index>(spans[0]->size()), r, size());
+    for (std::size_t r = 0; r < spans.size(); ++r) {
+      const Slice slice = line_slice_of(std::ssize(*spans[r]), static_cast<int>(r), static_cast<int>(spans.size()));
       std::vector<const float*> inputs;
       for (const auto* span : spans) inputs.push_back(span->data() + slice.first);
-      float* const target = spans[static_cast<std::size_t>(r)]->data() + slice.first;
+      float* const target = spans[r]->data() + slice.first;
       combine_in_order<float>(inputs, std::span(&target, 1), slice.last - slice.first, Sum{});
     }
   });
 }
 
-void ThreadCommunicator::all_gather(std::span<float> values) {
-  meet(*group_, rank_, "all_gather", values, [this](const std::vector<void*>& parts) {
+RequestPtr ThreadCommunicator::start_all_gather(std::span<float> values) {
+  return start(group_, rank_, "all_gather", values, [](const std::vector<void*>& parts) {
     const auto spans = as<std::span<float>>(parts);
     check_equal_sizes(spans);
-    for (int from = 0; from < size(); ++from) {
-      const Slice slice = slice_of(static_cast<Index>(spans[0]->size()), from, size());
-      const float* const source = spans[static_cast<std::size_t>(from)]->data();
+    for (std::size_t from = 0; from < spans.size(); ++from) {
+      const float* const source = spans[from]->data();
+      const Slice slice =
+          line_slice_of(std::ssize(*spans[from]), static_cast<int>(from), static_cast<int>(spans.size()));
       for (const auto* span : spans) {
         if (span->data() != source) std::copy(source + slice.first, source + slice.last, span->data() + slice.first);
       }

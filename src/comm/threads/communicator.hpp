@@ -32,8 +32,8 @@ class ThreadCommunicator final : public Communicator {
   void allreduce_max(std::span<double> values) override;
   RequestPtr start_allreduce_sum(std::span<float> values) override;
   RequestPtr start_tree_sum(std::span<const std::span<float>> vectors, const TreeSum& order) override;
-  void reduce_scatter_sum(std::span<float> values) override;
-  void all_gather(std::span<float> values) override;
+  RequestPtr start_reduce_scatter_sum(std::span<float> values) override;
+  RequestPtr start_all_gather(std::span<float> values) override;
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> bytes) override;
 
   void send(std::span<const std::byte> bytes, int peer, int tag) override { start_send(bytes, peer, tag)->wait(); }

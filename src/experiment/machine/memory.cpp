@@ -58,6 +58,14 @@ Index floats_held(const MemoryContext& context) {
   return context.division != nullptr ? context.division->size() : context.model.layout().size();
 }
 
+/// Of each vector that the optimizer keeps on this rank.
+Index optimizer_floats(const MemoryContext& context, Index n) {
+  constexpr Index kUsualBucket = Index{1} << 20;
+  if (!context.strategy.shards_optimizer()) return n;
+  const Index bucket = context.config.communication.bucket_bytes;
+  return strategies::StateShards(n, bucket > 0 ? bucket : kUsualBucket, context.ranks).size_of(context.rank);
+}
+
 /// The kernels' own memory after a forward and backward pass.
 std::int64_t scratch_bytes_after(const MemoryContext& context, Index batch) {
   models::Model& model = context.model;
@@ -159,10 +167,11 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   // Of a method for the whole set, a rank has shards, and those of a checkpoint are as large as these.
   const bool whole_batch = context.config.whole_batch();
   const std::int64_t shards = whole_batch ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
-  const std::int64_t states = in_place || whole_batch
-                                  ? 0
-                                  : optim::optimizer_state_vectors(context.config.optimizer) +
-                                        strategies::vectors_of_parameters(context.strategy.state_vectors());
+  const bool keeps_states = !in_place && !whole_batch;
+  const std::int64_t of_optimizer = keeps_states ? optim::optimizer_state_vectors(context.config.optimizer) : 0;
+  const std::int64_t of_strategy =
+      keeps_states ? strategies::vectors_of_parameters(context.strategy.state_vectors()) : 0;
+  const std::int64_t states = of_optimizer + of_strategy;
   const Index batch = training_batch(context);
   const Index evaluated = evaluation_batch(context.config, context.data, context.ranks);
   const bool table = context.data.kind == data::SetKind::table;
@@ -170,8 +179,8 @@ std::vector<MemoryItem> predict_memory(const MemoryContext& context) {
   const std::int64_t averages = context.config.train.weights.average > 0 ? 1 : 0;
   return {{"process, libraries, messages", context.process_bytes + kRunningBytes},
           {in_place ? "parameters" : "parameters and gradient", vectors_bytes(context, n, in_place)},
-          {"optimizer state",
-           kFloat * n * states + method_bytes(context.config, context.model, context.rank, context.ranks)},
+          {"optimizer state", kFloat * (optimizer_floats(context, n) * of_optimizer + n * of_strategy) +
+                                  method_bytes(context.config, context.model, context.rank, context.ranks)},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", context.strategy.extra_bytes(model, context.ranks, static_cast<int>(states)) +
                                           kFloat * n * reproducible_vectors(context.config, context.ranks)},

@@ -212,6 +212,7 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
       device_world(world_of_device(where.group, *backend, config, where.log)),
       grid(device_world ? *device_world : where.group, grid_shape(config, where.group.size())),
       squares(grid.pipeline()),
+      all_squares(grid.all()),
       statistics_group(grid.data().split(0, grid.data().rank())),
       statistics_reducer(*statistics_group, where.clock),
       model(models::make_model(config.model, inputs,
@@ -230,6 +231,11 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
     require_same(grid.all(), "division of the parameters", stages->parameters().hash(),
                  "the CPUs or builds of the ranks are too different to share a model; use nodes of one kind");
   }
+  if (strategy->shards_optimizer() && grid.data().size() > 1) {
+    const Index bucket = config.communication.bucket_bytes;
+    state_shards.emplace(replica->layout().size(), bucket > 0 ? bucket : grid.data().bucket_bytes(),
+                         grid.data().size());
+  }
   parameters =
       division != nullptr ? Buffer(division->size()) : Buffer(replica->layout().size(), grid.data().shared_allocator());
   statistics = Buffer(replica->statistics_layout().size(), backend->memory());
@@ -238,6 +244,15 @@ ModelParts::ModelParts(const ModelPlace& where, const Config& config, const mode
 namespace {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim::OptimizerSettings& settings) {
+  if (parts.state_shards) {
+    return optim::make_optimizer(settings,
+                                 {.layout = parts.replica->layout(),
+                                  .ranges = parts.state_shards->ranges_of(parts.grid.data().rank()),
+                                  .blocks = parts.held_blocks(),
+                                  .all_blocks = parts.model->layout().blocks().size(),
+                                  .ranks = parts.all_squares},
+                                 *parts.backend);
+  }
   if (!parts.stages) return optim::make_optimizer(settings, parts.model->layout(), *parts.backend);
   // Each replica takes the norms of its own gradient: strategies may let them differ.
   return optim::make_optimizer(

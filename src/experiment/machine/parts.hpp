@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/optimizer.hpp"
 #include "unisono/strategies/stages.hpp"
+#include "unisono/strategies/state_shards.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::experiment {
@@ -68,6 +70,10 @@ struct ModelParts {
   /// ‖v‖² of a vector that is laid out as `parameters`; of all stages' parts. Collective over the replica's ranks, and
   /// on CPUs the same bits whatever the stages.
   double squared_norm(View vector);
+  /// ‖g‖² after a step of the optimizer. Collective as above; where the optimizer is sharded, over all ranks.
+  double squared_gradient_norm(View gradient);
+  /// The numbers of the blocks that this rank holds among those of the model.
+  std::vector<std::size_t> held_blocks() const;
   models::ModelState state() { return {.parameters = parameters.view(), .statistics = statistics.view()}; }
   /// How many workers train, and whether this rank trains.
   int workers() const { return strategy->workers(grid.data().size()); }
@@ -87,6 +93,7 @@ struct ModelParts {
   std::unique_ptr<comm::Communicator> device_world;  ///< communicator for the backend's own memory (GPU); else null
   comm::ProcessGrid grid;                            ///< of all ranks; its groups communicate from the backend's memory
   comm::CommunicatorSquares squares;                 ///< over the ranks of this replica
+  comm::CommunicatorSquares all_squares;             ///< over all ranks
   /// A duplicate of grid.data() for batch statistics, so that layers' messages never mix with the strategy's.
   std::unique_ptr<comm::Communicator> statistics_group;
   comm::CommunicatorReducer statistics_reducer;
@@ -94,9 +101,10 @@ struct ModelParts {
   std::unique_ptr<strategies::Stages> stages;    ///< what the ranks of a replica hold; null: it is a single rank
   std::unique_ptr<strategies::Replica> replica;  ///< what strategies train
   strategies::Division* division = nullptr;      ///< how the strategy shards θ; null: every replica holds all of it
-  Buffer parameters;                             ///< θ, or the rank's part of it if it is divided
-  Buffer statistics;                             ///< the running statistics, or this stage's part of them
-  std::vector<float> class_weights;              ///< [K] weights of training losses by class; empty: all are 1
+  std::optional<strategies::StateShards> state_shards;  ///< of the optimizer, among replicas; empty: each keeps all
+  Buffer parameters;                                    ///< θ, or the rank's part of it if it is divided
+  Buffer statistics;                                    ///< the running statistics, or this stage's part of them
+  std::vector<float> class_weights;                     ///< [K] weights of training losses by class; empty: all are 1
 };
 
 /// What training needs in addition to ModelParts.

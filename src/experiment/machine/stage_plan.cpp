@@ -36,8 +36,8 @@ StagePlan::StagePlan(const Config& config, const models::Model& model, const ker
       strategy_(strategy),
       abilities_(std::move(abilities)),
       points_(model.staged()->network().cut_points()),
-      states_(optim::optimizer_state_vectors(config.optimizer) +
-              strategies::vectors_of_parameters(strategy.state_vectors())) {}
+      optimizer_states_(optim::optimizer_state_vectors(config.optimizer)),
+      states_(optimizer_states_ + strategies::vectors_of_parameters(strategy.state_vectors())) {}
 
 RankAbilities on_ranks(RankAbilities abilities, int ranks) {
   abilities.ranks = ranks;
@@ -118,10 +118,12 @@ std::vector<MemoryItem> StagePlan::piece_items(const StepSizes& sizes, int first
       model_.layout().size() == 0 ? 0 : static_cast<double>(n) / static_cast<double>(model_.layout().size());
   const auto extra =
       static_cast<double>(strategy_.extra_bytes(model_, static_cast<int>(replicas), static_cast<int>(states_)));
+  const std::int64_t sharded = strategy_.shards_optimizer() ? optimizer_states_ : 0;
+  const std::int64_t state_floats = n * (states_ - sharded) + (n * sharded + replicas - 1) / replicas;
   const std::int64_t statistics = size_of(piece.statistics());
   const std::int64_t prepared = (first == 0 ? data_.features.size() : 0) + (ends(last) ? data_.target_size : 0);
   return {{"parameters and gradient", kFloat * (2 * n + peers)},
-          {"optimizer state", kFloat * n * states_},
+          {"optimizer state", kFloat * state_floats},
           {"averaged weights", kFloat * n * averages},
           {"buffers of the strategy", static_cast<std::int64_t>(extra * share) +
                                           kFloat * n * reproducible_vectors(with(sizes), static_cast<int>(replicas))},

@@ -91,7 +91,8 @@ class StagePlan {
   const strategies::Strategy& strategy_;
   RankAbilities abilities_;
   std::vector<nn::CutPoint> points_;
-  std::int64_t states_ = 0;  ///< vectors of θ's size that the optimizer and the strategy keep
+  /// Vectors of θ's size that the optimizer keeps; and those that the strategy keeps, too.
+  std::int64_t optimizer_states_ = 0, states_ = 0;
   mutable std::map<std::pair<int, int>, nn::Piece> pieces_;  ///< by their segments
 };
 

@@ -89,18 +89,41 @@ std::vector<float> ModelParts::whole_parameters() {
   return whole;
 }
 
-double ModelParts::squared_norm(View vector) {
-  if (!stages) return backend->squared_norm(vector);
-  if (backend->device() != nullptr) return grid.pipeline().sum(backend->squared_norm(vector));
-  const kernels::UpdateRange all{.first = 0, .last = std::ssize(vector)};
+namespace {
+
+/// ‖v‖² of a vector of which each of some ranks has a part; on CPUs the same bits however it is divided.
+double squared_norm_of(kernels::Backend& backend, View part, SquaresReducer& ranks) {
+  const kernels::UpdateRange all{.first = 0, .last = std::ssize(part)};
   const auto total = [&](bool exactly) {
     ExactSquares sum;
-    backend->sum_squares(vector, {&all, 1}, exactly, {&sum, 1});
-    squares.sum({&sum, 1});
+    backend.sum_squares(part, {&all, 1}, exactly, {&sum, 1});
+    ranks.sum({&sum, 1});
     return sum;
   };
   if (const auto settled = total(false).settled_value()) return *settled;
   return total(true).value();
+}
+
+}  // namespace
+
+double ModelParts::squared_norm(View vector) {
+  if (!stages) return backend->squared_norm(vector);
+  if (backend->device() != nullptr) return grid.pipeline().sum(backend->squared_norm(vector));
+  return squared_norm_of(*backend, vector, squares);
+}
+
+double ModelParts::squared_gradient_norm(View gradient) {
+  if (!state_shards) return squared_norm(gradient);
+  const Index shard = state_shards->size_of(grid.data().rank());
+  return squared_norm_of(*backend, part(gradient, {0, shard}), all_squares);
+}
+
+std::vector<std::size_t> ModelParts::held_blocks() const {
+  std::vector<std::size_t> numbers(replica->layout().blocks().size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i] = stages ? stages->replica_parameters().shards_of(grid.pipeline().rank())[i].block : i;
+  }
+  return numbers;
 }
 
 }  // namespace unisono::experiment

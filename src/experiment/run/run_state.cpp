@@ -12,12 +12,19 @@
 namespace unisono::experiment {
 namespace {
 
+/// What a rank has of a vector of θ's size.
+enum class Held {
+  as_parameters,    ///< what it has of θ
+  shard_of_method,  ///< VectorShards
+  shard_of_state    ///< StateShards
+};
+
 /// A vector in a checkpoint's group "optimizer": the optimizer's, or one of the strategy's StateVectors.
 struct StateOfRank {
   std::string name;
   Buffer* values;
-  bool common;           ///< the same on all ranks, even if other vectors differ between ranks
-  bool divided = false;  ///< this rank has a shard of it (VectorShards)
+  bool common;  ///< the same on all ranks, even if other vectors differ between ranks
+  Held held = Held::as_parameters;
   strategies::StateOf of = strategies::StateOf::parameters;
   bool adds_up = false;  ///< see StateVector
 };
@@ -25,14 +32,20 @@ struct StateOfRank {
 std::vector<StateOfRank> vectors_of(const ModelParts& parts, TrainingParts& training) {
   std::vector<StateOfRank> vectors;
   if (training.method) {
-    for (optim::OptimizerState& own : training.method->state()) vectors.push_back({own.name, &own.values, true, true});
+    for (optim::OptimizerState& own : training.method->state()) {
+      vectors.push_back({own.name, &own.values, true, Held::shard_of_method});
+    }
   } else if (training.optimizer) {
-    for (optim::OptimizerState& own : training.optimizer->state()) vectors.push_back({own.name, &own.values, false});
+    const Held held = parts.state_shards ? Held::shard_of_state : Held::as_parameters;
+    for (optim::OptimizerState& own : training.optimizer->state()) {
+      vectors.push_back({own.name, &own.values, false, held});
+    }
   }
   for (strategies::KeptVector& kept : training.vectors) {
     if (kept.vector.of == strategies::StateOf::statistics && parts.model->statistics_layout().size() == 0) continue;
     const bool common = kept.vector.scope == strategies::StateScope::common;
-    vectors.push_back({kept.vector.name, &kept.values, common, false, kept.vector.of, kept.vector.adds_up});
+    vectors.push_back(
+        {kept.vector.name, &kept.values, common, Held::as_parameters, kept.vector.of, kept.vector.adds_up});
   }
   return vectors;
 }
@@ -75,6 +88,26 @@ HeldVector held_shard(std::string group, const ModelParts& parts, Buffer& values
   return vector;
 }
 
+/// The slices of θ, or of this stage's part of it, whose optimizer state this rank keeps.
+HeldVector held_slices(std::string group, const ModelParts& parts, Buffer& values) {
+  HeldVector vector{.group = std::move(group),
+                    .layout = parts.model->layout(),
+                    .values = values.view(),
+                    .shards = {},
+                    .common = false,
+                    .memory = &values.allocator()};
+  const std::vector<std::size_t> blocks = parts.held_blocks();
+  Index begin = 0;  // of the slice, in `values`
+  for (const FloatRange& slice : parts.state_shards->ranges_of(parts.grid.data().rank())) {
+    for (BlockPart& one : parts_of(parts.replica->layout(), slice)) {
+      one.place.offset += begin;
+      vector.shards.push_back({.block = blocks[one.block], .box = std::move(one.box), .place = std::move(one.place)});
+    }
+    begin += slice.last - slice.first;
+  }
+  return vector;
+}
+
 }  // namespace
 
 HeldVector held_vector(std::string group, const ModelParts& parts, Buffer& values) {
@@ -103,7 +136,8 @@ bool keeps_states_apart(const ModelParts& parts, const StoredCheckpoint& stored)
 namespace {
 
 HeldVector held(const StateOfRank& own, std::string group, const ModelParts& parts) {
-  if (own.divided) return held_shard(std::move(group), parts, *own.values);
+  if (own.held == Held::shard_of_method) return held_shard(std::move(group), parts, *own.values);
+  if (own.held == Held::shard_of_state) return held_slices(std::move(group), parts, *own.values);
   if (own.of == strategies::StateOf::statistics) return held_statistics(std::move(group), parts, *own.values);
   return held_vector(std::move(group), parts, *own.values);
 }

@@ -274,6 +274,8 @@ nlohmann::ordered_json to_json(const Summary& summary, const Config& config) {
   if (summary.minimisation) json["minimisation"] = to_json(*summary.minimisation);
   if (summary.stages > 1) json["pipeline"] = to_json(figures_of(summary, config));
   if (summary.comparison) json["compared_with"] = to_json(*summary.comparison);
+  if (summary.shard_bytes > 0)
+    json["optimizer_state"] = {{"largest_shard_bytes", summary.shard_bytes}, {"bytes", summary.whole_state_bytes}};
   json["peak_memory_bytes"] = summary.peak_memory_bytes;
   json["seconds"] = to_json(summary.seconds);
   if (config.fault.is_on()) json["fault"] = config.fault.text();
@@ -304,6 +306,14 @@ std::string_view way_on(const Summary& summary) {
   return summary.ending == Ending::interrupted && summary.in_folder ? "; continue with --resume" : "";
 }
 
+/// What a rank keeps of a sharded optimizer.
+std::string shard_text(const Summary& summary) {
+  if (summary.shard_bytes == 0) return "";
+  return fmt::format("  optimizer   {:.3g} MB of its state in the largest rank, of {:.3g} MB\n",
+                     1e-6 * static_cast<double>(summary.shard_bytes),
+                     1e-6 * static_cast<double>(summary.whole_state_bytes));
+}
+
 std::string to_text(const Summary& summary, const Config& config) {
   const double speed = summary.examples_per_second();
   return fmt::format(
@@ -323,7 +333,7 @@ std::string to_text(const Summary& summary, const Config& config) {
          (summary.minimisation ? to_text(*summary.minimisation) : "") + counters_text(summary) +
          to_text(summary.serving, config) +
          (summary.comparison ? fmt::format("  compared    {}\n", to_text(*summary.comparison)) : "") +
-         advice_line(summary.seconds, config) +
+         shard_text(summary) + advice_line(summary.seconds, config) +
          fmt::format("  memory      {:.0f} MiB in the largest rank",
                      static_cast<double>(summary.peak_memory_bytes) / (1 << 20)) +
          (summary.in_folder ? fmt::format("\n  folder      {}", config.run_folder()) : "");

@@ -39,7 +39,9 @@ struct Summary {
   ServingReport serving = {};          ///< since the (re)start
   strategies::Seconds seconds;         ///< since the (re)start, means over ranks that train
   std::int64_t peak_memory_bytes = 0;  ///< maximum over the ranks
-  std::string batch_statistics;        ///< global, local or none
+  /// Of the optimizer's state where it is sharded: on the rank with the largest shard; and all of it. 0: it is not.
+  std::int64_t shard_bytes = 0, whole_state_bytes = 0;
+  std::string batch_statistics;  ///< global, local or none
   std::string device;
   std::uint64_t config_hash = 0, data_identity = 0, build = 0;
   std::optional<Comparison> comparison = {};      ///< with another run, if one was named

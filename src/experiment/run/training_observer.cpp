@@ -197,11 +197,13 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   context_.records->metrics->write(line);
 }
 
-/// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline.
+/// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline, and
+/// over all ranks where the optimizer is sharded.
 nlohmann::ordered_json TrainingObserver::norms_now() const {
   ModelParts& parts = context_.parts;
   auto norms = nlohmann::ordered_json::object();
-  if (!context_.training.has_gradient || (!parts.stages && !writes_metrics())) return norms;
+  const bool together = parts.stages || parts.state_shards;
+  if (!context_.training.has_gradient || (!together && !writes_metrics())) return norms;
   if (last_.iteration) {
     norms.update(to_json(*last_.iteration));
     norms["passes"] = context_.training.counters.batch.passes;
@@ -209,7 +211,7 @@ nlohmann::ordered_json TrainingObserver::norms_now() const {
     return norms;
   }
   const double norm = context_.training.optimizer->last_gradient_norm();
-  norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_norm(context_.training.gradient.view()));
+  norms["gradient_norm"] = norm >= 0 ? norm : std::sqrt(parts.squared_gradient_norm(context_.training.gradient.view()));
   norms["parameter_norm"] = std::sqrt(parts.squared_norm(parts.parameters.view()));
   return norms;
 }

@@ -237,6 +237,7 @@ bool may_change(const std::string& key) {
                                "optimizer.function_tolerance",
                                "optimizer.passes",
                                "strategy.backup",
+                               "strategy.shard",
                                "strategy.servers"};
   return std::find(free.begin(), free.end(), key) != free.end() || key.starts_with("checkpoint.") ||
          key.starts_with("train.early_stopping.") || (key.starts_with("communication.") && !changes_sums(key)) ||

@@ -1,13 +1,16 @@
+#include <utility>
+
 #include "exchange/exchange.hpp"
 #include "unisono/comm/buckets.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
 namespace {
 
 class BucketedSum final : public GradientExchange {
  public:
-  BucketedSum(comm::Communicator& communicator, MutableView gradient, Index bucket_bytes, const Clock& clock)
-      : gradient_(gradient), buckets_(communicator, gradient, bucket_bytes, clock) {}
+  BucketedSum(MutableView gradient, comm::GradientBuckets buckets)
+      : gradient_(gradient), buckets_(std::move(buckets)) {}
   GradientTarget target(const MicroBatchPlace& place) override {
     return {gradient_, place.first ? kernels::Write::overwrite : kernels::Write::add, place.last};
   }
@@ -26,7 +29,16 @@ class BucketedSum final : public GradientExchange {
 
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes, const Clock& clock) {
-  return std::make_unique<BucketedSum>(communicator, gradient, bucket_bytes, clock);
+  return std::make_unique<BucketedSum>(gradient, comm::GradientBuckets(communicator, gradient, bucket_bytes, clock));
+}
+
+std::unique_ptr<GradientExchange> make_scattered_sum(comm::Communicator& communicator, MutableView gradient,
+                                                     Index bucket_bytes, const Clock& clock) {
+  const auto start = [&communicator, gradient](Index first, Index last) {
+    return communicator.start_reduce_scatter_sum(part(gradient, {first, last}));
+  };
+  return std::make_unique<BucketedSum>(gradient,
+                                       comm::GradientBuckets(std::ssize(gradient), bucket_bytes, start, clock));
 }
 
 }  // namespace unisono::strategies

@@ -51,6 +51,12 @@ class GradientExchange {
 std::unique_ptr<GradientExchange> make_bucketed_sum(comm::Communicator& communicator, MutableView gradient,
                                                     Index bucket_bytes = 0, const Clock& clock = steady_clock());
 
+/// Its first half: each rank has the sum, with the same bits, in its slice of each bucket (StateShards); the rest of g
+/// is undefined. Cost per step: reduce-scatters of 4N bytes together, N/P flops.
+/// \param bucket_bytes above 0
+std::unique_ptr<GradientExchange> make_scattered_sum(comm::Communicator& communicator, MutableView gradient,
+                                                     Index bucket_bytes, const Clock& clock = steady_clock());
+
 /// g ← Σ of all micro-batches' gradients, in an order that does not depend on who computes which: the m micro-batches
 /// of a step form L = min(leaves, m) leaves of a SumTree, runs of consecutive ones whose gradients are added one by
 /// one. A replica computes whole leaves and adds up its complete subtrees; all replicas together add the rest of the

@@ -63,7 +63,7 @@ struct Large {
     const std::span<float> values = filled<float>();
     communicator.reduce_scatter_sum(values);
     const unisono::comm::Slice slice =
-        unisono::comm::slice_of(static_cast<unisono::Index>(values.size()), communicator.rank(), communicator.size());
+        unisono::comm::line_slice_of(std::ssize(values), communicator.rank(), communicator.size());
     const auto first = static_cast<std::size_t>(slice.first), last = static_cast<std::size_t>(slice.last);
     EXPECT(holds<float>(std::span<const float>(values.subspan(first, last - first)), sum, first));
     communicator.all_gather(values);

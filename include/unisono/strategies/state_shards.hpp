@@ -1,0 +1,29 @@
+#pragma once
+
+#include <vector>
+
+#include "unisono/tensor/layout.hpp"
+
+namespace unisono::strategies {
+
+/// Which floats of θ each rank updates, where the optimizer's state is sharded: slice r (comm::line_slice_of) of each
+/// bucket in which the gradient is summed. A rank's shard of a vector is its slices, one behind the other.
+class StateShards {
+ public:
+  /// \param size floats of θ, padding included \param bucket_bytes above 0, as for comm::GradientBuckets
+  StateShards(Index size, Index bucket_bytes, int ranks);
+
+  int ranks() const { return ranks_; }
+  /// Ascending, disjoint, whole cache lines; none is empty.
+  std::vector<FloatRange> ranges_of(int rank) const;
+  /// Floats of a rank's shard.
+  Index size_of(int rank) const;
+  /// The buckets of θ, from its start to its end.
+  const std::vector<FloatRange>& buckets() const { return buckets_; }
+
+ private:
+  int ranks_;
+  std::vector<FloatRange> buckets_;
+};
+
+}  // namespace unisono::strategies

@@ -1,0 +1,30 @@
+#include "unisono/strategies/state_shards.hpp"
+
+#include <algorithm>
+
+#include "unisono/comm/buckets.hpp"
+
+namespace unisono::strategies {
+
+StateShards::StateShards(Index size, Index bucket_bytes, int ranks) : ranks_(ranks) {
+  const Index bucket = comm::bucket_floats(bucket_bytes);
+  for (Index last = size; last > 0; last -= bucket) buckets_.push_back({std::max(Index{0}, last - bucket), last});
+  std::ranges::reverse(buckets_);  // they are cut from the end
+}
+
+std::vector<FloatRange> StateShards::ranges_of(int rank) const {
+  std::vector<FloatRange> ranges;
+  for (const FloatRange& bucket : buckets_) {
+    const comm::Slice slice = comm::line_slice_of(bucket.last - bucket.first, rank, ranks_);
+    if (slice.first < slice.last) ranges.push_back({bucket.first + slice.first, bucket.first + slice.last});
+  }
+  return ranges;
+}
+
+Index StateShards::size_of(int rank) const {
+  Index size = 0;
+  for (const FloatRange& range : ranges_of(rank)) size += range.last - range.first;
+  return size;
+}
+
+}  // namespace unisono::strategies
