@@ -7,6 +7,10 @@
 
 namespace unisono::comm {
 
+/// Between ranks that share no memory, an allreduce whose vectors have so many bytes on all ranks together sends whole
+/// vectors to all; longer ones go by slices.
+inline constexpr Index kShortSumBytes = Index{64} << 10;
+
 /// The floats of a bucket of about so many bytes: whole cache lines.
 Index bucket_floats(Index bucket_bytes);
 

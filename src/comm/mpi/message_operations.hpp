@@ -11,7 +11,7 @@
 #include "ordered_sum.hpp"
 #include "progress.hpp"
 #include "transfers.hpp"
-#include "unisono/comm/communicator.hpp"
+#include "unisono/comm/buckets.hpp"
 
 namespace unisono::comm::mpi {
 
@@ -55,7 +55,7 @@ class MessageCombine final : public Operation {
   MessageCombine(Participants participants, std::span<T> values)
       : participants_(std::move(participants)),
         values_(values),
-        short_(values.size_bytes() * static_cast<std::size_t>(participants_.size()) <= kShortBytes) {
+        short_(static_cast<Index>(values.size_bytes()) * participants_.size() <= kShortSumBytes) {
     const Index scratch = short_ ? size() * participants_.size() : std::min(size(), kSegment) + participants_.size();
     scratch_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(scratch));
   }
@@ -70,7 +70,6 @@ class MessageCombine final : public Operation {
   }
 
  private:
-  static constexpr std::size_t kShortBytes = 64 << 10;
   static constexpr Index kSegment = Index{8 << 20} / static_cast<Index>(sizeof(T));
 
   enum class Phase { begin, collected, spread };

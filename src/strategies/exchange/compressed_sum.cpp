@@ -16,8 +16,8 @@
 //     threshold   (P − 1) (4 c + 24 per bucket) bytes for c sent values; at most n / 4 bytes in place of 4 c
 //     top_k       (P − 1) (8 d n + 24 per bucket) bytes at density d; (4 d + 1/8) n where that is less
 //     bf16, eight_bit, one_bit   2 (P − 1) / P · (2 n, 258 / 256 · n, 40 / 256 · n) bytes
-//   and an allreduce of the exact floats. A few passes over n floats. Memory: the residual, 4N bytes; with momentum 8N;
-//   messages.
+//   and an allreduce of the exact floats: 8 (P − 1) / P bytes each, or 4 (P − 1) where they are few. A few passes over
+//   n floats. Memory: the residual, 4N bytes; with momentum 8N; messages.
 #include "exchange/compressed_sum.hpp"
 
 #include <algorithm>
@@ -231,13 +231,15 @@ void clip_own_gradient(TrainContext& run, double clip_norm) {
 std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const CompressionSettings& settings) {
   constexpr Index kLargestBucket = Index{1} << 20;  // floats; see Communicator::bucket_bytes
   constexpr std::int64_t kFloat = sizeof(float);
-  if (settings.kind == Compression::power_sgd) return kFloat * layout.size();
   const auto encoder = make_encoder(settings);
-  if (!encoder || ranks == 1) return 0;
+  if (!encoder || ranks == 1) return 0;  // of PowerSGD, factors, which are small
   const Index bucket = std::min(layout.size(), kLargestBucket);
   return kFloat * bucket + encoder->most_bytes(bucket) * (encoder->is_dense() ? 2 : ranks);
 }
 
-std::int64_t plain_sum_bytes(Index n, int ranks) { return 2 * (ranks - 1) * n * Index{sizeof(float)} / ranks; }
+std::int64_t plain_sum_bytes(Index n, int ranks) {
+  const Index bytes = n * Index{sizeof(float)}, others = ranks - 1;
+  return bytes * ranks <= comm::kShortSumBytes ? others * bytes : 2 * others * bytes / ranks;
+}
 
 }  // namespace unisono::strategies

@@ -25,7 +25,8 @@ void clip_own_gradient(TrainContext& run, double clip_norm);
 /// Estimated bytes of memory of an exchange, without the vectors that it keeps.
 std::int64_t compression_bytes(const ParameterLayout& layout, int ranks, const CompressionSettings& settings);
 
-/// Bytes that a rank sends in an allreduce of n floats whose slices are added up by one rank each.
+/// Bytes that a rank sends in an allreduce of n floats, each rank on a node of its own: slices are added up by one rank
+/// each, short vectors by all.
 std::int64_t plain_sum_bytes(Index n, int ranks);
 
 }  // namespace unisono::strategies

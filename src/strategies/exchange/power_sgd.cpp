@@ -10,7 +10,7 @@
 //   norms and chosen blocks go exactly. During the warm-up all do, and on one rank there is nothing to send.
 // Cost per step and rank: two allreduces of 4 rank (rows + columns) bytes for each block together, the exact floats in
 // the first. Flops: 8 rank for each compressed float. They follow the backward pass, for L needs all ranks' M.
-// Memory: the residual, R and the matrices, 12N bytes.
+// Memory: the residual and R, 8N bytes.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -22,16 +22,15 @@
 namespace unisono::strategies {
 namespace {
 
-/// A matrix [rows × columns], and where its factors are.
+/// A block as a matrix [rows × columns], and where its factors are.
 struct Matrix {
   const Block* block;
   Index rows, columns;
-  MutableView values;      ///< row-major
+  MutableView values;      ///< row-major: those of the residual, to which the gradient is added
   MutableView left_part;   ///< [rank][rows], among all left factors
   MutableView right_part;  ///< [rank][columns], likewise
 
-  View row(Index i) const { return part(View(values), {i * columns, (i + 1) * columns}); }
-  MutableView row(Index i) { return part(values, {i * columns, (i + 1) * columns}); }
+  FloatRange row(Index i) const { return {i * columns, (i + 1) * columns}; }
   MutableView left(Index column) const { return part(left_part, {column * rows, (column + 1) * rows}); }
   MutableView right(Index column) const { return part(right_part, {column * columns, (column + 1) * columns}); }
 };
@@ -84,7 +83,7 @@ class PowerSgd final : public GradientExchange {
   void multiply_right(const Matrix& matrix);
   void multiply_left(Matrix& matrix);
   void store_product(Matrix& matrix);
-  void draw(const Matrix& matrix, Index column, std::uint32_t number);
+  void add_product(const Matrix& matrix, float factor, MutableView to);
   void keep_alive(const Matrix& matrix, std::uint32_t number);
   void allreduce(std::span<float> values);
   void count(bool plain);
@@ -95,7 +94,7 @@ class PowerSgd final : public GradientExchange {
   std::unique_ptr<GradientExchange> plain_;
   MutableView residual_, kept_right_;  ///< like g; R of a block is where the block is
   std::vector<Matrix> matrices_;
-  Buffer values_, left_, right_;  ///< of all matrices; behind the left factors are the exact blocks
+  Buffer left_, right_;  ///< of all matrices; behind the left factors are the exact blocks
   std::int64_t step_, sums_of_factors_ = 0;
   double communication_seconds_ = 0;
 };
@@ -116,34 +115,38 @@ PowerSgd::PowerSgd(TrainContext& run, const CompressionSettings& settings)
 Index rows_of(const Block& block) { return block.shape.front(); }
 Index columns_of(const Block& block) { return block.size() / std::max<Index>(1, rows_of(block)); }
 
-/// Those that are longer than their factors.
+/// Whether the numbers of an output lie together, in any order, one output behind the other.
+bool is_stored_by_rows(const Block& block) {
+  return block.stride == 0 && (block.axes.empty() || block.axes.front() == 0);
+}
+
+/// Those that are stored by rows, and longer than their factors.
 std::vector<bool> PowerSgd::choose_blocks() const {
   const ParameterLayout& layout = run_.replica.layout();
   std::vector<bool> chosen = blocks_to_compress(layout, settings_.exact);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const Block& block = layout.blocks()[i];
-    chosen[i] = chosen[i] && !block.frozen && settings_.rank * (rows_of(block) + columns_of(block)) < block.size();
+    chosen[i] = chosen[i] && !block.frozen && is_stored_by_rows(block) &&
+                settings_.rank * (rows_of(block) + columns_of(block)) < block.size();
   }
   return chosen;
 }
 
 void PowerSgd::make_matrices(const std::vector<bool>& chosen) {
   const auto& blocks = run_.replica.layout().blocks();
-  Index values = 0, left = 0, right = 0;
+  Index left = 0, right = 0;
   const auto for_each_chosen = [&](const auto& work) {
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       if (chosen[i]) work(blocks[i]);
     }
   };
   for_each_chosen([&](const Block& block) {
-    values += block.size();
     left += settings_.rank * rows_of(block);
     right += settings_.rank * columns_of(block);
   });
-  values_ = Buffer(values);
   left_ = Buffer(left + size_of(blocks_.exact), run_.communicator.shared_allocator());
   right_ = Buffer(right, run_.communicator.shared_allocator());
-  values = left = right = 0;
+  left = right = 0;
   const auto take = [](Buffer& buffer, Index& first, Index size) {
     first += size;
     return part(buffer.view(), {first - size, first});
@@ -153,7 +156,7 @@ void PowerSgd::make_matrices(const std::vector<bool>& chosen) {
     matrices_.push_back({.block = &block,
                          .rows = rows,
                          .columns = columns,
-                         .values = take(values_, values, block.size()),
+                         .values = part(residual_, block),
                          .left_part = take(left_, left, settings_.rank * rows),
                          .right_part = take(right_, right, settings_.rank * columns)});
   });
@@ -200,11 +203,9 @@ void PowerSgd::exchange() {
   for (Matrix& matrix : matrices_) store_product(matrix);
 }
 
-/// M ← g + residual, in canonical order
+/// M ← g + residual
 void PowerSgd::load(Matrix& matrix) {
-  const MutableView residual = part(residual_, *matrix.block);
-  run_.backend.axpby(1, part(View(run_.gradient), *matrix.block), 1, residual);
-  to_canonical(*matrix.block, residual, matrix.values);
+  run_.backend.axpby(1, part(View(run_.gradient), *matrix.block), 1, matrix.values);
   const MutableView kept = part(kept_right_, *matrix.block);
   std::ranges::copy(kept.first(matrix.right_part.size()), matrix.right_part.begin());
   orthonormalise(run_.backend, matrix.right_part, settings_.rank);
@@ -224,9 +225,10 @@ void PowerSgd::keep_alive(const Matrix& matrix, std::uint32_t number) {
 /// L ← M R
 void PowerSgd::multiply_right(const Matrix& matrix) {
   for (Index i = 0; i < matrix.rows; ++i) {
+    const View row = part(View(matrix.values), matrix.row(i));
     for (Index column = 0; column < settings_.rank; ++column) {
       matrix.left(column)[static_cast<std::size_t>(i)] =
-          static_cast<float>(run_.backend.dot(matrix.row(i), matrix.right(column)));
+          static_cast<float>(run_.backend.dot(row, matrix.right(column)));
     }
   }
 }
@@ -235,29 +237,30 @@ void PowerSgd::multiply_right(const Matrix& matrix) {
 void PowerSgd::multiply_left(Matrix& matrix) {
   std::ranges::fill(matrix.right_part, 0.0F);
   for (Index i = 0; i < matrix.rows; ++i) {
+    const View row = part(View(matrix.values), matrix.row(i));
     for (Index column = 0; column < settings_.rank; ++column) {
-      run_.backend.axpby(matrix.left(column)[static_cast<std::size_t>(i)], std::as_const(matrix).row(i), 1,
-                         matrix.right(column));
+      run_.backend.axpby(matrix.left(column)[static_cast<std::size_t>(i)], row, 1, matrix.right(column));
     }
   }
-  for (Index i = 0; i < matrix.rows; ++i) {
-    for (Index column = 0; column < settings_.rank; ++column) {
-      run_.backend.axpby(-matrix.left(column)[static_cast<std::size_t>(i)], matrix.right(column), 1, matrix.row(i));
-    }
-  }
-  from_canonical(*matrix.block, matrix.values, part(residual_, *matrix.block));
+  add_product(matrix, -1, matrix.values);
 }
 
 /// g ← L Rᵀ; R is kept for the next step.
 void PowerSgd::store_product(Matrix& matrix) {
-  std::ranges::fill(matrix.values, 0.0F);
+  const MutableView gradient = part(run_.gradient, *matrix.block);
+  std::ranges::fill(gradient, 0.0F);
+  add_product(matrix, 1, gradient);
+  std::ranges::copy(matrix.right_part, part(kept_right_, *matrix.block).begin());
+}
+
+/// to ← to + factor L Rᵀ
+void PowerSgd::add_product(const Matrix& matrix, float factor, MutableView to) {
   for (Index i = 0; i < matrix.rows; ++i) {
+    const MutableView row = part(to, matrix.row(i));
     for (Index column = 0; column < settings_.rank; ++column) {
-      run_.backend.axpby(matrix.left(column)[static_cast<std::size_t>(i)], matrix.right(column), 1, matrix.row(i));
+      run_.backend.axpby(factor * matrix.left(column)[static_cast<std::size_t>(i)], matrix.right(column), 1, row);
     }
   }
-  from_canonical(*matrix.block, matrix.values, part(run_.gradient, *matrix.block));
-  std::ranges::copy(matrix.right_part, part(kept_right_, *matrix.block).begin());
 }
 
 void PowerSgd::allreduce(std::span<float> values) {
