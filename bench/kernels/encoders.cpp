@@ -1,5 +1,5 @@
-// Encoders of gradients on one core: bytes of floats per second that are encoded, with what is not sent left behind, and
-// that are added from a message. Values are normal; "cached" has a bucket of 256 KiB, "far" has 64 MiB.
+// Encoders of gradients on one core: bytes of floats per second that are encoded, with what is not sent left behind,
+// and that are added from a message. Values are normal; "cached" has a bucket of 256 KiB, "far" has 64 MiB.
 #include <memory>
 #include <vector>
 
