@@ -55,11 +55,7 @@ class Allreduce final : public Strategy {
 
 void Allreduce::require(const models::Model& model, int ranks) const {
   Strategy::require(model, ranks);
-  for (const std::string& pattern : compression_.exact) {
-    if (!model.layout().matching(pattern).empty()) continue;
-    throw ConfigError(
-        fmt::format("strategy.compression.exact: no block of the model fits '{}'; 'unisono info' lists them", pattern));
-  }
+  require_fitting_blocks(compression_, model.layout());
 }
 
 void describe(StrategySettings& settings, ConfigVisitor& visitor) {

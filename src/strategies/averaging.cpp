@@ -9,7 +9,7 @@
 //   post-local: Lin et al., ICLR 2020.
 //   Options, each in a file of averaging/: an outer optimizer that steps along θ₀ − θ (outer_step.cpp), averages within
 //   nodes in between (node_averages.cpp), averages that are applied a period later (delayed_average.cpp), periods that
-//   follow the loss (adaptive_period.cpp).
+//   follow the loss (adaptive_period.cpp), compressed Δ (compressed_average.cpp) and rows (parameter_average.cpp).
 // Cost per period: one barrier and one allreduce of 4N bytes; with k averaged state vectors 1 + k allreduces of 4N
 // bytes each. No message in the steps between.
 #include "averaging.hpp"
@@ -20,6 +20,7 @@
 
 #include "allreduce.hpp"
 #include "averaging/adaptive_period.hpp"
+#include "averaging/compressed_average.hpp"
 #include "averaging/delayed_average.hpp"
 #include "averaging/node_averages.hpp"
 #include "step.hpp"
@@ -34,7 +35,10 @@ class Averaging final : public Strategy {
   void require(const models::Model& model, int) const override { settings_.require_possible(model); }
   void train(TrainContext& run) override;
   bool optimizer_state_is_local() const override { return settings_.optimizer_state == StateAtAverage::keep; }
-  std::vector<StateVector> state_vectors() const override { return OuterStep::state_vectors(settings_.outer); }
+  std::vector<StateVector> state_vectors() const override;
+  std::string obstacle_to_gpus() const override {
+    return settings_.compression.is_on() ? "strategy.compression works only on CPUs" : "";
+  }
   std::vector<double> scalars() const override { return adaptive_.scalars(); }
   void restore(const std::vector<double>& scalars) override { adaptive_.restore(scalars); }
   std::int64_t extra_bytes(const models::Model& model, int ranks, int) const override {
@@ -46,6 +50,15 @@ class Averaging final : public Strategy {
   AveragingSettings settings_;
   AdaptivePeriod::State adaptive_;
 };
+
+/// Those of the outer step, and the residual behind them.
+std::vector<StateVector> Averaging::state_vectors() const {
+  std::vector<StateVector> vectors = OuterStep::state_vectors(settings_.outer);
+  if (settings_.compression.is_on()) {
+    vectors.push_back({.name = "residual", .scope = StateScope::replica, .adds_up = true});
+  }
+  return vectors;
+}
 
 /// A step on this rank's own examples.
 /// \return the last micro-batch
@@ -65,6 +78,9 @@ class Averages {
   Averages(TrainContext& run, const AveragingSettings& settings, AdaptivePeriod::State& adaptive);
 
   ParameterAverage& parameters() { return parameters_; }
+  void begin_step(std::int64_t step) {
+    if (rows_) rows_->begin_step(step);
+  }
   /// Called after each step. \return whether all ranks hold the same model now
   bool after_step(const data::Batch& batch, std::int64_t made);
   /// Called before the first step, and after each that all ranks have averaged.
@@ -76,24 +92,37 @@ class Averages {
   bool period_ends(std::int64_t made) const { return adaptive_ ? adaptive_->ends(made) : made % settings_.period == 0; }
   void count(const data::Batch& batch);
   double weight_of_all() { return nodes_ ? nodes_->weight_of_all() : static_cast<double>(seen_); }
-  void average_all();
+  void average_all(std::int64_t made);
   void average_in_node();
   void start_average();
   void treat_optimizer_state(comm::Communicator& group, double weight);
 
   TrainContext& run_;
   const AveragingSettings& settings_;
+  std::optional<CompressedChanges> rows_;  ///< of a model that is updated in place
   ParameterAverage parameters_;
   std::optional<OuterStep> outer_;
+  std::optional<CompressedAverage> compressed_;
   std::optional<NodeAverages> nodes_;
   std::optional<DelayedAverage> delayed_;
   std::optional<AdaptivePeriod> adaptive_;
   Index seen_ = 0, seen_by_all_ = 0;  ///< examples since the last average of all ranks: of this rank, of all
 };
 
+std::optional<CompressedChanges> compressed_rows(TrainContext& run, const AveragingSettings& settings) {
+  if (!settings.compression.is_on() || run.model.in_place() == nullptr) return std::nullopt;
+  return std::optional<CompressedChanges>(std::in_place, run, settings.compression);
+}
+
 Averages::Averages(TrainContext& run, const AveragingSettings& settings, AdaptivePeriod::State& adaptive)
-    : run_(run), settings_(settings), parameters_(run, settings.merge) {
+    : run_(run),
+      settings_(settings),
+      rows_(compressed_rows(run, settings)),
+      parameters_(run, settings.merge, rows_ ? &*rows_ : nullptr) {
   if (settings.outer.is_on()) outer_.emplace(run, settings.outer);
+  if (settings.compression.is_on() && !rows_) {
+    compressed_.emplace(run, settings.compression, run.vectors.back().values.view(), run.vectors[0].values.view());
+  }
   if (settings.node_period > 0) nodes_.emplace(run.communicator);
   if (settings.overlap) delayed_.emplace(run);
   if (settings.is_adaptive()) adaptive_.emplace(run, settings.first_period > 0 ? settings.first_period : 16, adaptive);
@@ -112,7 +141,7 @@ bool Averages::after_step(const data::Batch& batch, std::int64_t made) {
   if (delayed_ && !must_agree) {
     start_average();
   } else {
-    average_all();
+    average_all(made);
   }
   seen_ = seen_by_all_ = 0;
   return !delayed_ || must_agree;
@@ -124,11 +153,15 @@ void Averages::count(const data::Batch& batch) {
   if (nodes_) nodes_->count(batch.rank_step_size);
 }
 
-void Averages::average_all() {
+void Averages::average_all(std::int64_t made) {
   meet(run_);
   const double weight = weight_of_all();
   average_local_statistics(run_, run_.communicator, weight);
-  parameters_.average(weight);  // the only place where Δ = θ₀ − θ, or θ, is averaged, but for start_average
+  if (compressed_) {
+    compressed_->average(weight, made);
+  } else {
+    parameters_.average(weight);
+  }
   if (outer_) outer_->step(run_.state.parameters);
   treat_optimizer_state(run_.communicator, weight);
   if (adaptive_) adaptive_->choose();
@@ -173,6 +206,7 @@ void Averaging::train(TrainContext& run) {
   averages.begin_period(first);
   for (std::int64_t step = first; go_on && step < run.total_steps; ++step) {
     const double rate = run.schedule.rate(step);
+    averages.begin_step(step);
     const data::Batch batch =
         scratch ? step_in_place(run, *scratch, rate, &averages.parameters()) : local_step(run, rate);
     const bool one_model = averages.after_step(batch, step + 1);

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "averaging/outer_step.hpp"
+#include "exchange/compression_settings.hpp"
 #include "parameter_average.hpp"
 #include "unisono/strategies/strategy.hpp"
 
@@ -21,11 +22,15 @@ struct AveragingSettings {
   StateAtAverage optimizer_state = StateAtAverage::average;
   std::int64_t allreduce_epochs = 0;  ///< epochs of allreduce at the start (post-local SGD)
   OuterSettings outer{};
+  CompressionSettings compression{};
 
   bool is_adaptive() const { return period == 0; }
   void describe(ConfigVisitor& visitor);
-  /// Refuses keys that mean nothing for a model without a gradient. \throws ConfigError
+  /// Refuses keys that mean nothing for the model. \throws ConfigError
   void require_possible(const models::Model& model) const;
+
+ private:
+  void require_compressible(const models::Model& model) const;
 };
 
 }  // namespace unisono::strategies

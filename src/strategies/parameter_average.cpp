@@ -14,6 +14,8 @@
 // step a row that was touched n times is merged n / merge_after times, at equal intervals: the step is cut into parts,
 // and after each part one allreduce merges the rows that are due. (In the first step after an average, touches are
 // summed after 1, 2, 4, … of its parts.) The sum needs a copy of old: 4N bytes more.
+// Changes may be compressed: a rank's message then holds encode(row_i,r − old_i + residual_i,r), and the residual is
+// what it does not say (exchange/compressed_changes.hpp). Numbers of touches are sent as they are.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -72,9 +74,13 @@ std::size_t average_parameters(const TrainContext& run, comm::Communicator& grou
   return bytes;
 }
 
-ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings)
-    : run_(run), merge_after_(settings.merge_after) {
-  if (run.model.in_place() == nullptr || run.communicator.size() == 1) return;
+ParameterAverage::ParameterAverage(TrainContext& run, const RowMergeSettings& settings, CompressedChanges* compressed)
+    : run_(run), merge_after_(settings.merge_after), compressed_(compressed) {
+  if (run.model.in_place() == nullptr) return;
+  if (run.communicator.size() == 1) {
+    take_residual();
+    return;
+  }
   spaces_ = run.model.in_place()->row_spaces();
   touched_.emplace(spaces_);
   for (const models::RowSpace& space : spaces_) counted_.emplace_back(static_cast<std::size_t>(space.rows));
@@ -214,10 +220,35 @@ void ParameterAverage::exchange(std::span<const Row> rows) {
       }
     };
     for_each([&](const Row& row, std::span<float> part) { give(row, part); });
-    sum(packed_);
+    if (compressed_ != nullptr) {
+      sum_compressed(rows.first(count));
+    } else {
+      sum(packed_);
+    }
     for_each([&](const Row& row, std::span<float> part) { take(row, part); });
     rows = rows.subspan(count);
   }
+}
+
+/// packed_ ← the sum of the ranks' changes of these rows, from compressed messages.
+void ParameterAverage::sum_compressed(std::span<const Row> rows) {
+  float* const residual = run_.vectors.back().values.data();
+  unsent_.clear();
+  for (const Row& row : rows) unsent_.insert(unsent_.end(), residual + row.at, residual + row.at + row.floats);
+  compressed_->sum(packed_, unsent_);
+  const float* from = unsent_.data();
+  for (const Row& row : rows) {
+    std::copy_n(from, row.floats, residual + row.at);
+    from += row.floats;
+  }
+}
+
+/// One rank has nobody to send to: what a run of more ranks had not sent belongs to θ.
+void ParameterAverage::take_residual() {
+  if (compressed_ == nullptr) return;
+  const MutableView residual = run_.vectors.back().values.view();
+  run_.backend.axpby(1, residual, 1, run_.state.parameters);
+  run_.backend.clear(residual);
 }
 
 /// Writes this rank's contribution to the sum over ranks.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange/compressed_changes.hpp"
 #include "unisono/strategies/strategy.hpp"
 
 namespace unisono::strategies {
@@ -41,7 +42,9 @@ std::size_t average_parameters(const TrainContext& run, comm::Communicator& grou
 /// rows are not sent. parameter_average.cpp describes the algorithm.
 class ParameterAverage {
  public:
-  ParameterAverage(TrainContext& run, const RowMergeSettings& settings);
+  /// \param compressed null: the ranks' changes of rows are sent as they are. Else the run keeps what this rank has not
+  ///   sent in its last vector, which is like θ.
+  ParameterAverage(TrainContext& run, const RowMergeSettings& settings, CompressedChanges* compressed = nullptr);
 
   /// Bytes of memory that one object takes on each rank.
   static std::int64_t bytes(const models::Model& model, const RowMergeSettings& settings, int ranks);
@@ -81,6 +84,8 @@ class ParameterAverage {
   void exchange(std::span<const Row> rows);
   void average_rest(double weight);
   void sum(std::span<float> values);
+  void sum_compressed(std::span<const Row> rows);
+  void take_residual();
   void give(const Row& row, std::span<float> to) const;
   void take(const Row& row, std::span<const float> sum);
 
@@ -96,6 +101,8 @@ class ParameterAverage {
   std::vector<std::vector<float>> counted_;  ///< by space and row: touches by all ranks, as last summed
   std::vector<FrequentRow> frequent_;
   std::vector<float> old_;  ///< θ after the last average or merge; empty where rows become means
+  CompressedChanges* compressed_;
+  std::vector<float> unsent_;  ///< of the rows in packed_
 };
 
 }  // namespace unisono::strategies

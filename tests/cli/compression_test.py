@@ -2,6 +2,8 @@
 
 import unittest
 
+import numpy
+
 from harness import BinaryTest, settings
 
 KINDS = {
@@ -16,6 +18,28 @@ KINDS = {
 
 def compressed(kind, *given):
     return settings("strategy.kind=allreduce", f"strategy.compression.kind={kind}", *given)
+
+
+WORDS = """
+name = "words"
+[data]
+path = "text.h5"
+[model]
+kind = "word2vec"
+dimension = 16
+window = 3
+subsample = 0
+[optimizer]
+kind = "sgd"
+learning_rate = 0.05
+[train]
+epochs = 2
+batch_size = 2000
+threads = 1
+report_every_steps = 1
+[strategy]
+kind = "averaging"
+"""
 
 
 class Compression(BinaryTest):
@@ -61,6 +85,52 @@ class Compression(BinaryTest):
         for name, values in plain.items():
             self.assertEqual(values.tobytes(), everything[name].tobytes(), name)
 
+    def test_outer_steps_of_compressed_changes(self):
+        outer = ("strategy.kind=averaging", "strategy.period=3", 'strategy.outer.kind="nesterov"')
+        options = settings(*outer, "strategy.compression.kind=eight_bit")
+        self.train("outer-whole", *options, ranks=3)
+        self.train("outer-parts", *options, *settings("train.epochs=1", "checkpoint.every_steps=4"), ranks=3)
+        self.train("outer-parts", *options, "--resume", ranks=3)
+        self.assert_same_bits("outer-whole", "outer-parts")
+        self.check_report("outer-whole")
+
+    def write_words(self):
+        """Pairs of words that follow one another, so that there is something to learn."""
+        random = numpy.random.default_rng(5)
+        first = random.integers(0, 100, 12000)
+        lines = [" ".join(f"a{word} b{word}" for word in first[at : at + 20]) for at in range(0, len(first), 20)]
+        self.write("text.txt", "\n".join(lines))
+        self.succeed("data", "import", "text", "text.txt", "--test-fraction", "0.1", "--output", "text.h5")
+        self.write("words.toml", WORDS)
+
+    def test_rows_whose_changes_are_added(self):
+        self.write_words()
+        self.train("plain", config="words.toml", ranks=2)
+        plain = self.summary("plain")["test"]["loss"]
+        self.train("untrained", *settings("optimizer.learning_rate=1e-9"), config="words.toml", ranks=2)
+        least = 0.9 * self.summary("untrained")["test"]["loss"]
+        self.assertLess(plain, least)
+        for kind in ("bf16", "eight_bit", "one_bit"):
+            with self.subTest(kind=kind):
+                options = settings(f"strategy.compression.kind={kind}")
+                self.train(f"{kind}-whole", *options, config="words.toml", ranks=2)
+                self.train(f"{kind}-parts", *options, *settings("train.epochs=1"), config="words.toml", ranks=2)
+                self.train(f"{kind}-parts", *options, "--resume", config="words.toml", ranks=2)
+                self.assert_same_bits(f"{kind}-whole", f"{kind}-parts")
+                compression = self.summary(f"{kind}-whole")["compression"]
+                self.assertLess(0, compression["sent_bytes"])
+                self.assertLess(compression["sent_bytes"], 0.6 * compression["plain_bytes"])
+                self.assertLess(self.summary(f"{kind}-whole")["test"]["loss"], least)
+        self.assertAlmostEqual(self.summary("bf16-whole")["test"]["loss"], plain, delta=0.02 * plain)
+        for message, *given in (
+            ("or strategy.merge = \"sum\"", "strategy.merge=mean"),
+            ("rare rows would wait for long", "strategy.compression.kind=top_k"),
+            ("its rows are compressed alike", 'strategy.compression.exact=["*"]'),
+        ):
+            words = settings("strategy.compression.kind=bf16", *given)
+            result = self.train("bad", *words, config="words.toml", ranks=2, code=2)
+            self.assertIn(message, result.err)
+
     def test_what_would_mean_nothing_or_cannot_work_is_refused(self):
         for message, (kind, *given) in {
             "strategy.compression.kind": ("zip",),
@@ -80,7 +150,16 @@ class Compression(BinaryTest):
                 "communication.reduction=reproducible",
                 "train.micro_batches=8",
             ),
-            "unknown key 'compression'": ("bf16", "strategy.kind=averaging"),
+            "averages of whole parameters are not compressed": ("bf16", "strategy.kind=averaging"),
+            "compressed changes are not sent so": (
+                "bf16",
+                "strategy.kind=averaging",
+                "strategy.outer.kind=sgd",
+                "strategy.optimizer_state=keep",
+                "strategy.overlap=true",
+            ),
+            "'kind' in [strategy.compression] is 'power_sgd', which does not exist": ("power_sgd", "strategy.kind=averaging"),
+            "unknown key 'compression'": ("bf16", "strategy.kind=gossip"),
         }.items():
             with self.subTest(message=message):
                 result = self.train("bad", *compressed(kind, *given), ranks=3, code=2)

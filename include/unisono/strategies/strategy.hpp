@@ -99,10 +99,10 @@ struct GossipCounters {
   int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
 };
 
-/// What compressed gradients count on this rank since the run began or was resumed.
+/// What compressed gradients or changes count on this rank since the run began or was resumed.
 struct CompressionCounters {
-  std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: gradients are not compressed
-  std::int64_t plain_bytes = 0;  ///< that an allreduce of whole gradients would have sent: 2 (P − 1) / P · 4N a step
+  std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: nothing is compressed
+  std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats would have sent: 2 (P − 1) / P · 4 bytes each
 };
 
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.

@@ -145,7 +145,7 @@ std::string compression_text(const Summary& summary) {
   const strategies::CompressionCounters& sums = summary.counters.compression;
   if (sums.plain_bytes <= 0) return "  compression there is one rank, which sends nothing\n";
   const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
-  return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB of whole gradients\n",
+  return fmt::format("  compression {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB without it\n",
                      megabytes * static_cast<double>(sums.sent_bytes),
                      100.0 * static_cast<double>(sums.sent_bytes) / static_cast<double>(sums.plain_bytes),
                      megabytes * static_cast<double>(sums.plain_bytes));

@@ -75,11 +75,31 @@ void AveragingSettings::describe(ConfigVisitor& visitor) {
                  .maximum = 1e9},
                 allreduce_epochs);
   visitor.section({.name = "outer", .meaning = "what is done with an average of all ranks (DiLoCo)"}, outer);
+  visitor.section({.name = "compression",
+                   .meaning = "what ranks send instead of whole changes, of outer steps and of rows that are merged by "
+                              "adding changes"},
+                  [this](ConfigVisitor& inner) { compression.describe_for_changes(inner); });
+  visitor.require("overlap", !overlap || !compression.is_on(),
+                  "overlap sends averages while the next steps are made, and compressed changes are not sent so: set "
+                  "overlap = false, or compression.kind = \"none\"");
   require_fitting_periods(*this, visitor);
 }
 
+void AveragingSettings::require_compressible(const models::Model& model) const {
+  if (compression.is_on() && !outer.is_on()) {
+    throw ConfigError(
+        "strategy.compression.kind: averages of whole parameters are not compressed, only changes since the last "
+        "average: set strategy.outer.kind to \"sgd\" (with rate 1 it is the plain average) or \"nesterov\", or "
+        "compression.kind = \"none\"");
+  }
+  require_fitting_blocks(compression, model.layout());
+}
+
 void AveragingSettings::require_possible(const models::Model& model) const {
-  if (model.in_place() == nullptr) return;
+  if (model.in_place() == nullptr) {
+    require_compressible(model);
+    return;
+  }
   const auto refuse = [](bool wrong, std::string_view key, std::string_view remedy, std::string_view why) {
     if (wrong)
       throw ConfigError(
@@ -90,6 +110,11 @@ void AveragingSettings::require_possible(const models::Model& model) const {
   refuse(outer.is_on(), "outer.kind", "set it to \"none\"", kRows);
   refuse(node_period > 0, "node_period", "set it to 0", kRows);
   refuse(overlap, "overlap", "set it to false", kRows);
+  refuse(!compression.exact.empty(), "compression.exact", "remove it", "and its rows are compressed alike");
+  refuse(compression.kind == Compression::top_k, "compression.kind", "choose another kind",
+         "and rare rows would wait for long until their changes are among the largest");
+  refuse(compression.is_on() && !sums_changes(*model.in_place(), merge.merge), "compression.kind",
+         "set it to \"none\", or strategy.merge = \"sum\"", "and means of rows are sent as they are");
 }
 
 }  // namespace unisono::strategies

@@ -1,7 +1,9 @@
 // The keys of [strategy.compression], and which of them exclude others of the config.
 #include "exchange/compression_settings.hpp"
 
-#include <stdexcept>
+#include <fmt/format.h>
+
+#include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
 namespace {
@@ -19,6 +21,17 @@ constexpr Named<Compression> kCompressions[] = {
      "the largest values as they are: 8 bytes for each of these (deep gradient "
      "compression)"},
     {Compression::power_sgd, "power_sgd", "each matrix as a product of two of low rank (PowerSGD)"}};
+
+/// Of these, those for changes of parameters.
+constexpr Named<Compression> kOfChanges[] = {{Compression::none, "none", "changes are sent as they are, in fp32"},
+                                             kCompressions[1],
+                                             kCompressions[2],
+                                             kCompressions[3],
+                                             kCompressions[5]};
+
+constexpr const char* kExact =
+    "blocks or layers that are sent whole, as names or patterns: [\"dense3\", \"embedding*.weight\"]. Biases and the "
+    "parameters of norms always are";
 
 void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
   visitor.field(
@@ -42,13 +55,17 @@ void describe_threshold(CompressionSettings& settings, ConfigVisitor& visitor) {
                   "to a number above 0, or residual_limit = 0");
 }
 
-void describe_top_k(CompressionSettings& settings, ConfigVisitor& visitor) {
+void describe_density(CompressionSettings& settings, ConfigVisitor& visitor) {
   visitor.field({.name = "density",
                  .meaning = "share of the values that is sent",
                  .minimum = 0,
                  .maximum = 1,
                  .minimum_excluded = true},
                 settings.density);
+}
+
+void describe_top_k(CompressionSettings& settings, ConfigVisitor& visitor) {
+  describe_density(settings, visitor);
   visitor.field({.name = "momentum",
                  .meaning = "momentum correction: each rank has its own momentum, and sends of it; it takes the place "
                             "of optimizer.momentum",
@@ -90,10 +107,7 @@ void CompressionSettings::describe(ConfigVisitor& visitor) {
                             "ranks, before it is compressed; 0: never",
                  .minimum = 0},
                 clip_norm);
-  visitor.field({.name = "exact",
-                 .meaning = "blocks or layers that are sent whole, as names or patterns: [\"dense3\", "
-                            "\"embedding*.weight\"]. Biases and the parameters of norms always are"},
-                exact);
+  visitor.field({.name = "exact", .meaning = kExact}, exact);
   for (const auto& [key, is_set] :
        {std::pair{"warmup_steps", warmup_steps > 0}, {"clip_norm", clip_norm > 0}, {"exact", !exact.empty()}}) {
     visitor.require(key, is_on() || !is_set,
@@ -101,6 +115,17 @@ void CompressionSettings::describe(ConfigVisitor& visitor) {
                         " belongs to compressed gradients, but kind = \"none\": set "
                         "strategy.compression.kind, or remove it");
   }
+}
+
+void CompressionSettings::describe_for_changes(ConfigVisitor& visitor) {
+  visitor.variant(
+      {.name = "kind",
+       .meaning = "what ranks send instead of whole changes. What a rank has not sent is added to its next changes"},
+      kind, kOfChanges, {{Compression::top_k, [this](ConfigVisitor& inner) { describe_density(*this, inner); }}});
+  visitor.field({.name = "exact", .meaning = kExact}, exact);
+  visitor.require("exact", is_on() || exact.empty(),
+                  "exact belongs to compressed changes, but kind = \"none\": set strategy.compression.kind, or remove "
+                  "it");
 }
 
 void CompressionSettings::check(const StrategyTerms& terms, ConfigVisitor& visitor) const {
@@ -115,6 +140,14 @@ void CompressionSettings::check(const StrategyTerms& terms, ConfigVisitor& visit
   visitor.require("strategy", momentum == 0 || kind != Compression::top_k || terms.optimizer_states == 0,
                   "strategy.compression.momentum takes the place of the optimizer's own state, but this optimizer "
                   "keeps some: set optimizer.kind = \"sgd\" with momentum = 0, or strategy.compression.momentum = 0");
+}
+
+void require_fitting_blocks(const CompressionSettings& settings, const ParameterLayout& layout) {
+  for (const std::string& pattern : settings.exact) {
+    if (!layout.matching(pattern).empty()) continue;
+    throw ConfigError(
+        fmt::format("strategy.compression.exact: no block of the model fits '{}'; 'unisono info' lists them", pattern));
+  }
 }
 
 std::unique_ptr<kernels::Encoder> make_encoder(const CompressionSettings& settings) {

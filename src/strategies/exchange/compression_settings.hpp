@@ -8,12 +8,13 @@
 #include "unisono/base/config.hpp"
 #include "unisono/kernels/encoders.hpp"
 #include "unisono/strategies/catalog.hpp"
+#include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
 
 enum class Compression { none, bf16, eight_bit, one_bit, threshold, top_k, power_sgd };
 
-/// `[strategy.compression]`: what ranks send instead of whole gradients.
+/// `[strategy.compression]`: what ranks send instead of whole gradients, or of whole changes of parameters.
 struct CompressionSettings {
   Compression kind = Compression::none;
   double threshold = 0;                 ///< of kind threshold: τ; 0: by density
@@ -28,10 +29,16 @@ struct CompressionSettings {
   std::vector<std::string> exact = {};  ///< blocks that are sent whole, in addition to biases and norms
 
   bool is_on() const { return kind != Compression::none; }
+  /// The keys about gradients.
   void describe(ConfigVisitor& visitor);
+  /// The keys about changes of parameters: what there is for gradients alone is left out.
+  void describe_for_changes(ConfigVisitor& visitor);
   /// Checks against other sections, as errors of `visitor`.
   void check(const StrategyTerms& terms, ConfigVisitor& visitor) const;
 };
+
+/// \throws ConfigError where a pattern of `exact` fits no block of the model
+void require_fitting_blocks(const CompressionSettings& settings, const ParameterLayout& layout);
 
 /// Null for power_sgd, which has none.
 std::unique_ptr<kernels::Encoder> make_encoder(const CompressionSettings& settings);
