@@ -158,7 +158,10 @@ class Compression(BinaryTest):
                 "strategy.optimizer_state=keep",
                 "strategy.overlap=true",
             ),
-            "'kind' in [strategy.compression] is 'power_sgd', which does not exist": ("power_sgd", "strategy.kind=averaging"),
+            "'kind' in [strategy.compression] is 'power_sgd', which does not exist": (
+                "power_sgd",
+                "strategy.kind=averaging",
+            ),
             "unknown key 'compression'": ("bf16", "strategy.kind=gossip"),
         }.items():
             with self.subTest(message=message):
