@@ -80,10 +80,10 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
     return all;
   };
   CHECK(names(&StrategyTraits::steps_together) == "allreduce batch serial ");
-  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip ");
+  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip gradient_sharing ");
   CHECK(names(&StrategyTraits::divides_model) == "stratified ");
   CHECK(names(&StrategyTraits::whole_batch) == "batch ");
-  CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
+  CHECK(names(&StrategyTraits::at_own_pace) == "elastic_averaging gradient_sharing parameter_server ");
   CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
   CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging batch serial ");
   for (const StrategyKind& kind : strategy_kinds()) {
