@@ -35,7 +35,7 @@ Roles roles_of(const StrategySettings& settings, int ranks) {
   return Roles::of_ranks(ranks, static_cast<int>(settings.servers));
 }
 
-std::string relief_orderss(const StrategySettings& settings) {
+std::string relief_by_servers(const StrategySettings& settings) {
   return settings.servers > 0 ? "try more servers (strategy.servers), or " : "try ";
 }
 
