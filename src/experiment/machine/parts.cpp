@@ -246,17 +246,10 @@ std::unique_ptr<optim::Optimizer> make_optimizer(ModelParts& parts, const optim:
       *parts.backend);
 }
 
-void require_fitting_device(const ModelParts& parts) {
-  const std::string obstacle = parts.strategy->obstacle_to_gpus();
-  if (parts.backend->device() == nullptr || obstacle.empty()) return;
-  throw ConfigError(fmt::format("device: {}: set device = \"cpu\"", obstacle));
-}
-
 }  // namespace
 
 TrainingParts::TrainingParts(ModelParts& parts, const Config& config) {
   parts.strategy->require(*parts.model, parts.grid.data().size());
-  require_fitting_device(parts);
   require_divisible_steps(config, *parts.strategy, *parts.model);
   require_reproducible(config, parts);
   has_gradient = !parts.strategy->updates_in_place(*parts.model);

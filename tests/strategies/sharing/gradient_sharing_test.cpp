@@ -245,7 +245,7 @@ TEST_CASE("what was sent and what was not add up to all updates", "[sharing]") {
 TEST_CASE("after all updates ranks differ by the order of additions alone", "[sharing]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   for (const int ranks : {2, 3, 4}) {
-    const auto shared = train(examples, hesitant(examples, {.density = 0.25}, ranks, 7));
+    const auto shared = train(examples, hesitant(examples, {.density = 0.1}, ranks, 7));
     double largest = 0;
     for (const float value : shared[0].parameters) largest = std::max(largest, std::abs(static_cast<double>(value)));
     REQUIRE(largest > 0.05);
@@ -266,7 +266,7 @@ TEST_CASE("with a bound, no rank is further ahead of another's updates", "[shari
   for (const std::int64_t bound : {0, 1, 4}) {
     INFO("bound " << bound);
     constexpr int kRanks = 4;
-    const auto shared = train(examples, hesitant(examples, {.density = 0.25, .staleness_bound = bound}, kRanks, 7));
+    const auto shared = train(examples, hesitant(examples, {.density = 0.1, .staleness_bound = bound}, kRanks, 7));
     const auto senders = senders_of(shared[0].events, kRanks);
     for (int rank = 0; rank < kRanks; ++rank) {
       const std::vector<int>& order = senders[static_cast<std::size_t>(rank)];
@@ -281,7 +281,7 @@ TEST_CASE("a recorded run is repeated bit for bit, by as many ranks", "[sharing]
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   for (const std::int64_t bound : {kFree, std::int64_t{2}}) {
     INFO("bound " << bound);
-    Training training = hesitant(examples, {.density = 0.25, .staleness_bound = bound}, 4, 7);
+    Training training = hesitant(examples, {.density = 0.1, .staleness_bound = bound}, 4, 7);
     training.optimizer = {.kind = "adam", .learning_rate = 0.02};
     training.due_every = 5;
     const auto recorded = train(examples, training);
@@ -334,7 +334,7 @@ TEST_CASE("a run in step that was stopped goes on bit for bit, and so does a ran
 
 TEST_CASE("ranks that were at different steps go on from there", "[sharing]") {
   const Examples examples = random_examples(48, {.channels = 3}, 0);
-  Training training = hesitant(examples, {.density = 0.25}, 3, 7);
+  Training training = hesitant(examples, {.density = 0.1}, 3, 7);
   training.due_every = 8;
   training.stop_after = 8;
   const auto stopped = train(examples, training);
@@ -370,7 +370,7 @@ TEST_CASE("with one of four ranks three times slower, examples pass 2.2 times as
     training.epochs = 8;
     training.source = [&examples](const data::SourceOptions& options) {
       return std::make_unique<PausingSource>(examples, options, [slow = options.rank == 1] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(slow ? 15 : 5));
+        std::this_thread::sleep_for(std::chrono::milliseconds(slow ? 30 : 10));
       });
     };
     const auto ranks = train(examples, training);

@@ -91,7 +91,7 @@ TEST_CASE("every update comes to every other rank once, in its sender's order, w
       // Each update takes P − 1 messages.
       const std::int64_t all = group.sum(relay.sent_updates());
       EXPECT(all == kSegments * kUpdates * group.size() * (group.size() - 1));
-      EXPECT(group.sum(relay.sent_bytes()) > all * (16 + 24));
+      EXPECT(group.sum(relay.sent_bytes()) >= all * (16 + 24));
     });
   }
 }
