@@ -131,8 +131,9 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   CHECK_THROWS_AS(make_strategy({.kind = "rumour"}), ConfigError);
   CHECK_THROWS_WITH(
       make_strategy({.kind = "rumour"}),
-      Catch::Contains("rumour") && Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, hogwild, "
-                                                   "parameter_server, serial or stratified"));
+      Catch::Contains("rumour") &&
+          Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gradient_sharing, hogwild, "
+                          "parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

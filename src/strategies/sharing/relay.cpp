@@ -48,16 +48,21 @@ void Relay::begin(std::int64_t steps) {
   });
 }
 
-bool Relay::grants() { return to_grant_.fetch_sub(1) > 0; }
+void Relay::start_asking() {
+  answer_ = ranks_.start_receive(bytes_of(left_), 0, kGrantTag);
+  question_ = ranks_.start_send(bytes_of(asked_), 0, kAskTag);
+}
 
 bool Relay::ask_for_step() {
-  if (ranks_.is_root()) return grants();
-  std::int64_t asked = 1, granted = 0;
-  const comm::RequestPtr answer = ranks_.start_receive(bytes_of(granted), 0, kGrantTag);
-  const comm::RequestPtr question = ranks_.start_send(bytes_of(asked), 0, kAskTag);
-  fate_.wait(*answer);
-  fate_.wait(*question);
-  return granted > 0;
+  if (ranks_.is_root()) return grant() >= 0;
+  if (!answer_) start_asking();
+  fate_.wait(*question_);
+  fate_.wait(*answer_);
+  answer_.reset();
+  const std::int64_t left = left_;
+  const int few = 4 * ranks_.size();  // so that no slow rank has another step to make when all others have ended
+  if (left > few) start_asking();
+  return left >= 0;
 }
 
 void Relay::share(SharedUpdate update) {
@@ -171,10 +176,10 @@ void Relay::hear(Edge& edge) {
 }
 
 void Relay::listen(Ask& ask) {
-  when(ranks_.start_receive(bytes_of(ask.steps), ask.peer, kAskTag), [this, &ask] {
-    ask.steps = grants() ? 1 : 0;
-    when(ranks_.start_send(bytes_of(ask.steps), ask.peer, kGrantTag), [this, &ask] {
-      if (ask.steps > 0) listen(ask);
+  when(ranks_.start_receive(bytes_of(ask.heard), ask.peer, kAskTag), [this, &ask] {
+    ask.left = grant();
+    when(ranks_.start_send(bytes_of(ask.left), ask.peer, kGrantTag), [this, &ask] {
+      if (ask.left >= 0) listen(ask);
     });
   });
 }

@@ -47,7 +47,8 @@ class Relay {
   /// Begins a segment: until all ranks have left. \param steps that all ranks together get when they ask for them; 0:
   /// they do not ask
   void begin(std::int64_t steps);
-  /// Whether this rank may make one more step: who asks first makes more. Waits for rank 0.
+  /// Whether this rank may make one more step: who asks first makes more. Waits for rank 0, unless many steps are left:
+  /// then the next one is asked for while this one is made.
   bool ask_for_step();
   void share(SharedUpdate update);
   /// This rank shares no more in this segment. It then takes updates until there are no more, and calls `end`.
@@ -77,7 +78,8 @@ class Relay {
   };
   struct Ask {
     int peer;
-    std::int64_t steps = 0;  ///< granted: 1 or 0
+    std::byte heard{};
+    std::int64_t left = 0;  ///< steps after the one that is granted; −1: none is
   };
   struct Pending {
     comm::RequestPtr request;
@@ -99,7 +101,8 @@ class Relay {
   void send_header(int peer, const Header& header);
   void pass_on(const SharedUpdate& update, const Edge* from);
   void close_edges();
-  bool grants();
+  std::int64_t grant() { return to_grant_.fetch_sub(1) - 1; }
+  void start_asking();
   std::optional<SharedUpdate> wait_until_found(const Found& find);
 
   comm::Communicator& ranks_;
@@ -109,6 +112,9 @@ class Relay {
   std::vector<Pending> pending_{};
   std::int64_t sent_bytes_ = 0, sent_updates_ = 0;
   std::atomic<std::int64_t> to_grant_ = 0;
+  std::byte asked_{};
+  std::int64_t left_ = 0;  ///< as Ask::left, in the answer to this rank
+  comm::RequestPtr question_{}, answer_{};
   std::atomic<bool> has_news_ = false;  ///< of this rank for the thread
 
   std::mutex mutex_{};
