@@ -13,6 +13,7 @@
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
+#include "run/sharing_report.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
 
@@ -115,13 +116,7 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
                       {"second_singular_value", gossip.second_singular_value},
                       {"rounds", gossip.rounds}};
   }
-  if (const strategies::SharingCounters& sharing = counters.sharing; sharing.sent_bytes >= 0) {
-    json["sharing"] = {{"sent_bytes", sharing.sent_bytes},
-                       {"plain_bytes", sharing.plain_bytes},
-                       {"updates", sharing.updates},
-                       {"staleness", to_json(sharing.staleness)},
-                       {"consensus_distance", consensus_distance(counters.gossip)}};
-  }
+  if (counters.sharing.sent_bytes >= 0) json["sharing"] = sharing_json(counters);
   if (counters.touched_rows > 0) {
     json["row_conflict_rate"] =
         static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
@@ -156,20 +151,6 @@ std::string compression_text(const Summary& summary) {
                      megabytes * static_cast<double>(sums.sent_bytes),
                      100.0 * static_cast<double>(sums.sent_bytes) / static_cast<double>(sums.plain_bytes),
                      megabytes * static_cast<double>(sums.plain_bytes));
-}
-
-/// How many updates were shared, what they took, how late they came, and how far apart the ranks were after all of them.
-std::string sharing_text(const Summary& summary) {
-  const strategies::SharingCounters& sharing = summary.counters.sharing;
-  if (sharing.plain_bytes <= 0) return "  sharing     there is one rank, which sends nothing\n";
-  const double megabytes = 1e-6 / summary.ranks / summary.epochs_made;
-  return fmt::format(
-      "  sharing     {} updates in {:.1f} MB per epoch and rank, {:.3g} % of the {:.1f} MB of whole ones; staleness "
-      "{:.2g} updates on average, at most {}; ranks ended {:.2g} of the norm from their mean\n",
-      grouped(sharing.updates), megabytes * static_cast<double>(sharing.sent_bytes),
-      100.0 * static_cast<double>(sharing.sent_bytes) / static_cast<double>(sharing.plain_bytes),
-      megabytes * static_cast<double>(sharing.plain_bytes), sharing.staleness.mean(), sharing.staleness.largest(),
-      consensus_distance(summary.counters.gossip));
 }
 
 std::string counters_text(const Summary& summary) {

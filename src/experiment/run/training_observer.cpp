@@ -74,7 +74,7 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
-  // shown soon. Not of workers at their own pace, where an additional synchronisation would change the workers' parameters.
+  // shown soon. Not of workers at their own pace, whose parameters an additional synchronisation would change.
   if (step == first_step_ && !traits_of(config.strategy).at_own_pace) next = std::min(next, step + 1);
   // A checkpoint is completed only when all ranks synchronise.
   if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));

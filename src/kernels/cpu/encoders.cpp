@@ -193,8 +193,8 @@ class Threshold final : public Encoder {
   std::vector<std::uint64_t> present_, negative_;
 };
 
-/// τ, or the magnitude that `density` of a sample reach. Where fewer are not 0, it is the mean magnitude of these, or the
-/// largest one of all values.
+/// τ, or the magnitude that `density` of a sample reach. Where fewer are not 0, it is the mean magnitude of these, or
+/// the largest one of all values.
 float Threshold::threshold_for(View values) {
   if (settings_.threshold > 0) return settings_.threshold;
   constexpr Index kSample = 4096;

@@ -53,9 +53,9 @@ TrainContext own_context(TrainContext& run) {
 void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight) {
   meet(run);
   const Phase phase(run, run.seconds.exposed_communication);
-  const std::int64_t bytes = average(run, run.replica.layout(), own.parameters, run.state.parameters) +
-                             average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics,
-                                     statistics_weight);
+  const std::int64_t bytes =
+      average(run, run.replica.layout(), own.parameters, run.state.parameters) +
+      average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);
   const bool sends = run.communicator.size() > 1;
   run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
   run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);

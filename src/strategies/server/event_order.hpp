@@ -8,7 +8,8 @@
 
 namespace unisono::strategies {
 
-/// The order in which a server handles pulls and pushes, or a rank applies updates: recorded as it happens, or prescribed by a record.
+/// The order in which a server handles pulls and pushes, or a rank applies updates: recorded as it happens, or
+/// prescribed by a record.
 class EventOrder {
  public:
   /// Records the order.

@@ -41,11 +41,15 @@ void Relay::begin(std::int64_t steps) {
     try {
       run(deals);
     } catch (...) {
-      fate_.give_up(std::current_exception());
-      const std::lock_guard lock(mutex_);
-      changed_.notify_all();
+      give_up(std::current_exception());
     }
   });
+}
+
+void Relay::give_up(std::exception_ptr cause) {
+  fate_.give_up(std::move(cause));
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 void Relay::start_asking() {
@@ -56,8 +60,13 @@ void Relay::start_asking() {
 bool Relay::ask_for_step() {
   if (ranks_.is_root()) return grant() >= 0;
   if (!answer_) start_asking();
-  fate_.wait(*question_);
-  fate_.wait(*answer_);
+  try {
+    fate_.wait(*question_);
+    fate_.wait(*answer_);
+  } catch (const comm::PeerFailure&) {
+    fate_.rethrow_cause();
+    throw;
+  }
   answer_.reset();
   const std::int64_t left = left_;
   const int few = 4 * ranks_.size();  // so that no slow rank has another step to make when all others have ended
@@ -66,6 +75,7 @@ bool Relay::ask_for_step() {
 }
 
 void Relay::share(SharedUpdate update) {
+  if (edges_.empty()) return;
   const std::lock_guard lock(mutex_);
   own_.push_back(std::move(update));
   has_news_ = true;
@@ -109,8 +119,8 @@ std::optional<SharedUpdate> Relay::wait() {
 }
 
 SharedUpdate Relay::wait_for(int sender) {
-  auto update = wait_until_found(
-      [sender](auto& arrived) { return std::ranges::find(arrived, sender, &SharedUpdate::sender); });
+  auto update =
+      wait_until_found([sender](auto& arrived) { return std::ranges::find(arrived, sender, &SharedUpdate::sender); });
   if (!update) throw CheckpointError(fmt::format("the record has more updates of rank {} than it makes", sender));
   return std::move(*update);
 }
@@ -224,8 +234,8 @@ void Relay::close_edges() {
   const std::lock_guard lock(mutex_);
   if (has_left_ && own_.empty()) {
     for (Edge& edge : edges_) {
-      const bool others_are = std::ranges::all_of(
-          edges_, [&](const Edge& other) { return &other == &edge || other.closed_in; });
+      const bool others_are =
+          std::ranges::all_of(edges_, [&](const Edge& other) { return &other == &edge || other.closed_in; });
       if (edge.closed_out || !others_are) continue;
       edge.closed_out = true;
       send_header(edge.peer, {.sender = 0, .read = 0, .bytes = 0});

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -40,7 +41,7 @@ std::vector<int> tree_neighbours(int rank, int ranks);
 class Relay {
  public:
   explicit Relay(comm::Communicator& ranks);
-  ~Relay() { fate_.give_up(nullptr); }
+  ~Relay() { give_up(nullptr); }
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
 
@@ -63,7 +64,7 @@ class Relay {
   /// Waits until all messages of the segment have been sent.
   void end();
 
-  std::int64_t sent_bytes() const { return sent_bytes_; }     ///< after `end`
+  std::int64_t sent_bytes() const { return sent_bytes_; }      ///< after `end`
   std::int64_t sent_updates() const { return sent_updates_; }  ///< those that were passed on included; after `end`
 
  private:
@@ -87,6 +88,7 @@ class Relay {
   };
   using Found = std::function<std::deque<SharedUpdate>::iterator(std::deque<SharedUpdate>& arrived)>;
 
+  void give_up(std::exception_ptr cause);
   void run(bool deals);
   void when(comm::RequestPtr request, std::function<void()> then) {
     pending_.push_back({std::move(request), std::move(then)});

@@ -118,7 +118,8 @@ SharedUpdate SharingRank::compute(const Segment& segment) {
   const data::Batch batch = accumulate_gradient(run_, MeanOver::own_examples);
   const Phase phase(run_, run_.seconds.optimizer);
   const MutableView change = change_.view(), theta = run_.state.parameters;
-  const double share = static_cast<double>(batch.rank_step_size) / static_cast<double>(std::max<Index>(1, batch.global_size));
+  const double share =
+      static_cast<double>(batch.rank_step_size) / static_cast<double>(std::max<Index>(1, batch.global_size));
   run_.backend.memory().copy(theta, change);
   run_.optimizer->step(change, run_.gradient, share * run_.schedule.rate(segment.step_at(clock_)));
   run_.backend.axpby(-1, theta, 1, change);
@@ -134,7 +135,8 @@ SharedUpdate SharingRank::encode() {
   const auto room = std::as_writable_bytes(message_.view());
   SharedUpdate update{.sender = run_.communicator.rank(), .read = applied_};
   update.bytes = encoder_->encode(
-      residual_, {.step = static_cast<std::uint64_t>(steps_), .sender = static_cast<std::uint32_t>(update.sender)}, room);
+      residual_, {.step = static_cast<std::uint64_t>(steps_), .sender = static_cast<std::uint32_t>(update.sender)},
+      room);
   update.words = std::make_shared<std::vector<std::uint64_t>>(static_cast<std::size_t>((update.bytes + 7) / 8));
   std::ranges::copy(room.first(static_cast<std::size_t>(update.bytes)), update.message().begin());
   return update;

@@ -50,8 +50,8 @@ class SharingRank {
   Relay relay_;
   std::unique_ptr<kernels::Encoder> encoder_;
   MutableView residual_;
-  Buffer change_;               ///< that the optimizer wants to make
-  Buffer message_, statistics_; ///< room for the longest message; of this rank, before a consensus
+  Buffer change_;                ///< that the optimizer wants to make
+  Buffer message_, statistics_;  ///< room for the longest message; of this rank, before a consensus
   EventOrder* order_ = nullptr;
   std::int64_t clock_ = 0;                ///< this rank's steps in the segment
   std::vector<std::int64_t> applied_by_;  ///< updates in θ by their senders, in the segment

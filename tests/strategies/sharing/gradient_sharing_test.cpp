@@ -93,7 +93,9 @@ std::vector<float> written_out(const Examples& examples, const Training& trainin
                                       .batch_size = training.batch_size,
                                       .sharing = data::MicroBatchSharing::own};
     ranks.push_back({std::make_unique<MemorySource>(examples, Dealing{.options = options, .shuffle = false}),
-                     optim::make_optimizer(training.optimizer, model->layout(), *backend), std::vector<float>(n), {}});
+                     optim::make_optimizer(training.optimizer, model->layout(), *backend),
+                     std::vector<float>(n),
+                     {}});
   }
   std::vector<float> theta(n), gradient(n);
   const std::int64_t steps = training.epochs * ranks.front().source->steps_per_epoch();
@@ -187,21 +189,19 @@ TEST_CASE("where updates are plus or minus the threshold, ranks in step make wha
   }
 }
 
-TEST_CASE("ranks in step add up their encoded updates, and one rank is the serial run with a threshold",
-          "[sharing]") {
+TEST_CASE("ranks in step add up their encoded updates, and one rank is the serial run with a threshold", "[sharing]") {
   const Examples examples = random_examples(23, {.channels = 3}, 0);
   for (const std::string optimizer : {"sgd", "adam"}) {
     for (const double threshold : {0.0, 0.01}) {
       for (const int ranks : {1, 2, 3, 5}) {
         INFO(optimizer << ", threshold " << threshold << ", " << ranks << " ranks");
-        Training training{
-            .model = least_squares(),
-            .strategy = sharing({.threshold = threshold, .density = 0.05, .staleness_bound = 0}),
-            .optimizer = {.kind = optimizer, .learning_rate = 0.05, .weight_decay = 0.125},
-            .ranks = ranks,
-            .batch_size = 7,  // parts differ, and the last step of an epoch leaves ranks without examples
-            .epochs = 5,
-            .shuffle = false};
+        Training training{.model = least_squares(),
+                          .strategy = sharing({.threshold = threshold, .density = 0.05, .staleness_bound = 0}),
+                          .optimizer = {.kind = optimizer, .learning_rate = 0.05, .weight_decay = 0.125},
+                          .ranks = ranks,
+                          .batch_size = 7,  // parts differ, and the last step of an epoch leaves ranks without examples
+                          .epochs = 5,
+                          .shuffle = false};
         const auto expected = written_out(examples, training);
         const auto shared = train(examples, training);
         CHECK(largest_difference(expected, std::vector<float>(expected.size())) > 0.02);

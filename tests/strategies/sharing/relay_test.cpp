@@ -144,16 +144,23 @@ TEST_CASE("all steps are dealt out, and no more", "[sharing]") {
 }
 
 TEST_CASE("a rank that fails ends the others' waits", "[sharing]") {
-  const auto run = [] {
-    comm::run_as_threads(4, [](comm::Communicator& group) {
+  const auto run = [](bool others_have_left) {
+    comm::run_as_threads(4, [others_have_left](comm::Communicator& group) {
       Relay relay(group);
       relay.begin(0);
-      if (group.rank() == 2) throw DataError("a rank failed");
+      if (group.rank() == 2) {
+        while (others_have_left && relay.wait()) {
+        }
+        throw DataError("a rank failed");
+      }
+      if (others_have_left) relay.leave();
       while (relay.wait()) {
       }
+      relay.end();
     });
   };
-  CHECK_THROWS_WITH(run(), Catch::Contains("a rank failed"));
+  CHECK_THROWS_WITH(run(false), Catch::Contains("a rank failed"));
+  CHECK_THROWS_WITH(run(true), Catch::Contains("a rank failed"));
 }
 
 }  // namespace unisono::strategies
