@@ -80,10 +80,10 @@ TEST_CASE("the table says what others ask about a strategy", "[strategy]") {
     return all;
   };
   CHECK(names(&StrategyTraits::steps_together) == "allreduce batch serial ");
-  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip ");
+  CHECK(names(&StrategyTraits::needs_gradient) == "allreduce batch elastic_averaging gossip gradient_sharing ");
   CHECK(names(&StrategyTraits::divides_model) == "stratified ");
   CHECK(names(&StrategyTraits::whole_batch) == "batch ");
-  CHECK(names(&StrategyTraits::has_servers) == "elastic_averaging parameter_server ");
+  CHECK(names(&StrategyTraits::at_own_pace) == "elastic_averaging gradient_sharing parameter_server ");
   CHECK(names(&StrategyTraits::shares_model) == "hogwild stratified ");
   CHECK(names(&StrategyTraits::has_one_model) == "allreduce averaging batch serial ");
   for (const StrategyKind& kind : strategy_kinds()) {
@@ -131,8 +131,9 @@ TEST_CASE("what a strategy cannot mean is refused", "[strategy][config]") {
   CHECK_THROWS_AS(make_strategy({.kind = "rumour"}), ConfigError);
   CHECK_THROWS_WITH(
       make_strategy({.kind = "rumour"}),
-      Catch::Contains("rumour") && Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, hogwild, "
-                                                   "parameter_server, serial or stratified"));
+      Catch::Contains("rumour") &&
+          Catch::Contains("allreduce, averaging, batch, elastic_averaging, gossip, gradient_sharing, hogwild, "
+                          "parameter_server, serial or stratified"));
 }
 
 TEST_CASE("strategies say what norms and checkpoints must know of them", "[strategy]") {

@@ -4,13 +4,13 @@
 #include <span>
 #include <vector>
 
-// A run's record: the order in which parameter servers handled the workers' pulls and pushes. With the same data,
-// binary and threads it determines the whole run, which can thus be replayed (docs/parameter-server.md, "Record and
-// replay").
+// A run's record: the order in which parameter servers handled the workers' pulls and pushes or, where there are no
+// servers, in which each worker applied the workers' updates. With the same data, binary and threads it determines the
+// whole run, which can thus be replayed (docs/parameter-server.md, "Record and replay").
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push.
+/// A server answered a worker's pull, or applied its push. Without servers: a worker applied this worker's update.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;
@@ -25,8 +25,8 @@ std::vector<ServerEvent> decode(std::span<const std::byte> bytes);
 
 /// The events of one segment: the run's steps between two points at which all ranks synchronise.
 struct RecordedSegment {
-  std::int64_t first = 0, last = 0;               ///< the run's steps [first, last)
-  std::vector<std::vector<std::byte>> by_server;  ///< encoded events of each server
+  std::int64_t first = 0, last = 0;            ///< the run's steps [first, last)
+  std::vector<std::vector<std::byte>> orders;  ///< encoded events of each server; without servers, of each worker
 };
 
 /// Receives a run's events, segment by segment, and stores them.

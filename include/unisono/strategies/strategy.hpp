@@ -92,7 +92,7 @@ struct BatchCounters {
 
 /// What strategies without a centre count on this rank since the run began or was resumed.
 struct GossipCounters {
-  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: the ranks have a common model
+  std::int64_t sent_bytes = -1;  ///< to neighbours, but for the consensus; −1: parameters are not mixed
   /// ‖θ_r − mean‖² and ‖mean‖² of what this rank holds, when the consensus was last formed.
   double difference_squares = 0, mean_squares = 0;
   double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
@@ -103,6 +103,14 @@ struct GossipCounters {
 struct CompressionCounters {
   std::int64_t sent_bytes = -1;  ///< to other ranks, of messages; −1: nothing is compressed
   std::int64_t plain_bytes = 0;  ///< that allreduces of the same floats would have sent: 2 (P − 1) / P · 4 bytes each
+};
+
+/// What gradient sharing counts on this rank since the run began or was resumed.
+struct SharingCounters {
+  std::int64_t sent_bytes = -1;  ///< of updates: its own, and others' that it passed on; −1: updates are not shared
+  std::int64_t plain_bytes = 0;  ///< that whole vectors of θ's size would have taken in their place
+  std::int64_t updates = 0;      ///< that it shared
+  Histogram staleness = {};      ///< of others' updates that it applied
 };
 
 /// Counters of a strategy on this rank, for the summary; −1: the strategy does not count this.
@@ -116,6 +124,10 @@ struct StrategyCounters {
   BatchCounters batch = {};
   GossipCounters gossip = {};
   CompressionCounters compression = {};
+  SharingCounters sharing = {};
+
+  /// Whether ranks have parameters of their own, whose consensus is the model.
+  bool have_consensus() const { return gossip.sent_bytes >= 0 || sharing.sent_bytes >= 0; }
 };
 
 /// Over which ranks the values of a strategy's vector differ.
@@ -181,8 +193,8 @@ struct TrainContext {
   std::vector<std::int64_t> worker_steps = {};
   double flops_per_example = 0;            ///< of the whole model, forward and backward; 0: unknown
   Fault* fault = nullptr;                  ///< slows this rank down on purpose; null: it is not slowed down
-  EventRecorder* recorder = nullptr;       ///< receives the servers' events; null: they are not recorded
-  const EventRecord* replayed = nullptr;   ///< the order in which servers must handle messages; null: as they arrive
+  EventRecorder* recorder = nullptr;       ///< receives the events of servers or workers; null: they are not recorded
+  const EventRecord* replayed = nullptr;   ///< the order in which they must handle messages; null: as they arrive
   const Clock& clock = steady_clock();     ///< measures all seconds that are counted here
   optim::BatchMethod* method = nullptr;    ///< of strategies that minimise the loss of the whole set; else null
   models::Objective* objective = nullptr;  ///< that loss; null where `method` is

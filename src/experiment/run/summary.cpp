@@ -13,6 +13,7 @@
 #include "run/metrics_log.hpp"
 #include "run/pipeline_figures.hpp"
 #include "run/progress.hpp"
+#include "run/sharing_report.hpp"
 #include "unisono/models/factory.hpp"
 #include "unisono/optim/catalog.hpp"
 
@@ -115,6 +116,7 @@ void add_counters(const Summary& summary, nlohmann::ordered_json& json) {
                       {"second_singular_value", gossip.second_singular_value},
                       {"rounds", gossip.rounds}};
   }
+  if (counters.sharing.sent_bytes >= 0) json["sharing"] = sharing_json(counters);
   if (counters.touched_rows > 0) {
     json["row_conflict_rate"] =
         static_cast<double>(counters.row_conflicts) / static_cast<double>(counters.touched_rows);
@@ -169,6 +171,7 @@ std::string counters_text(const Summary& summary) {
   add_bytes("in nodes", counters.node_averaged_bytes);
   if (counters.gossip.sent_bytes >= 0) text += gossip_text(summary);
   if (counters.compression.sent_bytes >= 0) text += compression_text(summary);
+  if (counters.sharing.sent_bytes >= 0) text += sharing_text(summary);
   add_bytes("passed on", counters.passed_bytes);
   return text;
 }

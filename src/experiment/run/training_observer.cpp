@@ -74,8 +74,8 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
-  // shown soon. Not with servers, where an additional synchronisation would change the workers' parameters.
-  if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
+  // shown soon. Not of workers at their own pace, whose parameters an additional synchronisation would change.
+  if (step == first_step_ && !traits_of(config.strategy).at_own_pace) next = std::min(next, step + 1);
   // A checkpoint is completed only when all ranks synchronise.
   if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
@@ -182,7 +182,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   nlohmann::ordered_json norms = norms_now();
-  if (context_.training.counters.gossip.sent_bytes >= 0) {
+  if (context_.training.counters.have_consensus()) {
     norms["consensus_distance"] =
         consensus_distance(sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip));
   }

@@ -12,13 +12,13 @@ namespace {
 
 constexpr Index kPieceFloats = Index{1} << 16;
 
-/// mean ← (1/P) Σ_r own_r on the trainable segments. \return bytes that were averaged
-std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean) {
+/// mean ← Σ_r weight_r own_r / Σ_r weight_r on the trainable segments. \return bytes that were averaged
+std::int64_t average(TrainContext& run, const ParameterLayout& layout, View own, MutableView mean, double weight = 1) {
   std::int64_t bytes = 0;
   run.backend.memory().copy(own, mean);
   for (const FloatRange& segment : layout.trainable()) {
     const MutableView values = part(mean, segment);
-    run.communicator.allreduce_weighted_mean(values, 1);
+    run.communicator.allreduce_weighted_mean(values, weight);
     bytes += static_cast<std::int64_t>(values.size_bytes());
   }
   return bytes;
@@ -50,11 +50,12 @@ TrainContext own_context(TrainContext& run) {
   return own;
 }
 
-void form_consensus(TrainContext& run, models::ModelState own) {
+void form_consensus(TrainContext& run, models::ModelState own, double statistics_weight) {
   meet(run);
   const Phase phase(run, run.seconds.exposed_communication);
-  const std::int64_t bytes = average(run, run.replica.layout(), own.parameters, run.state.parameters) +
-                             average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics);
+  const std::int64_t bytes =
+      average(run, run.replica.layout(), own.parameters, run.state.parameters) +
+      average(run, run.replica.statistics_layout(), own.statistics, run.state.statistics, statistics_weight);
   const bool sends = run.communicator.size() > 1;
   run.counters.averaged_bytes = std::max<std::int64_t>(0, run.counters.averaged_bytes) + (sends ? bytes : 0);
   run.counters.gossip.difference_squares = squared_distance(run.backend, own.parameters, run.state.parameters);

@@ -12,7 +12,6 @@
 #include "unisono/base/errors.hpp"
 
 namespace unisono::strategies {
-namespace {
 
 const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t first) {
   const auto found = std::find_if(record.segments.begin(), record.segments.end(),
@@ -22,8 +21,6 @@ const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t 
   }
   return *found;
 }
-
-}  // namespace
 
 Roles roles_of(const StrategySettings& settings, int ranks) {
   if (settings.replayed_workers > 0) {
@@ -148,7 +145,7 @@ Segment Serving::next_segment(std::int64_t made) const {
 
 EventOrder Serving::order_of(const Segment& segment, int server) const {
   if (run_.replayed == nullptr) return {};
-  const auto& events = recorded_segment(*run_.replayed, segment.first).by_server;
+  const auto& events = recorded_segment(*run_.replayed, segment.first).orders;
   return EventOrder(decode(events.at(static_cast<std::size_t>(server))));
 }
 
@@ -239,14 +236,14 @@ void Serving::record(const Segment& segment) {
     own.insert(own.end(), bytes.begin(), bytes.end());
     own.insert(own.end(), events.begin(), events.end());
   }
-  RecordedSegment recorded{.first = segment.first, .last = segment.last, .by_server = {}};
-  recorded.by_server.resize(static_cast<std::size_t>(plan_.roles.servers()));
+  RecordedSegment recorded{.first = segment.first, .last = segment.last, .orders = {}};
+  recorded.orders.resize(static_cast<std::size_t>(plan_.roles.servers()));
   for (const std::vector<std::byte>& rank : group_->all_gather_bytes(own)) {
     for (std::span<const std::byte> left(rank); !left.empty();) {
       std::array<std::int64_t, 2> header{};
       std::memcpy(header.data(), left.data(), sizeof(header));
       const auto events = left.subspan(sizeof(header), static_cast<std::size_t>(header[1]));
-      recorded.by_server[static_cast<std::size_t>(header[0])].assign(events.begin(), events.end());
+      recorded.orders[static_cast<std::size_t>(header[0])].assign(events.begin(), events.end());
       left = left.subspan(sizeof(header) + events.size());
     }
   }
