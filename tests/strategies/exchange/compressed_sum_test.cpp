@@ -177,13 +177,8 @@ TEST_CASE("PowerSGD is exact where gradients have so low a rank", "[compressed_s
   CHECK(largest_difference(outcomes[0].parameters, expected[0].parameters) <= 1e-4 * moved);
   for (std::size_t i = 0; i < expected[0].trajectory.size(); ++i) {
     std::vector<float> a = outcomes[0].trajectory[i], b = expected[0].trajectory[i];
-    double worst = 0;
-    std::size_t at = 0;
-    for (std::size_t k = 0; k < a.size(); ++k)
-      if (std::abs(a[k] - b[k]) > worst) {
-        worst = std::abs(a[k] - b[k]);
-        at = k;
-      }
+    double worst = 0; std::size_t at = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) if (std::abs(a[k] - b[k]) > worst) { worst = std::abs(a[k] - b[k]); at = k; }
     WARN(i << " " << worst << " at " << at << " of " << a.size());
   }
   CHECK_FALSE(same_bits(outcomes, expected));
