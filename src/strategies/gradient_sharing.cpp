@@ -16,9 +16,9 @@
 //   updates of a step are applied in the order of ranks, and all ranks hold the same bits. One rank steps by its
 //   encoded updates. Strom, "Scalable distributed DNN training using commodity GPU cloud computing", Interspeech 2015.
 // Cost per update of c sent values: P − 1 messages of 4 c + 16 bytes, at most N / 4 + 16, and as many of 24 bytes; no
-//   rank sends more than three of each. A few passes over N floats, and one over c for each update of another rank.
-//   Memory: the residual, 4N bytes; the optimizer's change, 4N; a message, N / 4; and the updates that have arrived
-//   during a step.
+//   rank sends more than three of each. A step that rank 0 deals takes 9 bytes. A few passes over N floats, and one
+//   over c for each update of another rank. Memory: the residual, 4N bytes; the optimizer's change, 4N; a message,
+//   N / 4; and the updates that have arrived during a step.
 #include "gradient_sharing.hpp"
 
 #include <fmt/format.h>
