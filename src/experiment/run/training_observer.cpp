@@ -74,8 +74,8 @@ std::int64_t TrainingObserver::next_due(std::int64_t step) const {
     if (every > 0) next = std::min(next, (step / every + 1) * every);
   }
   // Strategies that make many steps between two synchronisations make only one at first, so that speed and loss are
-  // shown soon. Not with servers, where an additional synchronisation would change the workers' parameters.
-  if (step == first_step_ && !traits_of(config.strategy).has_servers) next = std::min(next, step + 1);
+  // shown soon. Not where ranks go at their own pace: an additional synchronisation would change their parameters.
+  if (step == first_step_ && !traits_of(config.strategy).at_own_pace) next = std::min(next, step + 1);
   // A checkpoint is completed only when all ranks synchronise.
   if (context_.kept.is_busy()) next = std::min(next, std::max(step + 1, agreement_.next_step()));
   return next;
