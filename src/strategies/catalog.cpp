@@ -17,9 +17,9 @@ StrategyKind parameter_server_strategy(), serial_strategy(), stratified_strategy
 
 const std::vector<StrategyKind>& strategy_kinds() {
   static const std::vector<StrategyKind> kinds = {
-      allreduce_strategy(),         averaging_strategy(), batch_strategy(),
-      elastic_averaging_strategy(), gossip_strategy(),    gossip_async_strategy(),
-      hogwild_strategy(),           parameter_server_strategy(), serial_strategy(), stratified_strategy()};
+      allreduce_strategy(), averaging_strategy(),    batch_strategy(),   elastic_averaging_strategy(),
+      gossip_strategy(),    gossip_async_strategy(), hogwild_strategy(), parameter_server_strategy(),
+      serial_strategy(),    stratified_strategy()};
   return kinds;
 }
 

@@ -32,6 +32,7 @@
 #include "gossip/pair_exchange.hpp"
 #include "gossip/step_dealer.hpp"
 #include "gossip/turns.hpp"
+#include "server/segment.hpp"
 #include "step.hpp"
 #include "unisono/base/errors.hpp"
 #include "unisono/base/threads.hpp"
@@ -79,21 +80,16 @@ void GossipAsync::require(const models::Model& model, int ranks) const {
       replayed_workers_, ranks));
 }
 
-/// The run's steps from one meeting of the ranks to the next.
-struct Stretch {
-  std::int64_t first = 0, last = 0;
-};
-
 /// This rank's part of the training.
 class AsyncRank {
  public:
   AsyncRank(TrainContext& run, const GossipAsyncSettings& settings);
 
-  Stretch next_stretch(std::int64_t made) const;
-  void train(const Stretch& stretch);
+  Segment next_segment(std::int64_t made) const;
+  void train(const Segment& segment);
   void form_consensus();
-  void record(const Stretch& stretch);
-  StepRecord record_of(const Stretch& stretch);
+  void record(const Segment& segment);
+  StepRecord record_of(const Segment& segment);
 
  private:
   bool begins() const { return !partners_.empty() && Pairs::begins(rank_); }
@@ -101,8 +97,8 @@ class AsyncRank {
   bool deals() const { return rank_ == 0 && !given_; }
   MutableView theta() { return run_.vectors[kReplica].values.view(); }
 
-  void begin(const Stretch& stretch);
-  void make_steps(const Stretch& stretch);
+  void begin(const Segment& segment);
+  void make_steps(const Segment& segment);
   bool is_given_one(std::int64_t clock);
   void step(double rate);
   void read();
@@ -129,7 +125,7 @@ class AsyncRank {
   Index examples_ = 0, reported_ = 0;              ///< of this rank; of all ranks, up to the last record
   std::int64_t averages_ = 0, averages_read_ = 0;  ///< that θ_r took part in; up to the last reading
   // Joined before what they use is destroyed.
-  Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks, and steps", 2};
+  Threads averaging_{"averages with other ranks"}, background_{"answers to other ranks"};
 };
 
 AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
@@ -156,22 +152,22 @@ AsyncRank::AsyncRank(TrainContext& run, const GossipAsyncSettings& settings)
 // --- A segment -------------------------------------------------------------------------------------------------------
 
 /// To the next report, evaluation or checkpoint, or as it was recorded.
-Stretch AsyncRank::next_stretch(std::int64_t made) const {
-  if (run_.replayed != nullptr) return {made, run_.replayed->segment_at(made).last};
-  return {made, std::min(run_.total_steps, run_.observer.next_due(made))};
+Segment AsyncRank::next_segment(std::int64_t made) const {
+  const std::int64_t last = run_.replayed != nullptr ? run_.replayed->segment_at(made).last
+                                                     : std::min(run_.total_steps, run_.observer.next_due(made));
+  return {.first = made, .last = last, .active = group_->size(), .steps = last - made};
 }
 
-void AsyncRank::train(const Stretch& stretch) {
-  begin(stretch);
+void AsyncRank::train(const Segment& segment) {
+  begin(segment);
   if (answers()) {
     work_alone(background_, [this] { exchange_.answer(partners_, turns_, [this](int peer) { average(peer); }); });
   }
   if (deals()) {
-    const std::int64_t steps = group_->size() * (stretch.last - stretch.first);
-    work_alone(background_, [this, steps] { deal_steps(steps, *group_, fate_); });
+    work_alone(background_, [this, steps = segment.active * segment.steps] { deal_steps(steps, *group_, fate_); });
   }
   try {
-    make_steps(stretch);
+    make_steps(segment);
     if (begins()) {
       for (const int partner : partners_) exchange_.call(partner, Call::leave);
     }
@@ -186,11 +182,11 @@ void AsyncRank::train(const Stretch& stretch) {
 }
 
 /// How many steps are this rank's is known where it is alone, and in a replay.
-void AsyncRank::begin(const Stretch& stretch) {
+void AsyncRank::begin(const Segment& segment) {
   turns_.begin({});
-  if (group_->size() == 1) given_ = stretch.last - stretch.first;
+  if (group_->size() == 1) given_ = segment.steps;
   if (run_.replayed == nullptr) return;
-  const auto& lists = run_.replayed->segment_at(stretch.first).by_server;
+  const auto& lists = run_.replayed->segment_at(segment.first).by_server;
   turns_.begin(EventOrder(decode(lists.at(static_cast<std::size_t>(rank_)))));
   given_ = std::ranges::count(turns_.order().events(), true, &ServerEvent::is_push);
 }
@@ -208,11 +204,9 @@ void AsyncRank::work_alone(Threads& threads, Work work) {
   });
 }
 
-void AsyncRank::make_steps(const Stretch& stretch) {
+void AsyncRank::make_steps(const Segment& segment) {
   if (!given_) player_.ask();
-  for (std::int64_t clock = 0; is_given_one(clock); ++clock) {
-    step(run_.schedule.rate(std::min(stretch.first + clock, stretch.last - 1)));
-  }
+  for (std::int64_t clock = 0; is_given_one(clock); ++clock) step(run_.schedule.rate(segment.step_at(clock)));
 }
 
 bool AsyncRank::is_given_one(std::int64_t clock) {
@@ -276,25 +270,25 @@ void AsyncRank::adapt(const data::Batch& batch, double rate) {
 
 void AsyncRank::form_consensus() { strategies::form_consensus(run_, {theta(), own_.state.statistics}); }
 
-void AsyncRank::record(const Stretch& stretch) {
-  run_.recorder->add({.first = stretch.first,
-                      .last = stretch.last,
+void AsyncRank::record(const Segment& segment) {
+  run_.recorder->add({.first = segment.first,
+                      .last = segment.last,
                       .by_server = group_->all_gather_bytes(encode(turns_.order().events()))});
 }
 
-StepRecord AsyncRank::record_of(const Stretch& stretch) {
+StepRecord AsyncRank::record_of(const Segment& segment) {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(group_->size()));
   steps[static_cast<std::size_t>(rank_)] = steps_;
   group_->allreduce_sum(std::span(steps));
   run_.counters.gossip.worker_steps = steps;
   const Index examples = group_->sum(examples_);
   const std::int64_t steps_per_epoch = run_.source.steps_per_epoch();
-  return {.step = stretch.last,
-          .epoch = (stretch.last - 1) / steps_per_epoch,
-          .last_of_epoch = stretch.last % steps_per_epoch == 0,
+  return {.step = segment.last,
+          .epoch = (segment.last - 1) / steps_per_epoch,
+          .last_of_epoch = segment.last % steps_per_epoch == 0,
           .consistent = true,
           .global_size = examples - std::exchange(reported_, examples),
-          .learning_rate = run_.schedule.rate(stretch.last - 1),
+          .learning_rate = run_.schedule.rate(segment.last - 1),
           .worker_steps = std::move(steps)};
 }
 
@@ -302,12 +296,12 @@ void GossipAsync::train(TrainContext& run) {
   AsyncRank rank(run, own_);
   bool go_on = true;
   for (std::int64_t made = run.first_step; go_on && made < run.total_steps;) {
-    const Stretch stretch = rank.next_stretch(made);
-    rank.train(stretch);
+    const Segment segment = rank.next_segment(made);
+    rank.train(segment);
     rank.form_consensus();
-    if (run.recorder != nullptr) rank.record(stretch);
-    made = stretch.last;
-    go_on = run.observer.step(rank.record_of(stretch));
+    if (run.recorder != nullptr) rank.record(segment);
+    made = segment.last;
+    go_on = run.observer.step(rank.record_of(segment));
   }
 }
 

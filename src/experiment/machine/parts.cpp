@@ -61,9 +61,9 @@ std::int64_t wanted_threads(const Config& config) {
   return config.train.threads;
 }
 
-/// Whether each rank also runs a server, whose thread needs a core of its own: otherwise it would delay one thread of a
-/// step, and so all.
-bool serves_too(const Config& config) { return traits_of(config.strategy).has_servers && config.strategy.servers == 0; }
+/// Whether each rank also runs a server, or answers others, on a thread that needs a core of its own: otherwise it would
+/// delay one thread of a step, and so all.
+bool serves_too(const Config& config) { return traits_of(config.strategy).at_own_pace && config.strategy.servers == 0; }
 
 /// Null if the backend's memory is plain.
 std::unique_ptr<comm::Communicator> world_of_device(comm::Communicator& world, kernels::Backend& backend,

@@ -37,10 +37,6 @@ strategies::ServedShard shard_from(const nlohmann::json& json) {
   return shard;
 }
 
-nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
-  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
-}
-
 /// A counter summed over the servers.
 std::int64_t sum(const ServingReport& report, std::int64_t strategies::ServerCounters::*count) {
   std::int64_t all = 0;
@@ -122,6 +118,10 @@ ServingReport difference(const ServingReport& after, const ServingReport& before
     }
   }
   return between;
+}
+
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
+  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
 }
 
 nlohmann::ordered_json to_json(const ServingReport& report) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "run/gossip_report.hpp"
 #include "run/losses.hpp"
 #include "run/run_state.hpp"
 #include "run/weight_average.hpp"
@@ -182,10 +183,7 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   const double training_seconds = seconds.sum() - seconds.evaluation - seconds.checkpoint;
   examples_per_second_ = static_cast<double>(examples_ - reported_examples_) / std::max(training_seconds, 1e-9);
   nlohmann::ordered_json norms = norms_now();
-  if (context_.training.counters.gossip.sent_bytes >= 0) {
-    norms["consensus_distance"] =
-        consensus_distance(sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip));
-  }
+  if (context_.training.counters.gossip.sent_bytes >= 0) add_gossip(norms);
   if (!writes_metrics()) return;
   nlohmann::ordered_json line = {{"event", "train"}, {"step", header_.step}, {"epoch", epoch_of(header_.step)}};
   line.update(to_json(context_.parts.model->metrics(sums)));
@@ -195,6 +193,14 @@ void TrainingObserver::write_report(const kernels::LossSums& sums, const strateg
   if (!serving.shards.empty()) line["serving"] = brief_json(serving);
   line["seconds"] = to_json(seconds);
   context_.records->metrics->write(line);
+}
+
+/// How far the ranks are from their consensus, and their exchanges of single pairs since the last report. Collective.
+void TrainingObserver::add_gossip(nlohmann::ordered_json& line) {
+  const strategies::GossipCounters now = sum_over_ranks(context_.parts.grid.all(), context_.training.counters.gossip);
+  line["consensus_distance"] = consensus_distance(now);
+  if (now.exchanges < 0) return;
+  line["gossip"] = brief_json(difference(now, std::exchange(reported_gossip_, now)));
 }
 
 /// The norms of g and θ, if there is one gradient per step, for ranks that write them. Collective over a pipeline.

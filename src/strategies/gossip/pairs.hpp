@@ -8,7 +8,7 @@ namespace unisono::strategies {
 /// Which even ranks exchange with which odd ones.
 enum class PairTopology {
   complete,  ///< each with all
-  ring       ///< with the ranks before and after it; on an odd number of ranks it is open between the last and the first
+  ring  ///< with the ranks before and after it; on an odd number of ranks it is open between the last and the first
 };
 
 /// The pairs of ranks that average their parameters. Even ranks begin exchanges, and odd ones answer.

@@ -27,8 +27,8 @@ class StepPlayer {
   comm::RequestPtr asked_, answered_;
 };
 
-/// Rank 0's side: deals so many steps, and returns when every rank was told that none is left. Called on a thread of its
-/// own.
+/// Rank 0's side: deals so many steps, and returns when every rank was told that none is left. Called on a thread of
+/// its own.
 void deal_steps(std::int64_t steps, comm::Communicator& ranks, CommonFate& fate);
 
 }  // namespace unisono::strategies
