@@ -58,9 +58,6 @@ class GossipAsync final : public Strategy {
     return {{.name = "replica", .scope = StateScope::replica},
             {.name = "replica_statistics", .scope = StateScope::replica, .of = StateOf::statistics}};
   }
-  std::string obstacle_to_gpus() const override {
-    return "strategy.kind = \"gossip_async\" works only on CPUs: a thread of its own averages the parameters";
-  }
   std::int64_t extra_bytes(const models::Model& model, int, int) const override {
     const Index n = model.layout().size();
     return static_cast<std::int64_t>(sizeof(float)) * n + PairExchange::extra_bytes(n);
@@ -333,7 +330,7 @@ StrategyKind gossip_async_strategy() {
               "averages them with one other rank at a time; the mean of all ranks is the model",
           .describe = describe,
           .make = make,
-          .traits = {.needs_gradient = true, .at_own_pace = true},
+          .traits = {.needs_gradient = true, .at_own_pace = true, .only_on_cpus = true},
           .waiting = "ranks waited for averages with others",
           .relief = relief};
 }
