@@ -7,7 +7,7 @@
 
 #include "common_fate.hpp"
 #include "gossip/turns.hpp"
-#include "unisono/tensor/buffer.hpp"
+#include "unisono/tensor/allocator.hpp"
 #include "unisono/tensor/layout.hpp"
 
 namespace unisono::strategies {
