@@ -225,9 +225,9 @@ TEST_CASE("averages of pairs keep the mean of the ranks, and bring them together
 }
 
 TEST_CASE("whatever the delays, every step is made once, and nobody waits forever", "[gossip_async]") {
-  // Features are zero, targets so far away that the error stays the same float: each step adds P · n_r/n · 2⁻¹⁰ · n to
-  // nobody but its own rank, see below, and averages move sums of multiples of 2⁻²⁰ without rounding them.
-  constexpr std::int64_t kExamples = 96;
+  // Features are zero, targets so far away that the error stays the same float: every step has the gradient
+  // 2 (b − target) = −2³¹ and, with the rate 2⁻⁴¹, adds 2⁻¹⁰ to its rank's bias.
+  constexpr std::int64_t kExamples = 120;  // a multiple of 2, 3, 4 and 5, which are the examples of a step
   const Examples examples{
       .shape = {}, .features = std::vector<float>(kExamples), .targets = std::vector<float>(kExamples, 0x1p30F)};
   for (const PairTopology topology : kAll) {
@@ -235,8 +235,6 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
       for (const std::uint64_t seed : {1, 2, 3}) {
         for (const std::int64_t period : {1, 3}) {
           INFO("topology " << static_cast<int>(topology) << ", " << ranks << " ranks, period " << period);
-          // 12 · P examples a step: each rank has 12, so that every step has the mean gradient −2³¹, and with the rate
-          // 2⁻⁴¹ it adds 2⁻¹⁰ to its rank's bias.
           const auto counts = train(examples, {.model = least_squares(),
                                                .strategy = gossip_async({.topology = topology, .period = period}),
                                                .optimizer = {.kind = "sgd", .learning_rate = 0x1p-41},
@@ -268,8 +266,8 @@ TEST_CASE("whatever the delays, every step is made once, and nobody waits foreve
             begun += last.worker_steps[static_cast<std::size_t>(rank)] / period;
           }
           CHECK(exchanges_of(counts) == begun);
-          // Halves of halves of 2⁻¹⁰ are rounded: each average by at most 2⁻²⁴ of a bias below 1/2.
-          const double most = static_cast<double>(begun) * 0x1p-24;
+          // Each average rounds the sum of two biases below 1/2, by at most 2⁻²⁵, and so does each step.
+          const double most = static_cast<double>(begun + ranks * last.step) * 0x1p-25 / ranks;
           CHECK(std::abs(mean_of(counts, kBias) - 0x1p-10 * static_cast<double>(last.step)) <= most);
         }
       }
@@ -281,15 +279,16 @@ TEST_CASE("a slow rank makes fewer steps, and the others make more", "[gossip_as
   const Examples examples = random_examples(48, {.channels = 3}, 0);
   for (const int slow : {1, 2}) {  // one that answers, one that begins
     Training training = hesitant(examples, gossip_async(), 4, 7);
+    training.batch_size = 8;
     training.source = [&examples, slow](const data::SourceOptions& options) {
       const auto pause = std::chrono::milliseconds(options.rank == slow ? 30 : 3);
       return std::make_unique<PausingSource>(examples, options, [pause] { std::this_thread::sleep_for(pause); });
     };
     const auto ranks = train(examples, training);
     const std::vector<std::int64_t>& steps = ranks[0].records.back().worker_steps;
-    CHECK(sum(steps) == 4 * 32);
-    // Ten times slower: 128 / 31 steps. A loaded machine slows the others down, too.
-    CHECK(steps[static_cast<std::size_t>(slow)] < 128 / 8);
+    CHECK(sum(steps) == 4 * 24);
+    // Ten times slower: 96 / 31 steps. A loaded machine slows the others down, too.
+    CHECK(steps[static_cast<std::size_t>(slow)] < 96 / 8);
     Index seen = 0;
     for (const StepRecord& record : ranks[0].records) seen += record.global_size;
     CHECK(seen == 4 * 48);
