@@ -86,14 +86,14 @@ std::int64_t GradientSharing::extra_bytes(const models::Model& model, int ranks,
 
 /// To the next report, evaluation or checkpoint, or as it was recorded.
 Segment GradientSharing::next_segment(const TrainContext& run, std::int64_t made) const {
-  const std::int64_t last = run.replayed != nullptr ? recorded_segment(*run.replayed, made).last
+  const std::int64_t last = run.replayed != nullptr ? run.replayed->segment_at(made).last
                                                     : std::min(run.total_steps, run.observer.next_due(made));
   return {.first = made, .last = last, .active = run.communicator.size(), .steps = last - made};
 }
 
 EventOrder GradientSharing::order_of(const TrainContext& run, const Segment& segment) {
   if (run.replayed == nullptr) return {};
-  const auto& orders = recorded_segment(*run.replayed, segment.first).orders;
+  const auto& orders = run.replayed->segment_at(segment.first).orders;
   return EventOrder(decode(orders.at(static_cast<std::size_t>(run.communicator.rank()))));
 }
 

@@ -97,6 +97,11 @@ struct GossipCounters {
   double difference_squares = 0, mean_squares = 0;
   double second_singular_value = 0;  ///< of the product of `rounds` mixing matrices; the same on all ranks
   int rounds = 1;                    ///< exchanges after which the mixing matrices recur; likewise
+  std::int64_t exchanges = -1;       ///< that this rank began with one other; −1: all ranks exchange in step
+  /// Of each step at a rank's own pace: exchanges that changed θ_r between the reading of θ_r for its gradient and the
+  /// step itself.
+  Histogram staleness = {};
+  std::vector<std::int64_t> worker_steps = {};  ///< as in StepRecord, when the consensus was last formed
 };
 
 /// What compressed gradients or changes count on this rank since the run began or was resumed.
@@ -187,6 +192,7 @@ struct TrainContext {
   /// null.
   const comm::CommunicatorReducer* statistics_reducer = nullptr;
   int threads = 1;                     ///< that this rank may use
+  std::uint64_t seed = 0;              ///< of the run
   std::span<KeptVector> vectors = {};  ///< those of Strategy::state_vectors, in the same order
   std::span<Worker> workers = {};      ///< one for each thread that computes gradients; see Strategy::has_workers
   /// StepRecord::worker_steps of the run that is resumed; to be ignored if the number of workers has changed.
@@ -222,6 +228,8 @@ class Strategy {
   int workers(int ranks) const { return data_shard(0, ranks)->parts; }
   /// How many parameter servers hold θ; 0: the strategy has none.
   virtual int servers(int /*ranks*/) const { return 0; }
+  /// How many lists of events a record of the run has in each segment; see RecordedSegment.
+  virtual int event_lists(int ranks) const { return servers(ranks); }
   const StrategyTraits& traits() const { return traits_; }
   bool steps_together() const { return traits_.steps_together; }
   /// Whether each rank keeps the optimizer's state of its part of θ alone: see StateShards.

@@ -34,6 +34,9 @@ std::string obstacle_to_gpus(const Config& config) {
   if (traits_of(config.strategy).shares_model) {
     return fmt::format("strategy.kind = \"{}\" needs threads that share the CPU's memory", config.strategy.kind);
   }
+  if (traits_of(config.strategy).only_on_cpus) {
+    return fmt::format("strategy.kind = \"{}\" exchanges parameters in the CPU's memory", config.strategy.kind);
+  }
   if (config.strategy.replayed_workers > 0) return "a recorded run can be repeated only on CPUs";
   return strategies::make_strategy(config.strategy)->obstacle_to_gpus();
 }

@@ -159,10 +159,12 @@ void RunEvents::open(const std::string& path, const EventFileHeader& header, std
   const EventFileHeader begun = read_event_header(path);
   if (begun.workers != header.workers || begun.servers != header.servers || begun.threads != header.threads) {
     throw ConfigError(fmt::format(
-        "{}: the run was recorded with {}, {} and {}: resume with the same numbers, or start a new run with --output "
+        "{}: the run was recorded with {}{} and {}: resume with the same numbers, or start a new run with --output "
         "DIR",
-        path, count_of(begun.workers, "worker"), count_of(begun.threads, "thread"),
-        begun.servers > 0 ? count_of(begun.servers, "server") : "no servers"));
+        path, count_of(begun.workers, "worker"),
+        // As many as workers: these are the servers, or have lists of events without any.
+        begun.servers == 0 || begun.servers == begun.workers ? "" : ", " + count_of(begun.servers, "server"),
+        count_of(begun.threads, "thread")));
   }
   if (begun.schedule_steps != header.schedule_steps) {
     throw ConfigError(fmt::format(

@@ -84,6 +84,11 @@ strategies::GossipCounters sum_over_ranks(comm::Communicator& group, const strat
   group.allreduce_sum(std::span<double>(squares));
   strategies::GossipCounters all = counters;
   all.sent_bytes = group.sum(counters.sent_bytes);
+  if (all.exchanges >= 0) {
+    all.exchanges = group.sum(counters.exchanges);
+    all.staleness = {};
+    for (const auto& counts : group.all_gather_vectors(counters.staleness.counts)) all.staleness += {counts};
+  }
   all.difference_squares = squares[0];
   all.mean_squares = squares[1];
   return all;

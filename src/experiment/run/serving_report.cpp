@@ -124,6 +124,10 @@ ServingReport difference(const ServingReport& after, const ServingReport& before
   return between;
 }
 
+nlohmann::ordered_json to_json(const strategies::Histogram& histogram) {
+  return {{"mean", histogram.mean()}, {"largest", histogram.largest()}, {"counts", histogram.counts}};
+}
+
 nlohmann::ordered_json to_json(const ServingReport& report) {
   nlohmann::ordered_json json = sums_json(report);
   for (const strategies::ServedShard& shard : report.shards) {

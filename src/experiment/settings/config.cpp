@@ -177,8 +177,8 @@ Config parse_config(const ConfigText& text, const models::ModelKinds& models) {
     config.data.order = data::Order::strata;
   }
   if (config.data.partition == data::Partition::automatic) {
-    const bool has_own_order = traits.at_own_pace && !models::has_in_place_kind(config.model);
-    config.data.partition = has_own_order ? data::Partition::fixed : data::Partition::global;
+    const bool at_own_pace = traits.at_own_pace && !models::has_in_place_kind(config.model);
+    config.data.partition = at_own_pace ? data::Partition::fixed : data::Partition::global;
   }
   return config;
 }

@@ -67,8 +67,9 @@ void require_examples_for_statistics(const TrainContext& run, const data::Batch&
   const bool is_whole = step % run.source.steps_per_epoch() == 0;  // the last one of an epoch may be shorter
   if (run.state.statistics.empty() || !is_whole || batch.global_size >= ranks) return;
   throw ConfigError(fmt::format(
-      "strategy.kind = \"gossip\": a step has {} examples for {} ranks, and the running statistics of those "
-      "without would never change: raise train.batch_size to {} or more, or start fewer ranks",
+      "train.batch_size: a step has {} examples for {} ranks with running statistics of their own, and those "
+      "of ranks without examples would never change: raise train.batch_size to {} or more, or start fewer "
+      "ranks",
       batch.global_size, ranks, ranks));
 }
 

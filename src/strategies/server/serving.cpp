@@ -13,15 +13,6 @@
 
 namespace unisono::strategies {
 
-const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t first) {
-  const auto found = std::find_if(record.segments.begin(), record.segments.end(),
-                                  [first](const RecordedSegment& segment) { return segment.first == first; });
-  if (found == record.segments.end()) {
-    throw CheckpointError(fmt::format("the record has no steps from {} on, because it ends before the run", first));
-  }
-  return *found;
-}
-
 Roles roles_of(const StrategySettings& settings, int ranks) {
   if (settings.replayed_workers > 0) {
     return Roles::dealt(ranks, static_cast<int>(settings.replayed_workers),
@@ -137,7 +128,7 @@ void Serving::train() {
 Segment Serving::next_segment(std::int64_t made) const {
   const bool alone = made < plan_.alone_until;
   std::int64_t last = std::min(run_.total_steps, run_.observer.next_due(made));
-  if (run_.replayed != nullptr) last = recorded_segment(*run_.replayed, made).last;
+  if (run_.replayed != nullptr) last = run_.replayed->segment_at(made).last;
   if (alone) last = std::min(last, plan_.alone_until);
   const int workers = plan_.roles.workers();
   return {.first = made, .last = last, .active = alone ? 1 : workers, .steps = (last - made) * (alone ? workers : 1)};
@@ -145,7 +136,7 @@ Segment Serving::next_segment(std::int64_t made) const {
 
 EventOrder Serving::order_of(const Segment& segment, int server) const {
   if (run_.replayed == nullptr) return {};
-  const auto& events = recorded_segment(*run_.replayed, segment.first).orders;
+  const auto& events = run_.replayed->segment_at(segment.first).orders;
   return EventOrder(decode(events.at(static_cast<std::size_t>(server))));
 }
 

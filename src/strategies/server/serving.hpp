@@ -23,9 +23,6 @@ std::string relief_by_servers(const StrategySettings& settings);
 /// A rank's part of the training examples under these roles; see Strategy::data_shard.
 std::optional<Strategy::DataShard> data_shard(const Roles& roles, int rank);
 
-/// The segment of a record that begins with this step. \throws CheckpointError if there is none
-const RecordedSegment& recorded_segment(const EventRecord& record, std::int64_t first);
-
 /// What a strategy with servers specifies: roles, shards, and how workers and servers are made.
 struct ServingPlan {
   Roles roles;
