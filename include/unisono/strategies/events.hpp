@@ -11,9 +11,9 @@
 
 namespace unisono::strategies {
 
-/// A server answered a worker's pull, or applied its push. On rank r of "gossip_async": it exchanged with `worker`; with
-/// worker = r, it read its parameters for a gradient or, as a push, made the step. Of "gradient_sharing": a rank applied
-/// this worker's update.
+/// A server answered a worker's pull, or applied its push. On rank r of "gossip_async": it exchanged with `worker`;
+/// with worker = r, it read its parameters for a gradient or, as a push, made the step. Of "gradient_sharing": a rank
+/// applied this worker's update.
 struct ServerEvent {
   int worker = 0;
   bool is_push = false;
